@@ -1,0 +1,31 @@
+"""Import GPU profiles into one SQL schema; the same reports for every source.
+
+import nsysconv
+nsysconv.import_files(["report1.sqlite"], store="job.db")
+with nsysconv.open("job.db") as profile:
+    profile.report("kernels").to_pandas()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from nsysconv.api import import_files as import_files
+    from nsysconv.api import info as info
+    from nsysconv.api import open as open  # noqa: A004
+    from nsysconv.api import runs as runs
+    from nsysconv.api import sql as sql
+
+__all__ = ["import_files", "info", "open", "runs", "sql"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: `nsysconv --help` needs none of pyarrow, numpy and SQLAlchemy.
+    if name in __all__:
+        from nsysconv import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'nsysconv' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""`python -m nsysconv`."""
+
+from nsysconv.cli import main
+
+main()

@@ -1,0 +1,58 @@
+"""The errors a user can cause or meet. Each says what is wrong, where, and what to do next.
+
+Nothing else in the program decides an exit status: `exit_status` of the class is it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from nsysconv.facts import Fact
+
+
+class NsysconvError(Exception):
+    """What is wrong (`what`), where (`where`: file, and line, table or byte), what next (`hint`)."""
+
+    exit_status: ClassVar[int] = 70
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}\n{self.hint}" if self.hint else text
+
+
+class UsageError(NsysconvError):
+    """The call itself cannot be carried out: a name that does not exist, a file in the way."""
+
+    exit_status = 2
+
+
+class InputError(NsysconvError):
+    """An input could not be read: not a profile, damaged, of a version we do not know."""
+
+    exit_status = 3
+
+
+class StrictError(NsysconvError):
+    """`--strict`, and something was dropped or approximated."""
+
+    exit_status = 3
+
+
+class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
+    """A report cannot be made because the profile lacks facts; `advice` says how to record them."""
+
+    exit_status = 4
+
+    def __init__(self, report: str, missing: Sequence[Fact], advice: Sequence[str] = ()) -> None:
+        names = ", ".join(fact.label for fact in missing)
+        super().__init__(f"{report}: not recorded in this profile: {names}", hint="\n".join(advice))
+        self.report = report
+        self.missing = tuple(missing)
+        self.advice = tuple(advice)

@@ -1,0 +1,97 @@
+"""What functions and kernels are called: an API symbol's plain name, a kernel's short form."""
+
+from __future__ import annotations
+
+import re
+
+_STREAM_MODE = r"(?:_ptsz|_ptds)?"
+# cudaLaunchKernel_v7000, cudaLaunchKernelExC_v11060. A `_v2` of the runtime is a function of its own.
+_RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
+# cuMemAlloc_v2, cuMemcpyHtoDAsync_v2_ptsz: the driver's versions of one documented function.
+_DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
+
+
+def plain_api_name(symbol: str) -> str:
+    """The documented name of an API function: its symbol without version and stream-mode suffixes.
+
+    `cudaLaunchKernel_v7000` -> `cudaLaunchKernel`; `cuMemcpyHtoDAsync_v2_ptsz` -> `cuMemcpyHtoDAsync`.
+    """
+    suffix = _DRIVER_SUFFIX if symbol[2:3].isupper() else _RUNTIME_SUFFIX
+    return suffix.sub("", symbol) or symbol
+
+
+def shorten(text: str, width: int) -> str:
+    """The text in at most `width` characters, its middle replaced by `…`; both ends stay readable."""
+    if len(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    head = (width - 1) * 2 // 3
+    tail = width - 1 - head
+    return f"{text[:head]}…{text[len(text) - tail :] if tail else ''}"
+
+
+def shorten_kernel(name: str, width: int) -> str:
+    """A kernel's demangled name in at most `width` characters.
+
+    What tells kernels apart is the function's own name and its first template arguments, so, in this
+    order and only as far as needed: the parameter list goes, then the return type, then namespaces,
+    then template arguments to `<…>`; what is still too long loses its middle.
+    """
+    for step in (
+        _without_parameters,
+        _without_return_type,
+        _without_namespaces,
+        _without_arguments,
+    ):
+        if len(name) <= width:
+            break
+        name = step(name)
+    return shorten(name, width)
+
+
+def _depths(text: str) -> list[int]:
+    """Per character, how many brackets `<(` are open before it (`->`, `<<`, `>=` are not told apart)."""
+    depths, depth = [], 0
+    for character in text:
+        if character in ">)" and depth:
+            depth -= 1
+        depths.append(depth)
+        if character in "<(":
+            depth += 1
+    return depths
+
+
+def _without_parameters(name: str) -> str:
+    if not name.endswith(")"):
+        return name
+    depths = _depths(name)
+    start = max((i for i, c in enumerate(name) if c == "(" and depths[i] == 0), default=0)
+    return name[:start] if start and not name[:start].endswith("operator") else name
+
+
+def _without_return_type(name: str) -> str:
+    depths = _depths(name)
+    spaces = [i for i, c in enumerate(name) if c == " " and depths[i] == 0]
+    return name[spaces[-1] + 1 :] if spaces and "operator" not in name else name
+
+
+def _without_namespaces(name: str) -> str:
+    depths = _depths(name)
+    cuts = [i for i in range(1, len(name)) if name[i - 1 : i + 1] == "::" and depths[i] == 0]
+    return name[cuts[-1] + 1 :] if cuts else name
+
+
+def _without_arguments(name: str) -> str:
+    depths = _depths(name)
+    start = next((i for i, c in enumerate(name) if c == "<" and depths[i] == 0), None)
+    return f"{name[:start]}<…>" if start else name
+
+
+def visible(text: str) -> str:
+    """The text with control characters made visible, so that a name cannot steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )

@@ -1,0 +1,150 @@
+"""Notes: the caveats that travel with numbers.
+
+Whatever an importer drops, guesses or repairs, and whatever a report cannot take at its word, is a
+note: kept in the store, printed under every table it touches, fatal with `--strict` unless it is `info`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from nsysconv.facts import Fact
+
+
+class Severity(StrEnum):
+    """How much a note weighs: a remark, a number that is not exact, or rows that are missing."""
+
+    INFO = "info"
+    APPROXIMATED = "approximated"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True)
+class Note:
+    """One caveat: `count` rows (or times), the first at `where`; `facts` empty = touches everything."""
+
+    slug: str
+    severity: Severity
+    text: str
+    count: int = 1
+    where: str = ""
+    facts: frozenset[Fact] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        if self.slug not in MEANINGS:
+            raise ValueError(f"note {self.slug!r} has no paragraph in notes.MEANINGS")
+
+    def touches(self, facts: Iterable[Fact]) -> bool:
+        """Whether a table that is made of these facts has to carry the note."""
+        return not self.facts or not self.facts.isdisjoint(facts)
+
+
+# Every slug, with the paragraph that docs/messages.md prints: what happened, what it does to numbers,
+# what one can do.
+MEANINGS: dict[str, str] = {
+    "api-call-crossing": (
+        "Two API calls of one thread overlap without one containing the other, which real calls cannot "
+        "do. The later one is cut where the earlier one ends when time is summed without nesting. "
+        "Counts and per-name sums use the whole rows."
+    ),
+    "backtrace-rows": (
+        "The API table also held backtrace records that wrap real calls. They are no calls and were "
+        "left out; nothing is missing from the sums."
+    ),
+    "call-layer-assumed": (
+        "The API table did not say which calls belong to the runtime and which to the driver. The layer "
+        "was told from the name (`cu…` with a capital third letter is the driver)."
+    ),
+    "clocks-disagree": (
+        "GPU times and CPU times of this profile are not on one clock: operations start long after or "
+        "before the calls that caused them. Latencies, queue times and causes of gaps are not reported; "
+        "counts, sums, unions and links hold. Record again with a newer driver or profiler."
+    ),
+    "device-unnamed": (
+        "The profile does not say which GPU stands behind a process's device number, and there is more "
+        "than one GPU. The rows are kept apart by process and number, without a name."
+    ),
+    "duplicate-name": ("The string table gave one id two texts; the first was kept."),
+    "gpu-activity-missing": (
+        "API calls that put work on a GPU were recorded, but no GPU work. The profiler could not "
+        "collect it (permissions, WSL, a killed process, an unsupported driver)."
+    ),
+    "graph-intervals": (
+        "CUDA graphs were recorded as one interval per launch. Their kernels and copies are in no kernel "
+        "or transfer table, while the interval counts as busy time. Record with "
+        "`--cuda-graph-trace=node` to see the nodes."
+    ),
+    "impossible-time": (
+        "Rows whose times lie more than 2^53 ns (104 days) away from the recording's zero were left out: "
+        "no recording is that long."
+    ),
+    "negative-duration": ("Rows that end before they start were left out."),
+    "nameless-id": (
+        "Rows refer to a name that the file does not hold. They are shown as `[name ID]`."
+    ),
+    "no-gpu-work": (
+        "The profile holds no GPU operation. That is a fact about the run or about the recording; the "
+        "tables that need GPU operations are empty or not recorded."
+    ),
+    "no-time": (
+        "GPU operations without a time (start and end are 0): they are counted, their duration is not "
+        "recorded, and they are in no busy time."
+    ),
+    "not-a-table": (
+        "The file holds a view or virtual table under the name of an event table. Only plain tables are "
+        "read; it was ignored."
+    ),
+    "op-before-call": (
+        "GPU operations that start before the call that launched them. Their launch latency is not "
+        "recorded; everything else counts."
+    ),
+    "process-assumed": (
+        "GPU operations did not name their process; the only process of the profile was assumed."
+    ),
+    "profiler-diagnostic": (
+        "A message that the profiler itself left in the profile: events it lost or could not collect."
+    ),
+    "range-unclosed": (
+        "Ranges that were never closed. Their duration is not recorded; where an interval is needed "
+        "they end with the recording."
+    ),
+    "rank-clash": (
+        "Two statements about the rank of a process disagree; the one of the MPI library was kept."
+    ),
+    "source-copied": (
+        "The file had a hot journal beside it. A copy in a temporary folder was read, so that neither "
+        "the file nor its folder changed."
+    ),
+    "stray-pid": (
+        "Processes of several virtual machines or nodes share one process number; they are shown as one."
+    ),
+    "time-shifted": (
+        "The export's times were shifted to the time of day. Times are shown from the whole second at or "
+        "before the first event."
+    ),
+    "unknown-code": (
+        "A number that stands for a kind of copy, memory or event is not known to this version. The row "
+        "is kept as Unknown."
+    ),
+    "unlinked-ops": (
+        "GPU operations without a recorded API call (the recording began later, or the source does not "
+        "link them). They count as GPU work; latency and the cause of the gap before them are unknown."
+    ),
+    "wrong-type": ("Cells of a numeric column held text or another type. The rows were left out."),
+}
+
+
+def merged(notes: Iterable[Note]) -> list[Note]:
+    """The notes with equal slug, text and facts added up; the first `where` stays."""
+    found: dict[tuple[str, str, frozenset[Fact]], Note] = {}
+    for note in notes:
+        key = (note.slug, note.text, note.facts)
+        if key in found:
+            old = found[key]
+            note = Note(
+                old.slug, old.severity, old.text, old.count + note.count, old.where, old.facts
+            )
+        found[key] = note
+    return list(found.values())

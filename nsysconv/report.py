@@ -1,0 +1,146 @@
+"""Reports: typed tables with declared columns. Headers, docs, JSON and diff come from the declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from nsysconv.notes import Note
+from nsysconv.units import Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Better = Literal["less", "more"]
+Kind = Literal["int", "float", "text"]
+
+# Stands for "not recorded" in int64 arrays inside the program; it is null in every table that leaves it.
+MISSING = int(np.iinfo(np.int64).min)
+
+_ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a report.
+
+    `key` columns identify a row (diff aligns by them); `better` says which direction is an improvement;
+    `brief` columns are shown where there is little room; `real` marks means and the like of an integer
+    quantity.
+    """
+
+    name: str
+    unit: Unit
+    doc: str
+    key: bool = False
+    better: Better | None = None
+    brief: bool = True
+    real: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """The type of the column's values."""
+        if self.unit is Unit.TEXT:
+            return "text"
+        return "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S) else "int"
+
+
+@dataclass(frozen=True)
+class ProfileRef:
+    """The profile that a report speaks of."""
+
+    id: int
+    label: str
+    source: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """A typed table and what has to be said with it.
+
+    `table` is None where the report could not be answered; then `not_recorded` names what is missing.
+    `row_count` counts all rows, also those that `limited` cut off.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    table: pa.Table | None
+    profiles: tuple[ProfileRef, ...] = ()
+    slice: Mapping[str, int] | None = None
+    notes: tuple[Note, ...] = ()
+    not_recorded: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    row_count: int = 0
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table with the declared columns (no rows where nothing was recorded)."""
+        if self.table is not None:
+            return self.table
+        return build_table(self.columns, {column.name: [] for column in self.columns})
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a DataFrame of Arrow-backed columns, so that integers with nulls stay integers."""
+        import pandas as pd
+
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+        return frame
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries, null as None."""
+        return list(self.to_arrow().to_pylist())
+
+    def limited(self, limit: int) -> Report:
+        """The report with at most `limit` rows (0 = all); `row_count` keeps the full number."""
+        if self.table is None or not limit or self.table.num_rows <= limit:
+            return self
+        return replace(self, table=self.table.slice(0, limit))
+
+
+def build_table(
+    columns: Sequence[Column], data: Mapping[str, Sequence[Any] | np.ndarray]
+) -> pa.Table:
+    """An Arrow table of the declared columns; MISSING, NaN and None become null.
+
+    Built from buffers: `pa.array` would import pandas, 0.3 s that a report does not have.
+    """
+    arrays = [_arrow(data[column.name], column.kind) for column in columns]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def _arrow(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
+    if kind == "text":
+        return _text(values)
+    if kind == "int":
+        ints = (
+            np.array([MISSING if v is None else v for v in values], np.int64)
+            if isinstance(values, list | tuple)
+            else np.ascontiguousarray(values, np.int64)
+        )
+        return _numeric(ints, ints != MISSING, _ARROW["int"])
+    floats = (
+        np.array([np.nan if v is None else v for v in values], np.float64)
+        if isinstance(values, list | tuple)
+        else np.ascontiguousarray(values, np.float64)
+    )
+    return _numeric(floats, ~np.isnan(floats), _ARROW["float"])
+
+
+def _numeric(values: np.ndarray, valid: np.ndarray, arrow_type: pa.DataType) -> pa.Array:
+    bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(arrow_type, len(values), [bitmap, pa.py_buffer(values)])
+
+
+def _text(values: Sequence[str | None] | np.ndarray) -> pa.Array:
+    encoded = [b"" if v is None else str(v).encode("utf-8", "surrogatepass") for v in values]
+    offsets = np.zeros(len(encoded) + 1, np.int32)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    valid = np.array([v is not None for v in values], bool)
+    bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(_ARROW["text"], len(encoded), buffers)
