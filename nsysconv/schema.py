@@ -1,0 +1,550 @@
+"""The one schema: what a store holds, whatever the source was.
+
+Every table says what one row is; every column has a comment and, where it is a quantity, a unit. The
+Arrow types of ingested rows and docs/schema.md come from here. Times are integer nanoseconds since the
+profile's zero (`profile.zero_utc_ns` says when that was, where the source knows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from nsysconv.facts import Fact
+from nsysconv.units import Unit
+
+APPLICATION_ID = 0x4E535943
+"""`PRAGMA application_id` of our SQLite files: "NSYC"."""
+
+SCHEMA_VERSION = 1
+"""Raised by every change that an older reader would misread."""
+
+VERSIONS: dict[int, str] = {
+    1: "First version.",
+}
+"""One line per version: what changed."""
+
+metadata = sa.MetaData()
+
+# Codes stand for these words in integer columns; views and reports show the words. New words go to the end.
+DIRECTIONS = (
+    "Unknown",
+    "HtoD",
+    "DtoH",
+    "HtoA",
+    "AtoH",
+    "AtoA",
+    "AtoD",
+    "DtoA",
+    "DtoD",
+    "HtoH",
+    "PtoP",
+)
+MEMORY_KINDS = (
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+    "Unknown",
+)
+API_LAYERS = ("runtime", "driver")
+RANGE_KINDS = ("push_pop", "start_end", "mark")
+OVERHEAD_KINDS = ("profiler", "driver")
+
+
+# STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
+INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def _column(
+    name: str,
+    comment: str,
+    unit: Unit = Unit.ID,
+    *,
+    required: bool = False,
+    codes: tuple[str, ...] = (),
+) -> sa.Column[int]:
+    info = {"unit": unit, "codes": codes}
+    return sa.Column(name, INTEGER, nullable=not required, comment=comment, info=info)
+
+
+def _text(name: str, comment: str, *, required: bool = False) -> sa.Column[str]:
+    return sa.Column(
+        name, sa.Text, nullable=not required, comment=comment, info={"unit": Unit.TEXT}
+    )
+
+
+def _row_id() -> sa.Column[int]:
+    # SQLite makes an INTEGER PRIMARY KEY the rowid itself: no index, and the engine assigns it.
+    return sa.Column(
+        "id",
+        INTEGER,
+        primary_key=True,
+        comment="Row number, assigned by the database; a profile's rows are contiguous.",
+        info={"unit": Unit.ID},
+    )
+
+
+def _profile_id(*, key: bool = False) -> sa.Column[int]:
+    return sa.Column(
+        "profile_id",
+        INTEGER,
+        nullable=False,
+        primary_key=key,
+        autoincrement=False,
+        comment="The profile, `profile.id`.",
+        info={"unit": Unit.ID},
+    )
+
+
+def _key(name: str, comment: str) -> sa.Column[int]:
+    return sa.Column(
+        name,
+        INTEGER,
+        primary_key=True,
+        autoincrement=False,
+        comment=comment,
+        info={"unit": Unit.ID},
+    )
+
+
+TIME_LIMIT_NS = 1 << 53
+"""No time is further from a profile's zero: 104 days, and what a double holds exactly."""
+
+
+def _checks() -> tuple[sa.CheckConstraint, ...]:
+    return (
+        sa.CheckConstraint(f"start_ns BETWEEN -{TIME_LIMIT_NS} AND {TIME_LIMIT_NS}"),
+        sa.CheckConstraint(f"dur_ns BETWEEN 0 AND {TIME_LIMIT_NS}"),
+        # Profilers write 0 and 0 where they have no time; here that is null.
+        sa.CheckConstraint("start_ns <> 0 OR dur_ns <> 0"),
+    )
+
+
+def _interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
+    return (
+        _column("start_ns", f"When {what} began; null: not recorded.", Unit.NS),
+        _column("dur_ns", f"How long {what} took; null: not recorded.", Unit.NS),
+        *_checks(),
+    )
+
+
+def _where_on_gpu() -> tuple[sa.Column[int], ...]:
+    return (
+        _column("pid", "The process, `process.pid`."),
+        _column("device_id", "The device it ran on, `device.device_id`."),
+        _column("context_id", "The process's context, `context.context_id`."),
+        _column("stream_id", "The process's stream, `stream.stream_id`."),
+        _column(
+            "correlation_id",
+            "Shared with the API call that launched it; unique per process only; 0 or null: none.",
+        ),
+    )
+
+
+def _thread() -> tuple[sa.Column[int], sa.Column[int]]:
+    return (
+        _column("pid", "The process, `process.pid`."),
+        _column("tid", "The thread of that process, `thread.tid`."),
+    )
+
+
+run = sa.Table(
+    "run",
+    metadata,
+    sa.Column("id", INTEGER, primary_key=True, comment="Row number.", info={"unit": Unit.ID}),
+    _text("label", "Name of the run, unique in the store.", required=True),
+    comment="One execution of a program (a job): the profiles that were recorded of it.",
+)
+
+profile = sa.Table(
+    "profile",
+    metadata,
+    sa.Column(
+        "id",
+        INTEGER,
+        primary_key=True,
+        comment="Number of the profile in this store.",
+        info={"unit": Unit.ID},
+    ),
+    _column("run_id", "The run it belongs to, `run.id`.", required=True),
+    _text("label", "Name of the profile, unique in the store.", required=True),
+    _text(
+        "identity",
+        "Hash of the source's bytes, the importer and its options; importing it twice "
+        "changes nothing.",
+        required=True,
+    ),
+    _text("source", "The importer that read it.", required=True),
+    _text("path", "The file it was read from, as the user named it.", required=True),
+    _text("sha256", "SHA-256 of that file.", required=True),
+    _text("tool_version", "Version of the profiler or exporter, as far as the source says."),
+    _text("format_version", "Version of the source's own format."),
+    _column("zero_utc_ns", "Time of day (UTC, ns since 1970) of the profile's zero.", Unit.NS),
+    _column("recording_ns", "Length of the recording, from the profile's zero.", Unit.NS),
+    _text("driver_version", "Version of the GPU driver."),
+    _text("host", "Name of the machine, where an allow-listed fact tells it."),
+    _text("graph_mode", "How CUDA graphs were recorded: graph or node."),
+    sa.UniqueConstraint("identity"),
+    sa.UniqueConstraint("label"),
+    comment="One recording: what was read from one file, or from one part of it.",
+)
+
+profile_fact = sa.Table(
+    "profile_fact",
+    metadata,
+    _profile_id(key=True),
+    sa.Column(
+        "fact",
+        sa.Text,
+        primary_key=True,
+        comment="A kind of information.",
+        info={"unit": Unit.TEXT},
+    ),
+    _column(
+        "held",
+        "1: this profile holds it (there may still be no rows); 0: not recorded.",
+        required=True,
+    ),
+    _text("advice", "How to record it next time, where the importer knows."),
+    comment="Whether a profile holds one kind of information.",
+)
+
+extent = sa.Table(
+    "extent",
+    metadata,
+    _profile_id(key=True),
+    sa.Column(
+        "table_name", sa.Text, primary_key=True, comment="An event table.", info={"unit": Unit.TEXT}
+    ),
+    _column("first_id", "First row id.", required=True),
+    _column("last_id", "Last row id.", required=True),
+    _column("row_count", "Rows in between.", Unit.COUNT, required=True),
+    comment="Where one profile's rows stand in one event table: contiguous from first_id to last_id.",
+)
+
+note = sa.Table(
+    "note",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    _text("slug", "What kind of caveat; docs/messages.md explains each.", required=True),
+    _text("severity", "info, approximated or dropped.", required=True),
+    _column("count", "How many rows or times.", Unit.COUNT, required=True),
+    _text("place", "The first place in the source.", required=True),
+    _text("text", "The caveat in a sentence.", required=True),
+    _text("facts", "The facts it touches, separated by spaces; empty: all.", required=True),
+    comment="One caveat about a profile's rows: something dropped, guessed or repaired.",
+)
+
+name = sa.Table(
+    "name",
+    metadata,
+    _profile_id(key=True),
+    _key("id", "Number of the name, as the source numbers it."),
+    _text("text", "The name as the source spells it.", required=True),
+    _text(
+        "plain", "An API function's name without version and stream-mode suffixes; null for others."
+    ),
+    comment="One name that an imported row refers to.",
+    sqlite_with_rowid=False,
+)
+
+device = sa.Table(
+    "device",
+    metadata,
+    _profile_id(key=True),
+    _key("device_id", "Number of the device, unique in the profile."),
+    _column("ordinal", "The CUDA ordinal by which processes address it."),
+    _column("pid", "The process that the ordinal belongs to; null: every process uses the same."),
+    _text("uuid", "UUID of the GPU (a MIG instance has its own)."),
+    _text("bus_id", "PCI bus id."),
+    _text("name", "Product name; null: the profile does not say which GPU it is."),
+    _column("sm_count", "Streaming multiprocessors.", Unit.COUNT),
+    _column("compute_major", "Compute capability, major."),
+    _column("compute_minor", "Compute capability, minor."),
+    _column("memory_bytes", "Size of its memory.", Unit.BYTES),
+    _column("memory_bandwidth_bytes_per_s", "Bandwidth of its memory.", Unit.BYTES_PER_S),
+    _column("max_warps_per_sm", "Resident warps an SM can hold.", Unit.COUNT),
+    _column("max_blocks_per_sm", "Resident blocks an SM can hold.", Unit.COUNT),
+    _column("max_registers_per_sm", "Registers of an SM.", Unit.COUNT),
+    _column("max_shared_bytes_per_sm", "Shared memory of an SM.", Unit.BYTES),
+    comment="One GPU as far as the profile can tell GPUs apart.",
+)
+
+process = sa.Table(
+    "process",
+    metadata,
+    _profile_id(key=True),
+    _key("pid", "Process number."),
+    _text("name", "Name of the program."),
+    _column("rank", "MPI or torchrun rank; null: none known."),
+    _column("local_rank", "Rank on its host."),
+    _column("world_size", "Number of ranks of the run.", Unit.COUNT),
+    _text("host", "Host it ran on."),
+    comment="One process with at least one imported event.",
+)
+
+thread = sa.Table(
+    "thread",
+    metadata,
+    _profile_id(key=True),
+    _key("pid", "Process number."),
+    _key("tid", "Thread number."),
+    _text("name", "Name of the thread."),
+    comment="One thread with at least one imported event.",
+)
+
+context = sa.Table(
+    "context",
+    metadata,
+    _profile_id(key=True),
+    _key("pid", "Process number."),
+    _key("context_id", "Number of the context in its process."),
+    _column("device_id", "The device it lives on, `device.device_id`."),
+    _column("null_stream_id", "Its default stream."),
+    _column("parent_context_id", "The context a green context was made from."),
+    _column("is_green", "1: a green context (a share of the device)."),
+    comment="One context of one process.",
+)
+
+stream = sa.Table(
+    "stream",
+    metadata,
+    _profile_id(key=True),
+    _key("pid", "Process number."),
+    _key("context_id", "The context it belongs to."),
+    _key("stream_id", "Number of the stream in its process."),
+    _column("priority", "Priority; lower numbers are served first."),
+    _text("name", "Name the program gave it."),
+    comment="One stream of one process.",
+)
+
+domain = sa.Table(
+    "domain",
+    metadata,
+    _profile_id(key=True),
+    _key("pid", "Process number."),
+    _key("domain_id", "Number of the domain in its process; 0 is the default domain."),
+    _text("name", "Name of the domain.", required=True),
+    comment="One named domain of ranges.",
+)
+
+category = sa.Table(
+    "category",
+    metadata,
+    _profile_id(key=True),
+    _key("pid", "Process number."),
+    _key("domain_id", "The domain it belongs to."),
+    _key("category_id", "Number of the category in its domain."),
+    _text("name", "Name of the category.", required=True),
+    comment="One named category of ranges.",
+)
+
+api_call = sa.Table(
+    "api_call",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the call"),
+    *_thread(),
+    _column(
+        "correlation_id",
+        "Shared with the GPU operations it launched; unique per process only; 0 or null: none.",
+    ),
+    _column("layer", "0 runtime, 1 driver.", codes=API_LAYERS),
+    _column("name_id", "The function's symbol, `name.id`; `name.plain` is its documented name."),
+    _column("result", "What it returned; 0 is success."),
+    comment="One call of the GPU runtime's or driver's API.",
+)
+
+kernel = sa.Table(
+    "kernel",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the kernel"),
+    *_where_on_gpu(),
+    _column("name_id", "Demangled name, `name.id`."),
+    _column("short_name_id", "Name without arguments and scopes, `name.id`."),
+    _column("mangled_name_id", "Symbol, `name.id`."),
+    _column("grid_x", "Blocks in x.", Unit.COUNT),
+    _column("grid_y", "Blocks in y.", Unit.COUNT),
+    _column("grid_z", "Blocks in z.", Unit.COUNT),
+    _column("block_x", "Threads of a block in x.", Unit.COUNT),
+    _column("block_y", "Threads of a block in y.", Unit.COUNT),
+    _column("block_z", "Threads of a block in z.", Unit.COUNT),
+    _column("registers_per_thread", "Registers of a thread.", Unit.COUNT),
+    _column("static_shared_bytes", "Shared memory of a block fixed at compile time.", Unit.BYTES),
+    _column("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", Unit.BYTES),
+    _column("local_bytes_per_thread", "Local memory of a thread.", Unit.BYTES),
+    _column(
+        "graph_node_id",
+        "The graph node it came from, `graph_node.graph_node_id`; 0 or null: no graph.",
+    ),
+    comment="One execution of a kernel on a device.",
+)
+
+memcpy = sa.Table(
+    "memcpy",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the copy"),
+    *_where_on_gpu(),
+    _column("bytes", "Bytes copied.", Unit.BYTES),
+    _column("direction", "From where to where.", codes=DIRECTIONS),
+    _column("src_kind", "Kind of memory read.", codes=MEMORY_KINDS),
+    _column("dst_kind", "Kind of memory written.", codes=MEMORY_KINDS),
+    _column("peer_device_id", "The other device of a peer copy, `device.device_id`."),
+    _column("copy_count", "Copies that one batched call merged into this row.", Unit.COUNT),
+    _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
+    comment="One explicit copy of memory (migrations of unified memory are in unified_memory_event).",
+)
+
+memset = sa.Table(
+    "memset",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the set"),
+    *_where_on_gpu(),
+    _column("bytes", "Bytes set.", Unit.BYTES),
+    _column("memory_kind", "Kind of memory.", codes=MEMORY_KINDS),
+    _column("value", "The value written."),
+    _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
+    comment="One setting of memory to a value.",
+)
+
+unified_memory_event = sa.Table(
+    "unified_memory_event",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the migration"),
+    *_where_on_gpu(),
+    _column("bytes", "Bytes moved.", Unit.BYTES),
+    _column("direction", "From where to where.", codes=DIRECTIONS),
+    _column(
+        "cause",
+        "Why, by the driver's number: 1 prefetch by the program, 2 page fault, "
+        "3 speculative prefetch, 4 eviction, 5 access counters; 0 unknown.",
+    ),
+    _column("address", "Virtual address of the first page."),
+    comment="One migration of unified memory.",
+)
+
+graph_launch = sa.Table(
+    "graph_launch",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the graph"),
+    *_where_on_gpu(),
+    _column("graph_id", "The graph."),
+    _column("graph_exec_id", "The instantiated graph."),
+    comment="One launch of a graph that the source recorded as a single interval.",
+)
+
+graph_node = sa.Table(
+    "graph_node",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    _column("start_ns", "When it was created.", Unit.NS),
+    *_thread(),
+    _column("graph_node_id", "Number of the node in its process."),
+    _column("original_graph_node_id", "The node it was cloned from; 0 or null: none."),
+    _column("name_id", "What made it, `name.id`."),
+    comment="The creation of one node of a graph.",
+)
+
+sync = sa.Table(
+    "sync",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the wait"),
+    *_where_on_gpu(),
+    _column("event_id", "The event waited for; null: none."),
+    _column(
+        "sync_type",
+        "The source's own number for the kind of wait. Its meaning changed between "
+        "releases: tell the kind from the name of the call (v_sync).",
+    ),
+    comment="One synchronisation as the device saw it. Not GPU work.",
+)
+
+range_ = sa.Table(
+    "range",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    _column("start_ns", "When it began.", Unit.NS),
+    _column("dur_ns", "How long it was open; null: never closed, or a mark.", Unit.NS),
+    *_checks(),
+    *_thread(),
+    _column("end_tid", "The thread that closed it, if another."),
+    _column("kind", "push_pop (nests on its thread), start_end, or mark.", codes=RANGE_KINDS),
+    _column("domain_id", "Its domain, `domain.domain_id`; 0 the default."),
+    _column("category_id", "Its category, `category.category_id`."),
+    _column("color", "ARGB colour."),
+    _column("name_id", "Its message where it was registered, `name.id`."),
+    _text("text", "Its message where it was not registered."),
+    comment="One range or mark that the program put around its own work (NVTX).",
+)
+
+overhead = sa.Table(
+    "overhead",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the overhead"),
+    *_thread(),
+    _column(
+        "kind",
+        "profiler: the profiler's own work; driver: work of the driver that the profiler "
+        "reports as overhead (compilation, module loading).",
+        codes=OVERHEAD_KINDS,
+    ),
+    _column("name_id", "What it was, `name.id`."),
+    comment="One interval that was not the program's own work.",
+)
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """An event table and the fact that a profile holds if it was recorded."""
+
+    table: sa.Table
+    fact: Fact
+
+
+EVENT_TABLES: dict[str, EventTable] = {
+    item.table.name: item
+    for item in (
+        EventTable(api_call, Fact.API_CALLS),
+        EventTable(kernel, Fact.KERNELS),
+        EventTable(memcpy, Fact.MEMCPYS),
+        EventTable(memset, Fact.MEMSETS),
+        EventTable(unified_memory_event, Fact.UNIFIED_MEMORY),
+        EventTable(graph_launch, Fact.GRAPH_LAUNCHES),
+        EventTable(graph_node, Fact.GRAPH_NODES),
+        EventTable(sync, Fact.SYNCS),
+        EventTable(range_, Fact.RANGES),
+        EventTable(overhead, Fact.OVERHEAD),
+    )
+}
+"""The tables with many rows, whose profiles are contiguous. All others are small."""
+
+GPU_OP_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "graph_launch")
+"""The event tables whose rows are GPU operations."""
+
+
+def event_columns(table: sa.Table) -> tuple[str, ...]:
+    """The columns of an event table that a source fills in (all but the two the store assigns)."""
+    return tuple(c.name for c in table.columns if c.name not in ("id", "profile_id"))

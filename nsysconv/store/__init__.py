@@ -1,0 +1,1 @@
+"""Stores: made, filled, read. The only place that runs SQL on a store."""

@@ -1,0 +1,150 @@
+"""A recording read in place: a store in memory whose event tables are views over the source's file.
+
+Small tables are filled as in an import; rows of events never move. Queries cannot tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.errors import InputError
+from nsysconv.notes import merged
+from nsysconv.report import MISSING
+from nsysconv.store.connection import Connection
+from nsysconv.store.database import attach_source, compiled, create_schema
+from nsysconv.store.read import Columns, Store
+from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
+from nsysconv.store.write import Origin, Writer
+
+_MEMORY = ":memory:"
+_ONLY_PROFILE = 1
+
+
+@contextmanager
+def in_place(recording: Recording, origin: Origin) -> Iterator[Store]:
+    """A store of one profile over a recording of a SQLite source. Nothing is written anywhere."""
+    with _AttachedStore(recording, origin) as store:
+        yield store
+
+
+class _AttachedStore(Store):
+    """Every connection has a memory database of its own, in which temporary views lie over the source.
+
+    The views bear the names of the event tables and hide the empty tables behind them. Only the first
+    connection's small tables are filled; the others read nothing but events.
+    """
+
+    def __init__(self, recording: Recording, origin: Origin) -> None:
+        if recording.sqlite_source is None:
+            raise ValueError("only a SQLite source can be read in place")
+        self._source = recording.sqlite_source
+        self._rows: dict[str, list[SourceRows]] = {}
+        self._careful: set[str] = set()
+        super().__init__(lambda: Connection(_MEMORY, str(self._source)))
+        create_schema(self._connection)
+        small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
+        Writer(self._connection).add(small, lambda: origin, lambda table, rows: None)
+        self._write_extents()
+        self._connect = self._connect_to_views
+        self._lay_views(self._connection)
+
+    def _small_batches(self, recording: Recording) -> Iterator[Batch]:
+        for batch in recording.batches:
+            if isinstance(batch, SourceRows):
+                self._rows.setdefault(batch.table, []).append(batch)
+            else:
+                yield batch
+
+    def _write_extents(self) -> None:
+        for table, batches in self._rows.items():
+            last = sum(batch.last - batch.first + 1 for batch in batches)
+            self._connection.execute(
+                compiled(
+                    sa.insert(schema.extent).values(
+                        profile_id=_ONLY_PROFILE,
+                        table_name=table,
+                        first_id=1,
+                        last_id=last,
+                        row_count=last,
+                    )
+                )
+            )
+
+    def _connect_to_views(self) -> Connection:
+        connection = Connection(_MEMORY, str(self._source))
+        self._lay_views(connection)
+        return connection
+
+    def _lay_views(self, connection: Connection) -> None:
+        attach_source(connection, self._source, SOURCE)
+        for table in self._rows:
+            self._lay_view(connection, table)
+
+    def _lay_view(self, connection: Connection, table: str) -> None:
+        connection.execute(f'DROP VIEW IF EXISTS temp."{table}"')
+        parts, before = [], 0
+        for batch in self._rows[table]:
+            # Ids begin at 1, whatever the source's row numbers are.
+            row_id = batch.row_id + sa.literal_column(str(before - batch.first + 1))
+            shift = before - batch.first + 1
+            parts.append(
+                batch.select.with_only_columns(
+                    (batch.row_id if shift == 0 else row_id).label("id"),
+                    sa.literal_column(str(_ONLY_PROFILE)).label("profile_id"),
+                    *batch.select.selected_columns,
+                )
+            )
+            before += batch.last - batch.first + 1
+        statement = parts[0] if len(parts) == 1 else sa.union_all(*parts)
+        connection.execute(f'CREATE TEMP VIEW "{table}" AS {compiled(statement)}')
+
+    def row_count(self, profile_id: int, table: str) -> int:
+        """Rows of the profile; counted, because a view may filter its source."""
+        if table not in self._rows:
+            return 0
+        source = schema.metadata.tables[table]
+        return int(
+            str(self._connection.value(compiled(sa.select(sa.func.count()).select_from(source))))
+        )
+
+    def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
+        """As for any store. Rows that the schema does not admit are left out, with notes."""
+        try:
+            columns = super().read_columns(profile_id, table, names)
+            if _admitted(columns):
+                return columns
+        except InputError:
+            if table in self._careful:
+                raise
+        if table in self._careful:
+            return columns
+        self._be_careful(table)
+        return super().read_columns(profile_id, table, names)
+
+    def _be_careful(self, table: str) -> None:
+        self._careful.add(table)
+        guarded = [batch.guarded() for batch in self._rows[table]]
+        self._rows[table] = [rows for rows, _ in guarded]
+        self.late_notes = merged([*self.late_notes, *(n for _, notes in guarded for n in notes)])
+        self._lay_view(self._connection, table)
+
+
+def _admitted(columns: Columns) -> bool:
+    """Whether the times obey the checks that the schema makes on every stored row."""
+    limit = schema.TIME_LIMIT_NS
+    if {"start_ns", "dur_ns"} <= columns.keys() and (
+        ((columns["start_ns"] == 0) & (columns["dur_ns"] == 0)).any()
+    ):
+        return False
+    for name, low in (("start_ns", -limit), ("dur_ns", 0)):
+        values = columns.get(name)
+        if values is not None and len(values):
+            known = values[values != MISSING] if values.min() == MISSING else values
+            if len(known) and (int(known.min()) < low or int(known.max()) > limit):
+                return False
+    return True

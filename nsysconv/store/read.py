@@ -1,0 +1,303 @@
+"""Profiles out of a store: small tables as rows, event tables as numpy columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.phases import phase
+from nsysconv.report import ProfileRef
+from nsysconv.store.connection import Connection
+from nsysconv.store.database import compiled, open_for_reading
+
+# Fewer rows than this are read by one thread: opening a connection costs more.
+_ROWS_PER_THREAD = 200_000
+_MAX_THREADS = 8
+
+Columns = dict[str, np.ndarray]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where a profile's rows stand in an event table."""
+
+    first_id: int
+    last_id: int
+
+
+class Profile:
+    """One profile of an open store, read-only. Columns are read once and kept.
+
+    Attributes: `ref` and `attributes` (the profile's row), `facts` it holds, `advice` for those it
+    does not, `notes`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        attributes: Row,
+        facts: frozenset[Fact],
+        advice: Mapping[Fact, str],
+        notes: tuple[Note, ...],
+    ) -> None:
+        self._store = store
+        self.id = int(attributes["id"])
+        self.attributes = attributes
+        self.ref = ProfileRef(
+            self.id, attributes["label"], attributes["source"], attributes["path"]
+        )
+        self.facts = facts
+        self.advice = advice
+        self._notes = notes
+        self._columns: dict[str, Columns] = {}
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the import noted, and what reading added since."""
+        return (*self._notes, *self._store.late_notes)
+
+    def row_count(self, table: str) -> int:
+        """Rows of this profile in an event table, as the import counted them."""
+        return self._store.row_count(self.id, table)
+
+    def columns(self, table: str, names: Sequence[str]) -> Columns:
+        """Integer columns of an event table as int64 arrays of equal length; null is MISSING.
+
+        Rows come in the order of their ids.
+        """
+        known = self._columns.setdefault(table, {})
+        wanted = [name for name in names if name not in known]
+        stored = [name for name in wanted if name not in self._constants]
+        if wanted and not stored and not known:
+            stored = wanted
+        if stored:
+            with phase(f"read {table}"):
+                known.update(self._store.read_columns(self.id, table, stored))
+        length = len(next(iter(known.values())))
+        for name in wanted:
+            if name not in known:
+                known[name] = np.broadcast_to(np.int64(self._constants[name]), length)
+        return {name: known[name] for name in names}
+
+    @cached_property
+    def _constants(self) -> dict[str, int]:
+        """Columns that need not be read: with one process, or one device, every event names it."""
+        found = {}
+        for column, table in (("pid", "process"), ("device_id", "device")):
+            rows = self.rows(table)
+            if len(rows) == 1:
+                found[column] = int(rows[0][column])
+        return found
+
+    def texts(self, table: str, column: str) -> dict[int, str]:
+        """A text column of an event table by row id, rows without text left out."""
+        return self._store.read_texts(self.id, table, column)
+
+    def rows(self, table: str) -> list[Row]:
+        """This profile's rows of a small table."""
+        source = schema.metadata.tables[table]
+        return self._store.rows(sa.select(source).where(source.c.profile_id == self.id))
+
+    def names(self, ids: Iterable[int], *, plain: bool = False) -> dict[int, str]:
+        """Texts of name ids; `[name ID]` for those that the source did not hold.
+
+        `plain` prefers an API function's documented name.
+        """
+        wanted = sorted({int(i) for i in ids})
+        found: dict[int, str] = {}
+        table = schema.name
+        text = sa.func.coalesce(table.c.plain, table.c.text) if plain else table.c.text
+        for low in range(0, len(wanted), 5_000):
+            piece = wanted[low : low + 5_000]
+            rows = self._store.rows(
+                sa.select(table.c.id, text.label("text")).where(
+                    table.c.profile_id == self.id, table.c.id.in_(piece)
+                )
+            )
+            found.update({int(row["id"]): str(row["text"]) for row in rows})
+        return {i: found.get(i, f"[name {i}]") for i in wanted}
+
+
+class Store:
+    """An open store, read-only. Use as a context manager."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._connection = connect()
+        self._extents: dict[int, dict[str, Extent]] = {}
+        self.late_notes: list[Note] = []
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._connection.close()
+
+    def profiles(self) -> list[Profile]:
+        """The profiles, in the order in which they were imported."""
+        rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
+        return [self._profile(row) for row in rows]
+
+    def runs(self) -> list[Row]:
+        """The runs."""
+        return self.rows(sa.select(schema.run).order_by(schema.run.c.id))
+
+    def rows(self, statement: sa.Select[Any]) -> list[Row]:
+        """The rows of a small select."""
+        return self._connection.rows(compiled(statement))
+
+    def sql(self, text: str, max_rows: int | None = None) -> tuple[pa.Table, bool]:
+        """The rows of any SQL that changes nothing, and whether `max_rows` cut them off."""
+        return self._connection.table(text, max_rows)
+
+    def _profile(self, row: Row) -> Profile:
+        fact = schema.profile_fact
+        facts, advice = set(), {}
+        for entry in self.rows(sa.select(fact).where(fact.c.profile_id == row["id"])):
+            if entry["fact"] not in set(Fact):
+                continue  # a later version's fact: nothing here asks for it
+            if entry["held"]:
+                facts.add(Fact(entry["fact"]))
+            elif entry["advice"]:
+                advice[Fact(entry["fact"])] = str(entry["advice"])
+        table = schema.note
+        notes = tuple(
+            Note(
+                n["slug"],
+                Severity(n["severity"]),
+                n["text"],
+                n["count"],
+                n["place"],
+                frozenset(Fact(f) for f in n["facts"].split()),
+            )
+            for n in self.rows(
+                sa.select(table).where(table.c.profile_id == row["id"]).order_by(table.c.id)
+            )
+        )
+        return Profile(self, row, frozenset(facts), advice, notes)
+
+    def extents(self, profile_id: int) -> dict[str, Extent]:
+        """The profile's extents by table."""
+        if profile_id not in self._extents:
+            table = schema.extent
+            rows = self.rows(sa.select(table).where(table.c.profile_id == profile_id))
+            self._extents[profile_id] = {
+                str(row["table_name"]): Extent(row["first_id"], row["last_id"]) for row in rows
+            }
+        return self._extents[profile_id]
+
+    def row_count(self, profile_id: int, table: str) -> int:
+        """Rows of one profile in an event table."""
+        extent = self.extents(profile_id).get(table)
+        return 0 if extent is None else extent.last_id - extent.first_id + 1
+
+    def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
+        """Integer columns of one profile's rows, read by several connections at once."""
+        extent = self.extents(profile_id).get(table)
+        if extent is None:
+            return {name: np.empty(0, np.int64) for name in names}
+        pieces = _pieces(extent)
+        source = schema.metadata.tables[table]
+        columns = [source.c[name] for name in names]
+
+        size = extent.last_id - extent.first_id + 1
+        result = {name: np.empty(size, np.int64) for name in names}
+
+        def read(piece: Extent, connection: Connection) -> int:
+            """Fills the piece's place in the result; returns how many rows there were."""
+            statement = (
+                sa.select(*columns)
+                .where(source.c.id.between(piece.first_id, piece.last_id))
+                .order_by(source.c.id)
+            )
+            begin = place = piece.first_id - extent.first_id
+            for batch in connection.integers(compiled(statement)):
+                # Copied while it is in the cache; kept batches would cost memory twice.
+                for name, values in zip(names, batch, strict=True):
+                    result[name][place : place + len(values)] = values
+                place += len(batch[0])
+            return place - begin
+
+        found = list(self._in_threads(read, pieces))
+        if sum(found) == size:
+            return result
+        # A view may leave rows of its source out: close the ranks.
+        spans = [
+            slice(piece.first_id - extent.first_id, piece.first_id - extent.first_id + count)
+            for piece, count in zip(pieces, found, strict=True)
+        ]
+        return {
+            name: np.concatenate([values[span] for span in spans])
+            for name, values in result.items()
+        }
+
+    def read_texts(self, profile_id: int, table: str, column: str) -> dict[int, str]:
+        """A text column of one profile's rows by row id, nulls left out."""
+        extent = self.extents(profile_id).get(table)
+        if extent is None:
+            return {}
+        source = schema.metadata.tables[table]
+        rows = self.rows(
+            sa.select(source.c.id, source.c[column]).where(
+                source.c.id.between(extent.first_id, extent.last_id), source.c[column].is_not(None)
+            )
+        )
+        return {int(row["id"]): str(row[column]) for row in rows}
+
+    def _in_threads(
+        self, read: Callable[[Extent, Connection], int], pieces: list[Extent]
+    ) -> Iterator[int]:
+        if len(pieces) == 1:
+            yield read(pieces[0], self._connection)
+            return
+
+        def work(piece: Extent) -> int:
+            with self._connect() as connection:
+                return read(piece, connection)
+
+        with ThreadPoolExecutor(max_workers=len(pieces)) as pool:
+            yield from pool.map(work, pieces)
+
+
+def _pieces(extent: Extent) -> list[Extent]:
+    rows = extent.last_id - extent.first_id + 1
+    count = max(1, min(os.cpu_count() or 1, _MAX_THREADS, rows // _ROWS_PER_THREAD))
+    edges = [extent.first_id + rows * i // count for i in range(count + 1)]
+    return [Extent(low, high - 1) for low, high in pairwise(edges)]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Store]:
+    """The store at `path`, read-only. Raises where it is no store or of another version."""
+    with Store(lambda: open_for_reading(path)) as store:
+        yield store
+
+
+def find_profile(store: Store, selector: str) -> Profile:
+    """The profile of that label or, as `1`, of that id. Raises UsageError with those there are."""
+    profiles = store.profiles()
+    for profile in profiles:
+        if selector in (profile.ref.label, str(profile.id)):
+            return profile
+    known = ", ".join(f"{profile.ref.label} (id {profile.id})" for profile in profiles) or "none"
+    raise UsageError(f"no profile {selector!r} in the store", hint=f"There are: {known}")

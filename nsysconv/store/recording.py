@@ -1,0 +1,91 @@
+"""What an importer hands over: one recording, its attributes, facts and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from nsysconv.facts import Fact
+from nsysconv.notes import Note
+from nsysconv.report import Column, build_table
+from nsysconv.units import Unit
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of an event table that stand in the source's own SQLite file.
+
+    `select` names its columns as ours and reads from the schema SOURCE; `row_id` is the source row's
+    number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
+    `guarded` gives the same rows without those that the schema does not admit, and notes that count
+    them; it is asked only where the plain rows were refused, because checking costs a scan.
+    """
+
+    table: str
+    select: sa.Select[Any]
+    row_id: sa.ColumnElement[int]
+    first: int
+    last: int
+    guarded: Callable[[], tuple[SourceRows, list[Note]]]
+
+
+@dataclass(frozen=True)
+class ArrowRows:
+    """Rows of any table as Arrow, columns named as ours (`profile_id` is the store's)."""
+
+    table: str
+    rows: pa.Table
+
+
+Batch = SourceRows | ArrowRows
+
+SOURCE = "source"
+"""The schema name under which a store attaches the source's SQLite file."""
+
+
+@dataclass(frozen=True)
+class ProfileAttributes:
+    """What is known of a recording as a whole; None = the source does not say."""
+
+    tool_version: str | None = None
+    format_version: str | None = None
+    zero_utc_ns: int | None = None
+    recording_ns: int | None = None
+    driver_version: str | None = None
+    host: str | None = None
+    graph_mode: str | None = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One profile as an importer gives it.
+
+    `batches` is consumed once; `facts` and `notes` are complete only then. `facts` tells what the
+    recording holds; `advice`, for a missing fact, how to record it. `sqlite_source` is the file that
+    SourceRows read from.
+    """
+
+    attributes: ProfileAttributes
+    facts: Callable[[], frozenset[Fact]]
+    advice: Mapping[Fact, str]
+    notes: Sequence[Note]
+    batches: Iterator[Batch]
+    sqlite_source: Path | None = None
+
+
+def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:
+    """Small tables' rows as Arrow, with the columns and types that the schema declares."""
+    names = [c.name for c in table.columns if c.name not in ("profile_id",)]
+    columns = [Column(n, _unit(table, n), "") for n in names if any(n in row for row in rows)]
+    data = {c.name: [row.get(c.name) for row in rows] for c in columns}
+    return ArrowRows(table.name, build_table(columns, data))
+
+
+def _unit(table: sa.Table, name: str) -> Unit:
+    # Units of the schema are integers or text; build_table needs to know only which.
+    return Unit.TEXT if isinstance(table.columns[name].type, sa.Text) else Unit.ID

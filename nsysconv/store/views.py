@@ -1,0 +1,127 @@
+"""Views with names resolved, for people who open a store in sqlite3, DB Browser, pandas or DuckDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nsysconv import schema
+
+
+def views() -> dict[str, sa.SelectBase]:
+    """Per view its statement: events with words in place of codes and ids, and `v_gpu_op` over all."""
+    result: dict[str, sa.SelectBase] = {
+        f"v_{name.rstrip('_')}": _resolved(event.table)
+        for name, event in schema.EVENT_TABLES.items()
+    }
+    result["v_sync"] = _sync()
+    result["v_gpu_op"] = _gpu_ops()
+    return result
+
+
+VIEW_DOCS = {
+    "v_gpu_op": "Every GPU operation: kernels, copies, sets, migrations and graph launches.",
+    "v_sync": "As `sync`, with the API call that waited, which tells the kind of wait.",
+}
+"""What a view is, where it is more than its table with names in place of numbers."""
+
+
+def _name(table: sa.FromClause, column: sa.ColumnElement[Any], label: str) -> sa.ColumnElement[Any]:
+    names = schema.name.alias()
+    return (
+        sa.select(names.c.text)
+        .where(names.c.profile_id == table.c.profile_id, names.c.id == column)
+        .scalar_subquery()
+        .label(label)
+    )
+
+
+def _word(
+    column: sa.ColumnElement[Any], words: tuple[str, ...], label: str
+) -> sa.ColumnElement[Any]:
+    return sa.case(dict(enumerate(words)), value=column).label(label)
+
+
+def _resolved(table: sa.Table) -> sa.Select[Any]:
+    """The table's columns, each `…name_id` as `…name` and each code as its word."""
+    columns: list[sa.ColumnElement[Any]] = []
+    for column in table.columns:
+        if column.name.endswith("name_id"):
+            columns.append(_name_of(table, column))
+        elif column.info.get("codes"):
+            columns.append(_word(column, column.info["codes"], column.name))
+        elif not (table is schema.range_ and column.name == "text"):
+            columns.append(column)
+    return sa.select(*columns)
+
+
+def _name_of(table: sa.Table, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    label = column.name.removesuffix("_id")
+    if table is schema.api_call:
+        names = schema.name.alias()
+        return (
+            sa.select(sa.func.coalesce(names.c.plain, names.c.text))
+            .where(names.c.profile_id == table.c.profile_id, names.c.id == column)
+            .scalar_subquery()
+            .label(label)
+        )
+    if table is schema.range_:
+        resolved = _name(table, column, "registered")
+        return sa.func.coalesce(resolved, table.c.text).label(label)
+    return _name(table, column, label)
+
+
+def _sync() -> sa.Select[Any]:
+    sync, call, names = schema.sync, schema.api_call, schema.name
+    return sa.select(
+        *sync.columns, sa.func.coalesce(names.c.plain, names.c.text).label("api_call")
+    ).select_from(
+        sync.outerjoin(
+            call,
+            (call.c.profile_id == sync.c.profile_id)
+            & (call.c.pid == sync.c.pid)
+            & (call.c.correlation_id == sync.c.correlation_id),
+        ).outerjoin(
+            names, (names.c.profile_id == call.c.profile_id) & (names.c.id == call.c.name_id)
+        )
+    )
+
+
+def _gpu_ops() -> sa.CompoundSelect[Any]:
+    shared = (
+        "id",
+        "profile_id",
+        "start_ns",
+        "dur_ns",
+        "pid",
+        "device_id",
+        "context_id",
+        "stream_id",
+        "correlation_id",
+    )
+    parts = []
+    for name in schema.GPU_OP_TABLES:
+        table = schema.metadata.tables[name]
+        size = table.c.bytes if "bytes" in table.c else sa.null()
+        parts.append(
+            sa.select(
+                sa.literal(name, sa.Text).label("kind"),
+                *(table.c[c] for c in shared),
+                size.label("bytes"),
+                _op_name(table),
+            )
+        )
+    return sa.union_all(*parts)
+
+
+def _op_name(table: sa.Table) -> sa.ColumnElement[Any]:
+    if table is schema.kernel:
+        return _name(table, table.c.name_id, "name")
+    if "direction" in table.c:
+        prefix = "UM " if table is schema.unified_memory_event else "memcpy "
+        word: sa.ColumnElement[Any] = sa.case(
+            dict(enumerate(schema.DIRECTIONS)), value=table.c.direction
+        )
+        return (sa.literal(prefix) + word).label("name")
+    return sa.literal(table.name, sa.Text).label("name")

@@ -1,0 +1,421 @@
+"""Recordings into a store: all of one, or none of it.
+
+A new store grows under a temporary name and appears under its own only when complete; an existing one
+gets everything in one transaction. A killed import leaves the store as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.errors import InputError, UsageError
+from nsysconv.facts import Fact, in_order
+from nsysconv.notes import Note, merged
+from nsysconv.report import Column, build_table
+from nsysconv.store.connection import Connection, sqlite_uri
+from nsysconv.store.database import attach_source, compiled, create_schema, require_store
+from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
+from nsysconv.units import Unit
+
+# Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
+_ROWS_AT_ONCE = 500_000
+
+Progress = Callable[[str, int], None]
+"""Called with a table's name and the number of source rows just done."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a recording comes from: `source` the importer's name, `identity` what makes it the same."""
+
+    label: str
+    source: str
+    path: str
+    sha256: str
+    identity: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of one recording. `row_counts` by table; `existing`: it was there already."""
+
+    profile_id: int
+    label: str
+    existing: bool
+    row_counts: dict[str, int]
+    facts: tuple[Fact, ...]
+    notes: tuple[Note, ...]
+
+
+class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
+    def __init__(self, imported: Imported) -> None:
+        super().__init__(imported.label)
+        self.imported = imported
+
+
+class Writer:
+    """Adds recordings to an open store, each in a transaction of its own. Made by `writing`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def find(self, identity: str) -> Imported | None:
+        """What the store already holds under this identity, if it does."""
+        profile = schema.profile
+        rows = self._connection.rows(
+            compiled(sa.select(profile.c.id, profile.c.label).where(profile.c.identity == identity))
+        )
+        if not rows:
+            return None
+        profile_id, label = int(str(rows[0]["id"])), str(rows[0]["label"])
+        return Imported(profile_id, label, True, self._row_counts(profile_id), (), ())
+
+    def remove(self, profile_id: int) -> None:
+        """Removes a profile and all its rows."""
+        with _transaction(self._connection):
+            self._remove(profile_id)
+
+    def _remove(self, profile_id: int) -> None:
+        for table in schema.metadata.sorted_tables:
+            if "profile_id" in table.c:
+                self._connection.execute(
+                    compiled(sa.delete(table).where(table.c.profile_id == profile_id))
+                )
+        run_ids = sa.select(schema.profile.c.run_id).where(schema.profile.c.id == profile_id)
+        run_id = self._connection.value(compiled(run_ids))
+        self._connection.execute(
+            compiled(sa.delete(schema.profile).where(schema.profile.c.id == profile_id))
+        )
+        self._connection.execute(
+            compiled(sa.delete(schema.run).where(schema.run.c.id == sa.literal_column(str(run_id))))
+        )
+
+    def add(
+        self,
+        recording: Recording,
+        origin: Callable[[], Origin],
+        progress: Progress,
+        accept: Callable[[Sequence[Note]], None] = lambda notes: None,
+    ) -> Imported:
+        """Writes one recording in one transaction, or finds that the store holds it already.
+
+        `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
+        sees the notes before anything is final and may raise. Raises whatever it, the importer or the
+        database raise; the store then holds nothing of the recording.
+        """
+        source = recording.sqlite_source
+        if source is not None:
+            attach_source(self._connection, source, SOURCE)
+        try:
+            with _transaction(self._connection):
+                return self._add(recording, origin, progress, accept)
+        except _AlreadyThere as there:
+            return there.imported
+        finally:
+            if source is not None:
+                self._connection.execute(f"DETACH {SOURCE}")
+
+    def _add(
+        self,
+        recording: Recording,
+        origin: Callable[[], Origin],
+        progress: Progress,
+        accept: Callable[[Sequence[Note]], None],
+    ) -> Imported:
+        profile_id = int(
+            str(
+                self._connection.value(
+                    compiled(sa.select(sa.func.coalesce(sa.func.max(schema.profile.c.id), 0) + 1))
+                )
+            )
+        )
+        notes: list[Note] = []
+        before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
+        for batch in recording.batches:
+            notes += self._write(batch, profile_id, progress)
+        counts = self._write_extents(profile_id, before)
+        facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
+        accept(all_notes)
+        known = origin()
+        existing = self.find(known.identity)
+        if existing is not None:
+            raise _AlreadyThere(existing)
+        self._write_profile(recording, known, profile_id, facts, all_notes)
+        return Imported(
+            profile_id,
+            str(self._label(profile_id)),
+            False,
+            counts,
+            tuple(in_order(facts)),
+            tuple(all_notes),
+        )
+
+    def _write(self, batch: Batch, profile_id: int, progress: Progress) -> list[Note]:
+        if not isinstance(batch, SourceRows):
+            if batch.rows.num_rows:
+                self._ingest(batch.table, batch.rows, profile_id)
+            return []
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            self._copy(batch, profile_id, progress)
+        except InputError as error:
+            if "INTEGRITY" not in str(error):
+                raise
+            # The database refused a row: a wrong type or an impossible time. Copy with guards.
+            self._connection.execute("ROLLBACK TO batch")
+            careful, notes = batch.guarded()
+            self._copy(careful, profile_id, lambda table, rows: None)
+        else:
+            notes = []
+        self._connection.execute("RELEASE batch")
+        return notes
+
+    def _copy(self, batch: SourceRows, profile_id: int, progress: Progress) -> None:
+        table = schema.metadata.tables[batch.table]
+        names = ["profile_id", *(c.name for c in batch.select.selected_columns)]
+        rows = batch.select.with_only_columns(
+            sa.literal_column(str(profile_id)), *batch.select.selected_columns
+        )
+        for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
+            high = min(low + _ROWS_AT_ONCE - 1, batch.last)
+            piece = rows.where(
+                batch.row_id.between(sa.literal_column(str(low)), sa.literal_column(str(high)))
+            )
+            self._connection.execute(compiled(sa.insert(table).from_select(names, piece)))
+            progress(batch.table, high - low + 1)
+
+    def _ingest(self, table: str, rows: pa.Table, profile_id: int) -> None:
+        columns = [Column("profile_id", Unit.ID, "")]
+        ids = build_table(columns, {"profile_id": [profile_id] * rows.num_rows})
+        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
+
+    def _last_id(self, name: str) -> int:
+        table = schema.metadata.tables[name]
+        return int(
+            str(
+                self._connection.value(
+                    compiled(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)))
+                )
+            )
+        )
+
+    def _write_extents(self, profile_id: int, before: dict[str, int]) -> dict[str, int]:
+        counts = {}
+        for name, last_before in before.items():
+            last = self._last_id(name)
+            counts[name] = last - last_before
+            if last > last_before:
+                self._connection.execute(
+                    compiled(
+                        sa.insert(schema.extent).values(
+                            profile_id=profile_id,
+                            table_name=name,
+                            first_id=last_before + 1,
+                            last_id=last,
+                            row_count=last - last_before,
+                        )
+                    )
+                )
+        return counts
+
+    def _write_profile(
+        self,
+        recording: Recording,
+        origin: Origin,
+        profile_id: int,
+        facts: Iterable[Fact],
+        notes: Iterable[Note],
+    ) -> None:
+        label = self._free_label(origin.label)
+        run_id = int(
+            str(
+                self._connection.value(
+                    compiled(sa.select(sa.func.coalesce(sa.func.max(schema.run.c.id), 0) + 1))
+                )
+            )
+        )
+        self._connection.execute(compiled(sa.insert(schema.run).values(id=run_id, label=label)))
+        self._connection.execute(
+            compiled(
+                sa.insert(schema.profile).values(
+                    id=profile_id,
+                    run_id=run_id,
+                    label=label,
+                    identity=origin.identity,
+                    source=origin.source,
+                    path=origin.path,
+                    sha256=origin.sha256,
+                    **asdict(recording.attributes),
+                )
+            )
+        )
+        held = set(facts)
+        for fact in Fact:
+            self._connection.execute(
+                compiled(
+                    sa.insert(schema.profile_fact).values(
+                        profile_id=profile_id,
+                        fact=fact.value,
+                        held=int(fact in held),
+                        advice=recording.advice.get(fact),
+                    )
+                )
+            )
+        for note in notes:
+            self._connection.execute(
+                compiled(
+                    sa.insert(schema.note).values(
+                        profile_id=profile_id,
+                        slug=note.slug,
+                        severity=note.severity.value,
+                        count=note.count,
+                        place=note.where,
+                        text=note.text,
+                        facts=" ".join(f.value for f in in_order(note.facts)),
+                    )
+                )
+            )
+
+    def _free_label(self, wanted: str) -> str:
+        taken = {
+            row["label"]
+            for row in self._connection.rows(compiled(sa.select(schema.profile.c.label)))
+        }
+        label, number = wanted, 1
+        while label in taken:
+            number += 1
+            label = f"{wanted}-{number}"
+        return label
+
+    def _label(self, profile_id: int) -> object:
+        return self._connection.value(
+            compiled(sa.select(schema.profile.c.label).where(schema.profile.c.id == profile_id))
+        )
+
+    def _row_counts(self, profile_id: int) -> dict[str, int]:
+        extent = schema.extent
+        rows = self._connection.rows(
+            compiled(
+                sa.select(extent.c.table_name, extent.c.row_count).where(
+                    extent.c.profile_id == profile_id
+                )
+            )
+        )
+        return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Writer]:
+    """A writer on the store at `path`, which is made if it does not exist.
+
+    A new store appears under its name when the block ends, and not at all when it raises. Raises
+    UsageError or InputError where something else stands under the name.
+    """
+    if path.exists():
+        require_store(path)
+        with Connection(sqlite_uri(path, "rw"), str(path)) as connection:
+            yield Writer(connection)
+        return
+    if not path.parent.is_dir():
+        raise UsageError(
+            "the folder does not exist",
+            where=str(path.parent),
+            hint=f"Make it first: mkdir -p {path.parent}",
+        )
+    _sweep(path)
+    partial = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.partial")
+    try:
+        with Connection(sqlite_uri(partial, "rwc"), str(path)) as connection:
+            create_schema(connection)
+            # Nobody else sees the file yet: what a crash leaves is not a store, so nothing need be
+            # flushed on the way. It is, once, before it gets its name.
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute("PRAGMA journal_mode=MEMORY")
+            yield Writer(connection)
+        _publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _transaction(connection: Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _set_strict(connection, strict=True)
+        yield
+        _set_strict(connection, strict=False)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _set_strict(connection: Connection, *, strict: bool) -> None:
+    """Makes the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
+
+    STRICT is a word in the table's definition and nothing in its rows, but SQLite before 3.37 cannot
+    open a file that has it. So it stands there only inside this transaction (docs/decisions/0008); a
+    check of every cell in SQL costs as much as copying the rows.
+    """
+    sql = "sql || ' STRICT'" if strict else "substr(sql, 1, length(sql) - length(' STRICT'))"
+    names = ", ".join(f"'{name}'" for name in schema.EVENT_TABLES)
+    connection.execute("PRAGMA writable_schema=ON")
+    connection.execute(
+        f"UPDATE sqlite_master SET sql = {sql} WHERE type = 'table' AND name IN ({names})"
+    )
+    connection.execute("PRAGMA writable_schema=RESET")
+
+
+def _publish(partial: Path, path: Path) -> None:
+    """Gives a complete file its name, unless something took the name in the meantime."""
+    descriptor = os.open(partial, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(partial, path)
+    except FileExistsError as error:
+        raise UsageError(
+            "the file appeared while it was being made",
+            where=str(path),
+            hint="Another import made it; name another with -o.",
+        ) from error
+    except OSError:
+        # A file system without hard links: rename, which is atomic but replaces.
+        if path.exists():
+            raise UsageError("the file appeared while it was being made", where=str(path)) from None
+        partial.rename(path)
+
+
+def _sweep(path: Path) -> None:
+    """Removes what killed imports of this store left, on this host."""
+    prefix = f".{path.name}.{socket.gethostname()}-"
+    for left in path.parent.glob(f"{_literal(prefix)}*.partial"):
+        number = left.name[len(prefix) : -len(".partial")]
+        if number.isdigit() and not _alive(int(number)):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _literal(text: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
