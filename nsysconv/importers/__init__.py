@@ -1,0 +1,86 @@
+"""Importers: one module per source format. Nothing outside this folder knows a source's name."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+
+from nsysconv.errors import InputError, NsysconvError
+from nsysconv.importers import nsys_report
+from nsysconv.importers.contract import Importer, No, Yes
+from nsysconv.importers.probe import Probe
+
+IMPORTERS = ("nsys_sqlite",)
+"""Modules of this folder that read a format. A new source is one more word here."""
+
+
+def all_importers() -> list[Importer]:
+    """The importers, in the order of IMPORTERS."""
+    return [
+        cast(Importer, importlib.import_module(f"nsysconv.importers.{name}")) for name in IMPORTERS
+    ]
+
+
+@contextmanager
+def opened(path: Path, say: Callable[[str], None]) -> Iterator[Probe]:
+    """A probe of the file; of its export, where it is a report that its own tool has to export first.
+
+    `say` gets a line before such a tool runs. Raises InputError where the file cannot be read.
+    """
+    with ExitStack() as stack:
+        probe = stack.enter_context(Probe(path))
+        if nsys_report.is_report(probe):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
+            probe = stack.enter_context(Probe(nsys_report.export(path, Path(folder), say), path))
+        yield probe
+
+
+def detect(probe: Probe) -> Importer:
+    """The one importer that recognises the content.
+
+    Raises InputError with every importer's reason where none does, and NsysconvError where two do
+    (which is a defect of ours).
+    """
+    answers = [(importer, importer.sniff(probe)) for importer in all_importers()]
+    claims = [importer for importer, answer in answers if isinstance(answer, Yes)]
+    if len(claims) == 1:
+        return claims[0]
+    if claims:
+        names = ", ".join(importer.TITLE for importer in claims)
+        raise NsysconvError(f"recognised as more than one format: {names}", where=str(probe.path))
+    refusals = [(importer, answer) for importer, answer in answers if isinstance(answer, No)]
+    for _, refusal in refusals:
+        if refusal.close:
+            raise InputError(refusal.reason, where=str(probe.path), hint=refusal.hint)
+    known = _known_but_unreadable(probe)
+    if known is not None:
+        raise InputError(known[0], where=str(probe.path), hint=known[1])
+    reasons = "\n".join(
+        f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
+    )
+    raise InputError("not a profile that nsysconv reads", where=str(probe.path), hint=reasons)
+
+
+def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
+    """What is wrong, and what to do, for contents that are no profile but whose kind is plain."""
+    if probe.size == 0:
+        return "the file is empty", "The export or copy did not finish; make it again."
+    if probe.head.startswith(b"version https://git-lfs.github.com/spec/"):
+        return (
+            "a Git LFS pointer, not the file itself",
+            "Fetch the content first: git lfs pull --include '" + probe.path.name + "'",
+        )
+    if probe.damage:
+        return probe.damage, "Export or copy it again; nothing was imported."
+    if probe.is_sqlite:
+        names = sorted(probe.tables)
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        return (
+            "a SQLite database of another program" if names else "a SQLite database without tables",
+            f"Its tables: {shown}" if names else "The export did not finish; make it again.",
+        )
+    return None

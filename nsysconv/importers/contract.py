@@ -1,0 +1,54 @@
+"""What an importer module offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from nsysconv.facts import Fact
+from nsysconv.importers.probe import Probe
+from nsysconv.store.recording import Recording
+
+
+@dataclass(frozen=True)
+class Yes:
+    """The importer reads this file."""
+
+
+@dataclass(frozen=True)
+class No:
+    """The importer does not read this file, and why.
+
+    `close`: the file is of a kind that this importer knows and can explain (damaged, another tool's);
+    such a reason is shown before all others, with `hint`.
+    """
+
+    reason: str
+    close: bool = False
+    hint: str = ""
+
+
+class Importer(Protocol):
+    """One source format: a module with these names."""
+
+    NAME: str
+    """The word that `profile.source` holds."""
+    VERSION: int
+    """Raised when the same file would give other rows; part of a profile's identity."""
+    TITLE: str
+    """What the source is, for people."""
+    GUARANTEED: frozenset[Fact]
+    """What every file of the source holds."""
+    POSSIBLE: frozenset[Fact]
+    """What a file of the source may hold."""
+    ADVICE: Mapping[Fact, str]
+    """How to record a fact next time."""
+
+    @staticmethod
+    def sniff(probe: Probe) -> Yes | No:
+        """Whether the content is this format. Reads content, never the file name; never raises."""
+
+    @staticmethod
+    def read(probe: Probe) -> Iterator[Recording]:
+        """The recordings of the file. Raises InputError where nothing can be read."""

@@ -1,0 +1,57 @@
+"""Nsight Systems' own report files, which only nsys can read: exported to SQLite first.
+
+The format has no public description and no known signature. So this is the one place where a file's
+name counts, and only for content that is nothing else: not SQLite, not text (docs/decisions/0009).
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from nsysconv.errors import InputError
+from nsysconv.importers.probe import Probe
+
+SUFFIXES = (".nsys-rep", ".qdrep")
+
+
+def is_report(probe: Probe) -> bool:
+    """Whether the file can only be a report of nsys: so named, and binary."""
+    if probe.path.suffix not in SUFFIXES or probe.is_sqlite:
+        return False
+    return b"\0" in probe.head
+
+
+def export(path: Path, folder: Path, say: Callable[[str], None]) -> Path:
+    """Exports the report with the nsys on PATH into `folder`; returns the SQLite file.
+
+    Raises InputError with the command to run elsewhere where there is no nsys, or with what nsys said.
+    """
+    target = folder / (path.stem + ".sqlite")
+    by_hand = shlex.join(["nsys", "export", "--type", "sqlite", str(path)])
+    nsys = shutil.which("nsys")
+    if nsys is None:
+        raise InputError(
+            "an Nsight Systems report; only nsys can read it, and nsys is not on PATH",
+            where=str(path),
+            hint=f"Where nsys is installed, run:\n  {by_hand}\nthen import the .sqlite file.",
+        )
+    version = subprocess.run(
+        [nsys, "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    say(f"exporting {path.name} with {version.strip() or nsys}")
+    command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not target.exists():
+        words = (done.stderr or done.stdout).strip().splitlines()
+        raise InputError(
+            f"nsys could not export it (exit status {done.returncode})"
+            + (f": {words[-1]}" if words else ""),
+            where=str(path),
+            hint="A report opens only in the nsys that made it or a newer one. Export it there:\n"
+            f"  {by_hand}",
+        )
+    return target

@@ -1,0 +1,91 @@
+"""Nsight Systems' SQLite export (`nsys export -t sqlite`), every age of it.
+
+What the columns mean, version by version, and where the traps are: docs/formats/nsys.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import No, Yes
+from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.nsys_sqlite.reader import Reader
+from nsysconv.importers.probe import Probe
+from nsysconv.store.recording import Recording
+
+NAME = "nsys_sqlite"
+VERSION = 1
+TITLE = "Nsight Systems SQLite export"
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(
+    {
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.GRAPH_NODES,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.SYNCS,
+        Fact.RANGES,
+        Fact.OVERHEAD,
+        Fact.THREADS,
+        Fact.DEVICES,
+        Fact.RANKS,
+        Fact.UTC,
+    }
+)
+_CUDA = "Record with `nsys profile --trace=cuda,nvtx …`."
+ADVICE: Mapping[Fact, str] = {
+    Fact.KERNELS: _CUDA,
+    Fact.MEMCPYS: _CUDA,
+    Fact.MEMSETS: _CUDA,
+    Fact.API_CALLS: _CUDA,
+    Fact.API_LINKS: _CUDA,
+    Fact.SYNCS: _CUDA,
+    Fact.THREADS: _CUDA,
+    Fact.UNIFIED_MEMORY: "Migrations are recorded with `--trace=cuda` on GPUs that can trace them.",
+    Fact.GRAPH_LAUNCHES: "Record with `nsys profile --cuda-graph-trace=graph …`.",
+    Fact.GRAPH_NODES: "Record with `nsys profile --cuda-graph-trace=node …`.",
+    Fact.RANGES: "Put NVTX ranges into the program and record with `nsys profile --trace=cuda,nvtx …`.",
+    Fact.RANKS: "Record with `nsys profile --trace=cuda,nvtx,mpi …` under the MPI launcher.",
+    Fact.UTC: "Export again with nsys 2021.5 or later.",
+    Fact.DEVICES: "Export again with a current nsys; in containers the GPU's description can be missing.",
+}
+
+# Tables that only an nsys export has beside StringIds.
+_TELLING = {
+    "META_DATA_EXPORT",
+    "EXPORT_META_DATA",
+    "META_DATA_CAPTURE",
+    "TARGET_INFO_SYSTEM_ENV",
+    "TARGET_INFO_SESSION_START_TIME",
+    "ProcessStreams",
+    "ThreadNames",
+    "OSRT_API",
+    *tables.EVENT_SOURCES,
+}
+
+
+def sniff(probe: Probe) -> Yes | No:
+    """An nsys export has StringIds and at least one of its own tables; nvprof's have StringTable."""
+    if not probe.is_sqlite:
+        return No("it is not a SQLite database")
+    if probe.damage:
+        return No(probe.damage)
+    names = set(probe.tables)
+    if "StringTable" in names and any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in names):
+        return No("it has nvprof's tables, not those of an nsys export")
+    if "StringIds" not in names:
+        return No("it has no table StringIds")
+    if not names & _TELLING:
+        return No("it has StringIds, but no table of events or of the export")
+    return Yes()
+
+
+def read(probe: Probe) -> Iterator[Recording]:
+    """One recording per file; its processes may be many."""
+    yield Reader(probe, ADVICE).recording()

@@ -1,0 +1,201 @@
+"""Facts about the capture, by allow-list.
+
+Exports hold whole environments, command lines, captured output and user names: in META_DATA_CAPTURE,
+in TARGET_INFO_SYSTEM_ENV, in ProcessStreams and, under ids that no event refers to, in StringIds.
+Nothing is copied but the values named here; ranks are taken as whole numbers only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from nsysconv.facts import Fact
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Note, Severity
+from nsysconv.store.recording import ProfileAttributes
+
+_RANK = (
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "RANK",
+    "SLURM_PROCID",
+)
+_LOCAL_RANK = (
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "LOCAL_RANK",
+    "SLURM_LOCALID",
+)
+_WORLD_SIZE = (
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+    "WORLD_SIZE",
+    "SLURM_NTASKS",
+)
+# Dumps join variables by NUL, spaces, commas or line breaks, depending on their age.
+_VARIABLE = re.compile(r"(?:^|[\0\s,;\"'\\])([A-Z][A-Z_]+)=\"?(\d{1,9})(?=$|[\0\s,;\"'\\])")
+
+# Messages that tell of missing or doubtful data. Only these shapes are ever copied.
+_DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
+    (re.compile(pattern), frozenset(facts))
+    for pattern, facts in (
+        (r"CUDA profiling might have not been started correctly\.", (Fact.KERNELS, Fact.API_CALLS)),
+        (r"No CUDA events collected\. Does the process use CUDA\?", (Fact.KERNELS, Fact.API_CALLS)),
+        (r"Not all CUDA events might have been collected\.", (Fact.KERNELS, Fact.API_CALLS)),
+        (r"Not all NVTX events might have been collected\.", (Fact.RANGES,)),
+        (
+            r"Installed CUDA driver version \([\d.]+\) is not supported by this build of Nsight Systems\. "
+            r"CUDA trace will be collected using libraries for driver version [\d.]+",
+            (Fact.KERNELS, Fact.API_CALLS),
+        ),
+        (r"CUDA device \d+: Unified Memory cannot be traced[ \w,.-]*", (Fact.UNIFIED_MEMORY,)),
+        (
+            r"Unified Memory cannot be traced on devices that don't support peer-to-peer transfers\.",
+            (Fact.UNIFIED_MEMORY,),
+        ),
+        (r"\d+ CUDA events? (?:was|were) (?:dropped|lost)\.?", (Fact.KERNELS, Fact.API_CALLS)),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What the export says of the capture: attributes of the profile and switches of the importer."""
+
+    attributes: ProfileAttributes
+    cuda_traced: bool
+    times_are_utc: bool
+    ranks: Mapping[str, int]
+    """rank, local_rank, world_size as the launched program's environment told, where it did."""
+
+
+def read_capture(probe: Probe) -> Capture:
+    """The allow-listed facts of a file."""
+    export = _values(probe, ("META_DATA_EXPORT", "EXPORT_META_DATA"))
+    capture = _values(probe, ("META_DATA_CAPTURE",))
+    system = _values(probe, ("TARGET_INFO_SYSTEM_ENV",))
+    attributes = ProfileAttributes(
+        tool_version=_first(export, "EXPORT_PRODUCT_VERSION", r"[\d.]{1,40}")
+        or _version_of_install(system),
+        format_version=_first(export, "EXPORT_SCHEMA_VERSION", r"[\d.]{1,40}"),
+        zero_utc_ns=_one_integer(probe, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"),
+        recording_ns=_one_integer(probe, "ANALYSIS_DETAILS", "duration"),
+        driver_version=_first(system, "NvDriverVersion", r"[\d.]{1,40}"),
+        host=_first(system, "Hostname", r"[\w.-]{1,255}"),
+        graph_mode=(_first(capture, "CUDA_GRAPH_TRACE_OPTIONS:MODE", r"\w{1,20}") or "").lower()
+        or None,
+    )
+    return Capture(
+        attributes,
+        cuda_traced="Cuda" in capture.get("CAPTURE_EVENT_TYPE", ()) and not _tracing_failed(probe),
+        times_are_utc=_first(export, "EXPORT_PARAM_TIME_NORMALIZE", "true") == "true",
+        ranks=_ranks(capture, system),
+    )
+
+
+def _tracing_failed(probe: Probe) -> bool:
+    """Whether the profiler says that it could not trace CUDA: then none is not zero."""
+    if "DIAGNOSTIC_EVENT" not in probe.tables:
+        return False
+    sql = (
+        "SELECT EXISTS (SELECT 1 FROM DIAGNOSTIC_EVENT "
+        "WHERE text LIKE 'CUDA profiling might have not been started%')"
+    )
+    return bool(probe.select(sql)[0][0])
+
+
+def mpi_ranks(probe: Probe) -> dict[int, int]:
+    """pid -> rank as the MPI trace recorded it: a table, before 2022.4 the name of a thread."""
+    if "MPI_RANKS" in probe.tables:
+        rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
+        return {
+            global_tid >> 24 & 0xFFFFFF: rank
+            for global_tid, rank in rows
+            if isinstance(global_tid, int) and isinstance(rank, int)
+        }
+    if "ThreadNames" not in probe.tables:
+        return {}
+    rows = probe.select(
+        "SELECT t.globalTid, s.value FROM ThreadNames t "
+        "JOIN StringIds s ON s.id = t.nameId WHERE s.value GLOB 'MPI Rank [0-9]*'"
+    )
+    return {
+        global_tid >> 24 & 0xFFFFFF: int(name.removeprefix("MPI Rank "))
+        for global_tid, name in rows
+        if isinstance(global_tid, int) and re.fullmatch(r"MPI Rank \d{1,9}", name)
+    }
+
+
+def diagnostics(probe: Probe) -> Iterator[Note]:
+    """Notes from the profiler's own messages, known shapes only."""
+    if "DIAGNOSTIC_EVENT" not in probe.tables:
+        return
+    counts: dict[str, tuple[int, frozenset[Fact]]] = {}
+    for (text,) in probe.select("SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)"):
+        for pattern, facts in _DIAGNOSTICS:
+            match = pattern.match(text) if isinstance(text, str) else None
+            if match:
+                known = match.group(0)
+                counts[known] = (counts.get(known, (0, facts))[0] + 1, facts)
+    for text, (count, facts) in counts.items():
+        yield Note(
+            "profiler-diagnostic",
+            Severity.INFO,
+            f"the profiler says: {text}",
+            count,
+            "DIAGNOSTIC_EVENT",
+            facts,
+        )
+
+
+def _values(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
+    """name -> values (names repeat) of the first of these tables that exists."""
+    result: dict[str, list[str]] = {}
+    for table in names:
+        if table in probe.tables:
+            for name, value in probe.select(f"SELECT name, value FROM {table}"):
+                result.setdefault(str(name), []).append(str(value))
+            break
+    return result
+
+
+def _first(values: Mapping[str, list[str]], name: str, shape: str) -> str | None:
+    """The first value of this name that has the expected shape; anything else is not what we look for."""
+    return next((v for v in values.get(name, ()) if re.fullmatch(shape, v)), None)
+
+
+def _version_of_install(system: Mapping[str, list[str]]) -> str | None:
+    for folder in system.get("TargetInstallDir", ()):
+        match = re.search(r"nsight-systems[a-z-]*/(\d{4}\.\d+(?:\.\d+)*)", folder)
+        if match:
+            return match.group(1)
+    return None
+
+
+def _one_integer(probe: Probe, table: str, column: str) -> int | None:
+    if table not in probe.tables or column not in probe.tables[table].columns:
+        return None
+    rows = probe.select(f"SELECT {column} FROM {table} LIMIT 1")
+    return rows[0][0] if rows and isinstance(rows[0][0], int) else None
+
+
+def _ranks(*sources: Mapping[str, list[str]]) -> dict[str, int]:
+    variables: dict[str, int] = {}
+    for values in sources:
+        for name, texts in values.items():
+            if name.endswith("ENVIRONMENT_VARIABLE") or name == "DeviceEnvironment":
+                for text in texts:
+                    for variable, number in _VARIABLE.findall(text):
+                        variables.setdefault(variable, int(number))
+    result = {}
+    for what, known in (("rank", _RANK), ("local_rank", _LOCAL_RANK), ("world_size", _WORLD_SIZE)):
+        number = next((variables[name] for name in known if name in variables), None)
+        if number is not None:
+            result[what] = number
+    return result

@@ -1,0 +1,205 @@
+"""Rows of the tables without events: processes, threads, contexts, streams, domains, names.
+
+Only what an imported event refers to is copied; everything else in these tables is nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nsysconv.importers.nsys_sqlite.capture import Capture
+from nsysconv.importers.nsys_sqlite.devices import Devices
+from nsysconv.importers.nsys_sqlite.survey import Found
+from nsysconv.importers.probe import Probe
+from nsysconv.names import plain_api_name
+
+Row = dict[str, Any]
+
+_NAMES_AT_ONCE = 50_000
+_CATEGORY, _THREAD_NAME, _DOMAIN = 33, 39, 75
+
+
+def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Capture) -> list[Row]:
+    """Processes with events, their program's file name, rank and host."""
+    names = {}
+    if "PROCESSES" in probe.tables:
+        for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
+            if isinstance(global_pid, int) and isinstance(name, str):
+                # A path tells of users and folders; the file's name is what the program is called.
+                names[global_pid >> 24 & 0xFFFFFF] = name.replace("\\", "/").rsplit("/", 1)[-1]
+    host = capture.attributes.host
+    return [
+        {
+            "pid": pid,
+            "name": names.get(pid),
+            "host": host,
+            "rank": None,
+            "local_rank": None,
+            "world_size": None,
+            **ranks.get(pid, {}),
+        }
+        for pid in sorted(found.pids)
+    ]
+
+
+def threads(probe: Probe, found: Found) -> list[Row]:
+    """Threads with events; a name given through NVTX wins over the system's."""
+    names: dict[tuple[int, int], str] = {}
+    if "ThreadNames" in probe.tables:
+        sql = "SELECT t.globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId"
+        names.update(_by_thread(probe, sql))
+    if "NVTX_EVENTS" in probe.tables:
+        names.update(_by_thread(probe, _nvtx_texts(probe, "globalTid", _THREAD_NAME)))
+    return [
+        {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
+        for pid, tid in sorted(found.threads)
+    ]
+
+
+def _by_thread(probe: Probe, sql: str) -> Iterator[tuple[tuple[int, int], str]]:
+    for global_tid, name in probe.select(sql):
+        if isinstance(global_tid, int) and isinstance(name, str):
+            yield (global_tid >> 24 & 0xFFFFFF, global_tid & 0xFFFFFF), name
+
+
+def _nvtx_texts(probe: Probe, columns: str, event_type: int) -> str:
+    """A select of these columns and the text of NVTX rows of a type, registered or not."""
+    present = probe.tables["NVTX_EVENTS"].columns
+    wanted = ", ".join(c if c in present else "NULL" for c in columns.split(", "))
+    registered = (
+        "(SELECT value FROM StringIds WHERE id = textId)" if "textId" in present else "NULL"
+    )
+    kind = f"eventType = {event_type}" if "eventType" in present else "0"
+    return f"SELECT {wanted}, coalesce({registered}, text) FROM NVTX_EVENTS WHERE {kind}"
+
+
+def contexts(probe: Probe, found: Found, devices: Devices) -> list[Row]:
+    """Contexts of processes with events, and the device each lives on."""
+    wanted = {
+        "pid": "processId",
+        "context_id": "contextId",
+        "ordinal": "deviceId",
+        "null_stream_id": "nullStreamId",
+        "parent_context_id": "parentContextId",
+        "is_green": "isGreenContext",
+    }
+    rows = _present(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", wanted) or _present(
+        probe, "TARGET_INFO_CUDA_NULL_STREAM", {**wanted, "null_stream_id": "streamId"}
+    )
+    result: dict[tuple[int, int], Row] = {}
+    for row in rows:
+        if row.get("pid") in found.pids and row.get("context_id") is not None:
+            ordinal = row.pop("ordinal", None)
+            if ordinal is not None:
+                row["device_id"] = devices.numbers.get(
+                    (row["pid"], ordinal), devices.numbers.get((None, ordinal))
+                )
+            row["parent_context_id"] = row.get("parent_context_id") or None
+            result.setdefault((row["pid"], row["context_id"]), row)
+    return list(result.values())
+
+
+def streams(probe: Probe, found: Found) -> list[Row]:
+    """Streams of processes with events."""
+    wanted = {
+        "pid": "processId",
+        "context_id": "contextId",
+        "stream_id": "streamId",
+        "priority": "priority",
+    }
+    names: dict[Any, str] = {}
+    if "TARGET_INFO_NVTX_CUDA_STREAM" in probe.tables:
+        names = _stream_names(probe)
+    result: dict[tuple[int, int, int], Row] = {}
+    for row in _present(probe, "TARGET_INFO_CUDA_STREAM", wanted):
+        if row.get("pid") in found.pids and None not in (
+            row.get("context_id"),
+            row.get("stream_id"),
+        ):
+            if row.get("priority", 0) >= 1 << 31:
+                row["priority"] -= 1 << 32  # a negative number that was stored without its sign
+            row["name"] = names.get((row["pid"], row["stream_id"]))
+            result.setdefault((row["pid"], row["context_id"], row["stream_id"]), row)
+    return list(result.values())
+
+
+def _stream_names(probe: Probe) -> dict[Any, str]:
+    rows = _present(
+        probe, "TARGET_INFO_NVTX_CUDA_STREAM", {"pid": "processId", "stream_id": "streamId"}
+    )
+    present = probe.tables["TARGET_INFO_NVTX_CUDA_STREAM"].columns
+    if "name" not in present:
+        return {}
+    texts = probe.select("SELECT name FROM TARGET_INFO_NVTX_CUDA_STREAM")
+    return {
+        (row.get("pid"), row.get("stream_id")): text
+        for row, (text,) in zip(rows, texts, strict=True)
+        if isinstance(text, str)
+    }
+
+
+def domains(probe: Probe, found: Found) -> list[Row]:
+    """Named domains of ranges, per process."""
+    if "NVTX_EVENTS" not in probe.tables:
+        return []
+    result: dict[tuple[int, int], Row] = {}
+    for global_tid, domain_id, name in probe.select(
+        _nvtx_texts(probe, "globalTid, domainId", _DOMAIN)
+    ):
+        if isinstance(global_tid, int) and isinstance(domain_id, int) and isinstance(name, str):
+            pid = global_tid >> 24 & 0xFFFFFF
+            if pid in found.pids:
+                result.setdefault(
+                    (pid, domain_id), {"pid": pid, "domain_id": domain_id, "name": name}
+                )
+    return list(result.values())
+
+
+def categories(probe: Probe, found: Found) -> list[Row]:
+    """Named categories of ranges, per process and domain."""
+    if "NVTX_EVENTS" not in probe.tables:
+        return []
+    result: dict[tuple[int, int, int], Row] = {}
+    sql = _nvtx_texts(probe, "globalTid, domainId, category", _CATEGORY)
+    for global_tid, domain_id, category_id, name in probe.select(sql):
+        if isinstance(global_tid, int) and isinstance(category_id, int) and isinstance(name, str):
+            pid = global_tid >> 24 & 0xFFFFFF
+            key = (pid, domain_id if isinstance(domain_id, int) else 0, category_id)
+            if pid in found.pids:
+                result.setdefault(
+                    key, {"pid": pid, "domain_id": key[1], "category_id": category_id, "name": name}
+                )
+    return list(result.values())
+
+
+def names(probe: Probe, found: Found) -> Iterator[list[Row]]:
+    """The texts of the names that imported rows refer to, in pieces of bounded size."""
+    rows: list[Row] = []
+    seen: set[int] = set()
+    for name_id, text in probe.iterate("SELECT id, value FROM StringIds"):
+        if name_id not in found.name_ids or name_id in seen or not isinstance(text, str):
+            continue
+        seen.add(name_id)
+        plain = plain_api_name(text) if name_id in found.api_name_ids else None
+        rows.append({"id": name_id, "text": text, "plain": plain})
+        if len(rows) == _NAMES_AT_ONCE:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def _present(probe: Probe, table: str, wanted: dict[str, str]) -> list[Row]:
+    """A small table's integer columns under our names; absent ones and other types are None."""
+    if table not in probe.tables:
+        return []
+    columns = probe.tables[table].columns
+    texts = ", ".join(theirs if theirs in columns else "NULL" for theirs in wanted.values())
+    return [
+        {
+            ours: value if isinstance(value, int) else None
+            for ours, value in zip(wanted, values, strict=True)
+        }
+        for values in probe.select(f"SELECT {texts} FROM {table}")
+    ]

@@ -1,0 +1,154 @@
+"""What has to be known of an export before its rows can be copied: who appears in it.
+
+One `SELECT DISTINCT` over the identifying columns of each event table (a handful of distinct rows among
+millions) gives processes, threads, device ordinals and the names that rows refer to. The scans run in
+threads beside the copying; `sqlite3` releases the interpreter lock while it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers.probe import Probe
+
+# Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
+# Two narrow sets are cheaper than one wide one, and only the first has to be known before rows are copied.
+_IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
+    tables.KERNEL: (("globalPid", "deviceId"), ("demangledName", "shortName", "mangledName")),
+    tables.MEMCPY: (("globalPid", "deviceId", "copyKind", "srcDeviceId", "dstDeviceId"),),
+    tables.MEMSET: (("globalPid", "deviceId"),),
+    tables.GRAPH_TRACE: (("globalPid", "deviceId"),),
+    tables.SYNCS: (("globalPid", "deviceId"),),
+    tables.RUNTIME: (("globalTid", "eventClass", "nameId"),),
+    tables.GRAPH_NODES: (("globalTid", "nameId"),),
+    tables.NVTX: (("globalTid", "eventType", "textId"),),
+    tables.PROFILER_OVERHEAD: (("globalTid", "nameId"),),
+    tables.CUPTI_OVERHEAD: (("globalTid", "nameId"),),
+}
+_NAME_COLUMNS = frozenset({"nameId", "demangledName", "shortName", "mangledName", "textId"})
+_GPU_TABLES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE, tables.SYNCS)
+_PTOP = 10
+
+
+@dataclass
+class Found:
+    """The identities that the surveyed tables mention."""
+
+    pids: set[int] = field(default_factory=set)
+    gpu_op_pids: set[int] = field(default_factory=set)
+    threads: set[tuple[int, int]] = field(default_factory=set)
+    virtual_machines: set[int] = field(default_factory=set)
+    ordinals: set[tuple[int | None, int]] = field(default_factory=set)
+    """(pid, CUDA ordinal); pid None where the table does not name the process."""
+    op_ordinals: set[tuple[int | None, int]] = field(default_factory=set)
+    """Those of them that ran GPU operations; others were only waited for."""
+    name_ids: set[int] = field(default_factory=set)
+    api_name_ids: set[int] = field(default_factory=set)
+    event_classes: set[int] = field(default_factory=set)
+
+    def merge(self, other: Found) -> None:
+        """Adds what another table mentions."""
+        for name in vars(self):
+            getattr(self, name).update(getattr(other, name))
+
+
+class Survey:
+    """The scans of a file's event tables, running or done. Its methods wait for what they are asked."""
+
+    def __init__(self, probe: Probe, sources: Iterable[str]) -> None:
+        self.sources = tuple(sources)
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="survey")
+        scans = [
+            (level, source, columns)
+            for source in self.sources
+            for level, columns in enumerate(_IDENTIFYING[source])
+        ]
+        # The GPU tables first: what waits first is a kernel's device.
+        scans.sort(key=lambda scan: (scan[0], scan[1] not in _GPU_TABLES))
+        self._running: list[tuple[int, str, Future[Found]]] = [
+            (level, source, self._pool.submit(_scan, probe, source, columns))
+            for level, source, columns in scans
+        ]
+
+    def devices_of(self, sources: Iterable[str]) -> Found:
+        """The processes and devices that these GPU tables mention."""
+        wanted = set(sources)
+        return _merged(
+            scan for level, source, scan in self._running if level == 0 and source in wanted
+        )
+
+    def everything(self) -> Found:
+        """What all tables mention."""
+        return _merged(scan for _, _, scan in self._running)
+
+    @property
+    def gpu_sources(self) -> tuple[str, ...]:
+        """The tables that name devices."""
+        return tuple(name for name in _GPU_TABLES if name in self.sources)
+
+    def close(self) -> None:
+        """Ends the scans that have not begun."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _merged(scans: Iterable[Future[Found]]) -> Found:
+    result = Found()
+    for scan in scans:
+        result.merge(scan.result())
+    return result
+
+
+def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
+    columns = [name for name in wanted if name in probe.tables[source].columns]
+    found = Found()
+    if not columns:
+        return found
+    for values in probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {source}"):
+        row = {n: v for n, v in zip(columns, values, strict=True) if isinstance(v, int)}
+        _note_process(found, source, row)
+        _note_names(found, source, row)
+        _note_ordinals(found, source, row)
+    return found
+
+
+def _note_process(found: Found, source: str, row: dict[str, int]) -> None:
+    # Ranges are event types 33 to 75 of one table; domains and categories are no events of a process.
+    if source == tables.NVTX and row.get("eventType") not in tables.RANGE_KINDS:
+        return
+    for column in ("globalTid", "globalPid"):
+        if column in row:
+            pid = row[column] >> 24 & 0xFFFFFF
+            found.pids.add(pid)
+            found.virtual_machines.add(row[column] >> 48)
+            if column == "globalTid":
+                found.threads.add((pid, row[column] & 0xFFFFFF))
+            elif source != tables.SYNCS:
+                found.gpu_op_pids.add(pid)
+
+
+def _note_names(found: Found, source: str, row: dict[str, int]) -> None:
+    if source == tables.NVTX and row.get("eventType") not in tables.RANGE_KINDS:
+        return
+    if source == tables.RUNTIME:
+        event_class = row.get("eventClass", tables.RUNTIME_CLASS)
+        found.event_classes.add(event_class)
+        if event_class not in (tables.RUNTIME_CLASS, tables.DRIVER_CLASS):
+            return
+        found.api_name_ids.update(row[c] for c in ("nameId",) if c in row)
+    found.name_ids.update(value for column, value in row.items() if column in _NAME_COLUMNS)
+
+
+def _note_ordinals(found: Found, source: str, row: dict[str, int]) -> None:
+    pid = row["globalPid"] >> 24 & 0xFFFFFF if "globalPid" in row else None
+    if source in _GPU_TABLES and "deviceId" in row:
+        # A synchronisation of a whole context names no device of its own.
+        if source == tables.SYNCS and row["deviceId"] == 0xFFFFFFFF:
+            return
+        found.ordinals.add((pid, row["deviceId"]))
+        if source != tables.SYNCS:
+            found.op_ordinals.add((pid, row["deviceId"]))
+        if row.get("copyKind") == _PTOP:
+            found.ordinals.update((pid, row[c]) for c in ("srcDeviceId", "dstDeviceId") if c in row)

@@ -1,0 +1,331 @@
+"""Which column of an nsys export becomes which of ours, for every age of the export.
+
+A mapping is written once against a column lookup that answers NULL for a column that this age does not
+have. Column sets by version: docs/formats/nsys.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from nsysconv.store.recording import SOURCE
+
+Expression = sa.ColumnElement[Any]
+
+_NOT_APPLICABLE = 0xFFFFFFFF
+# No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
+TIME_LIMIT = 1 << 53
+
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPH_TRACE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS"
+SYNCS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+NVTX = "NVTX_EVENTS"
+PROFILER_OVERHEAD = "PROFILER_OVERHEAD"
+CUPTI_OVERHEAD = "CUPTI_ACTIVITY_KIND_OVERHEAD"
+
+RUNTIME_CLASS, DRIVER_CLASS, BACKTRACE_CLASS = 0, 1, 67
+MIGRATION_KINDS = (11, 12, 13)
+# Their copyKind -> the code of schema.DIRECTIONS; 0..10 are the same numbers in both.
+_MIGRATION_DIRECTION = {11: 1, 12: 2, 13: 8}
+RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, 34: 2}
+_MARK = 34
+# overheadType: JIT compilation, module loading, lazy loading and a full command buffer are the
+# driver's work for the program; everything else is the profiler's.
+_DRIVER_OVERHEAD = (2, 6, 7, 8)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the survey of a file decides for all its mappings.
+
+    `zero`: subtracted from every time. `device`: (pid, ordinal) expressions -> our device_id.
+    `only_pid`: the process of all rows of this table, where there is one. `driver_names`: ids of driver
+    functions, for API tables that do not tell the layers apart; None where they do. `careful`: rows
+    without a time are looked for.
+    """
+
+    zero: int
+    device: Callable[[Expression, Expression], Expression]
+    only_pid: int | None
+    driver_names: tuple[int, ...] | None
+    careful: bool = False
+
+
+class Columns:
+    """Columns of one source table by name; absent ones are NULL."""
+
+    def __init__(self, table: str, names: tuple[str, ...]) -> None:
+        self.name = table
+        self.names = frozenset(names)
+        self.table = sa.table(table, *(sa.column(n, sa.BigInteger) for n in names), schema=SOURCE)
+        self.row_id: Expression = sa.literal_column("rowid", sa.BigInteger)
+        self.used: set[str] = set()
+
+    def __getitem__(self, name: str) -> Expression:
+        if name not in self.names:
+            return sa.null()
+        self.used.add(name)
+        column: Expression = self.table.c[name]
+        return column
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One of our event tables made from one source table: expressions by our column, and a filter."""
+
+    ours: str
+    source: str
+    columns: Callable[[Columns, Context], dict[str, Expression]]
+    where: Callable[[Columns, Context], Expression | None] = lambda c, context: None
+    needs: frozenset[str] = frozenset({"start"})
+
+
+def _interval(c: Columns, context: Context) -> dict[str, Expression]:
+    start, end = c["start"], c["end"]
+    values = {"start_ns": start - context.zero if context.zero else start, "dur_ns": end - start}
+    if not context.careful:
+        return values
+    # A row that starts and ends at 0 has no time. The test makes copying a sixth slower, and the
+    # schema's checks refuse such rows, so it is made only where they did.
+    timed = start.op("|")(end) != 0
+    return {name: sa.case((timed, value)) for name, value in values.items()}
+
+
+def _pid_of(global_id: Expression) -> Expression:
+    return global_id.op(">>")(24).op("&")(0xFFFFFF)
+
+
+def _tid_of(global_id: Expression) -> Expression:
+    return global_id.op("&")(0xFFFFFF)
+
+
+def _process(c: Columns, context: Context) -> Expression:
+    if context.only_pid is not None:
+        return sa.literal_column(str(context.only_pid))
+    return _pid_of(c["globalPid"]) if "globalPid" in c else sa.null()
+
+
+def _on_gpu(c: Columns, context: Context) -> dict[str, Expression]:
+    pid = _process(c, context)
+    return {
+        "pid": pid,
+        "device_id": context.device(pid, c["deviceId"]),
+        "context_id": c["contextId"],
+        "stream_id": c["streamId"],
+        "correlation_id": c["correlationId"],
+    }
+
+
+def _on_thread(c: Columns) -> dict[str, Expression]:
+    return {"pid": _pid_of(c["globalTid"]), "tid": _tid_of(c["globalTid"])}
+
+
+def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
+    layer = c["eventClass"]
+    if context.driver_names is not None:
+        layer = sa.case((c["nameId"].in_(context.driver_names), DRIVER_CLASS), else_=RUNTIME_CLASS)
+    return {
+        **_interval(c, context),
+        **_on_thread(c),
+        "correlation_id": c["correlationId"],
+        "layer": layer,
+        "name_id": c["nameId"],
+        "result": c["returnValue"],
+    }
+
+
+def _only_calls(c: Columns, context: Context) -> Expression | None:
+    if "eventClass" not in c:
+        return None
+    return c["eventClass"].in_((RUNTIME_CLASS, DRIVER_CLASS))
+
+
+def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "name_id": c["demangledName"],
+        "short_name_id": c["shortName"],
+        "mangled_name_id": c["mangledName"],
+        "grid_x": c["gridX"],
+        "grid_y": c["gridY"],
+        "grid_z": c["gridZ"],
+        "block_x": c["blockX"],
+        "block_y": c["blockY"],
+        "block_z": c["blockZ"],
+        "registers_per_thread": c["registersPerThread"],
+        "static_shared_bytes": c["staticSharedMemory"],
+        "dynamic_shared_bytes": c["dynamicSharedMemory"],
+        "local_bytes_per_thread": c["localMemoryPerThread"],
+        "graph_node_id": c["graphNodeId"],
+    }
+
+
+def _known(code: Expression, last: int, unknown: int) -> Expression:
+    """The code itself where it is one of 0..last, `unknown` where it is another number."""
+    return sa.case((code.between(0, last), code), (code.is_not(None), unknown))
+
+
+def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:
+    pid = _process(c, context)
+    peer = sa.case((c["srcDeviceId"] == c["deviceId"], c["dstDeviceId"]), else_=c["srcDeviceId"])
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "bytes": c["bytes"],
+        "direction": _known(c["copyKind"], 10, 0),
+        "src_kind": _known(c["srcKind"], 7, 7),
+        "dst_kind": _known(c["dstKind"], 7, 7),
+        "peer_device_id": sa.case((c["copyKind"] == 10, context.device(pid, peer))),
+        "copy_count": c["copyCount"],
+        "graph_node_id": c["graphNodeId"],
+    }
+
+
+def _no_migration(c: Columns, context: Context) -> Expression:
+    return sa.func.coalesce(c["copyKind"], 0).not_in(MIGRATION_KINDS)
+
+
+def _migration(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "bytes": c["bytes"],
+        "direction": sa.case(_MIGRATION_DIRECTION, value=c["copyKind"]),
+        "cause": c["migrationCause"],
+        "address": c["virtualAddress"],
+    }
+
+
+def _only_migrations(c: Columns, context: Context) -> Expression:
+    return c["copyKind"].in_(MIGRATION_KINDS)
+
+
+def _memset(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "bytes": c["bytes"],
+        "memory_kind": _known(c["memKind"], 7, 7),
+        "value": c["value"],
+        "graph_node_id": c["graphNodeId"],
+    }
+
+
+def _graph_launch(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "graph_id": c["graphId"],
+        "graph_exec_id": c["graphExecId"],
+    }
+
+
+def _graph_node(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        "start_ns": c["start"] - context.zero if context.zero else c["start"],
+        **_on_thread(c),
+        "graph_node_id": c["graphNodeId"],
+        "original_graph_node_id": c["originalGraphNodeId"],
+        "name_id": c["nameId"],
+    }
+
+
+def _sync(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_gpu(c, context),
+        "stream_id": sa.func.nullif(c["streamId"], _NOT_APPLICABLE),
+        "event_id": sa.func.nullif(c["eventId"], _NOT_APPLICABLE),
+        "sync_type": c["syncType"],
+    }
+
+
+def _range(c: Columns, context: Context) -> dict[str, Expression]:
+    end_tid = _tid_of(c["endGlobalTid"])
+    start = c["start"]
+    return {
+        "start_ns": start - context.zero if context.zero else start,
+        "dur_ns": sa.case((c["eventType"] != _MARK, c["end"] - start)),
+        **_on_thread(c),
+        "end_tid": sa.case((c["endGlobalTid"] != c["globalTid"], end_tid)),
+        "kind": sa.case(RANGE_KINDS, value=c["eventType"]),
+        "domain_id": sa.func.coalesce(c["domainId"], 0),
+        "category_id": sa.func.nullif(c["category"], 0),
+        "color": c["color"],
+        "name_id": c["textId"],
+        "text": sa.case((c["textId"].is_(None), sa.cast(c["text"], sa.Text))),
+    }
+
+
+def _only_ranges(c: Columns, context: Context) -> Expression:
+    return c["eventType"].in_(tuple(RANGE_KINDS))
+
+
+def _profiler_overhead(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        **_on_thread(c),
+        "kind": sa.literal_column("0"),
+        "name_id": c["nameId"],
+    }
+
+
+def _cupti_overhead(c: Columns, context: Context) -> dict[str, Expression]:
+    kind = sa.case((c["overheadType"].in_(_DRIVER_OVERHEAD), 1), else_=0)
+    return {**_interval(c, context), **_on_thread(c), "kind": kind, "name_id": c["nameId"]}
+
+
+# API calls first: while they are copied, other threads survey the GPU tables.
+MAPPINGS = (
+    Mapping("api_call", RUNTIME, _api_call, _only_calls, frozenset({"start", "end", "globalTid"})),
+    Mapping("kernel", KERNEL, _kernel, needs=frozenset({"start", "end", "deviceId"})),
+    Mapping("memcpy", MEMCPY, _memcpy, _no_migration, frozenset({"start", "end", "deviceId"})),
+    Mapping("memset", MEMSET, _memset, needs=frozenset({"start", "end", "deviceId"})),
+    Mapping(
+        "unified_memory_event",
+        MEMCPY,
+        _migration,
+        _only_migrations,
+        frozenset({"start", "end", "deviceId", "copyKind"}),
+    ),
+    Mapping(
+        "graph_launch", GRAPH_TRACE, _graph_launch, needs=frozenset({"start", "end", "deviceId"})
+    ),
+    Mapping("graph_node", GRAPH_NODES, _graph_node, needs=frozenset({"start", "globalTid"})),
+    Mapping("sync", SYNCS, _sync, needs=frozenset({"start", "end", "deviceId"})),
+    Mapping(
+        "range", NVTX, _range, _only_ranges, frozenset({"start", "end", "eventType", "globalTid"})
+    ),
+    Mapping(
+        "overhead",
+        PROFILER_OVERHEAD,
+        _profiler_overhead,
+        needs=frozenset({"start", "end", "globalTid"}),
+    ),
+    Mapping(
+        "overhead", CUPTI_OVERHEAD, _cupti_overhead, needs=frozenset({"start", "end", "globalTid"})
+    ),
+)
+
+EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))
+"""The source tables that hold events, each once."""
+
+
+def select(mapping: Mapping, columns: Columns, context: Context) -> sa.Select[Any]:
+    """The rows of one mapping as a select over the attached source, columns named as ours."""
+    expressions = mapping.columns(columns, context)
+    rows = sa.select(*(e.label(name) for name, e in expressions.items())).select_from(columns.table)
+    where = mapping.where(columns, context)
+    return rows if where is None else rows.where(where)

@@ -1,0 +1,192 @@
+"""A look at an input file: what importers sniff and read from. The file is never changed."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from nsysconv.errors import InputError
+from nsysconv.notes import Note, Severity
+
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_HEAD_BYTES = 1 << 16
+# A select on a source may scan a table of many gigabytes; what takes longer is a trap.
+_SELECT_SECONDS = 1800.0
+_STEPS_PER_CHECK = 1_000_000
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A plain table of a SQLite source and its columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    has_rowid: bool
+
+
+class Probe:
+    """One input file: head bytes and, for SQLite, tables and read-only selects.
+
+    A SQLite file with a hot `-wal` or `-journal` is copied into a private folder first; `notes` says so.
+    `origin` is the file that the user named, where `path` was made from it. Use as a context manager;
+    leaving it removes the copy.
+    """
+
+    def __init__(self, path: Path, origin: Path | None = None) -> None:
+        self.path = path
+        self.origin = origin or path
+        self.notes: list[Note] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            with path.open("rb") as file:
+                self.head = file.read(_HEAD_BYTES)
+            self.size = path.stat().st_size
+        except OSError as error:
+            raise InputError(error.strerror or "cannot be read", where=str(path)) from error
+        self.is_sqlite = self.head.startswith(_SQLITE_MAGIC)
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @cached_property
+    def readable(self) -> Path:
+        """The file to read: the input itself, or its copy where a hot journal lay beside it."""
+        hot = [
+            side
+            for end in ("-wal", "-journal")
+            if (side := _beside(self.path, end)).exists() and side.stat().st_size > 0
+        ]
+        if not hot:
+            return self.path
+        self._folder = tempfile.TemporaryDirectory(prefix="nsysconv-")
+        copy = Path(self._folder.name) / "source.sqlite"
+        shutil.copyfile(self.path, copy)
+        for side in hot:
+            shutil.copyfile(side, str(copy) + side.name[len(self.path.name) :])
+        connection = sqlite3.connect(copy)
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.close()
+        self.notes.append(
+            Note(
+                "source-copied",
+                Severity.INFO,
+                "read from a temporary copy with its journal applied",
+                where=hot[0].name,
+            )
+        )
+        return copy
+
+    @cached_property
+    def damage(self) -> str:
+        """Why the file cannot be read as SQLite although it begins like one; empty if it can."""
+        if not self.is_sqlite:
+            return ""
+        page_size = int.from_bytes(self.head[16:18], "big") or 0
+        page_size = 65_536 if page_size == 1 else page_size
+        pages = int.from_bytes(self.head[28:32], "big")
+        if page_size * pages > self.size:
+            return (
+                f"the file is cut off: its header says {page_size * pages:,} bytes, "
+                f"it has {self.size:,}"
+            )
+        try:
+            self._tables_of_file()
+        except sqlite3.Error as error:
+            return f"SQLite cannot read it: {error}"
+        return ""
+
+    @cached_property
+    def tables(self) -> dict[str, SourceTable]:
+        """Plain tables by name; views and virtual tables are left out. Empty where damaged."""
+        if not self.is_sqlite or self.damage:
+            return {}
+        return {table.name: table for table in self._tables_of_file()}
+
+    @cached_property
+    def not_tables(self) -> tuple[str, ...]:
+        """Names of views and virtual tables."""
+        if not self.is_sqlite or self.damage:
+            return ()
+        sql = (
+            "SELECT name FROM sqlite_master WHERE type='view' "
+            "OR (type='table' AND sql LIKE 'CREATE VIRTUAL%')"
+        )
+        return tuple(row[0] for row in self.select(sql))
+
+    def _tables_of_file(self) -> list[SourceTable]:
+        connection = self._connect()
+        try:
+            found = connection.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            ).fetchall()
+            return [
+                SourceTable(
+                    name,
+                    tuple(
+                        row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(name)})")
+                    ),
+                    "WITHOUT ROWID" not in sql.upper(),
+                )
+                for name, sql in found
+            ]
+        finally:
+            connection.close()
+
+    def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a read-only select on the source. A connection of its own: safe in threads."""
+        return list(self.iterate(sql, parameters))
+
+    def iterate(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """As `select`, row by row, for results that may be large."""
+        connection = self._connect()
+        deadline = time.monotonic() + _SELECT_SECONDS
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_CHECK)
+        try:
+            yield from connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            raise InputError(
+                f"SQLite cannot read it: {error}",
+                where=str(self.path),
+                hint="The file is damaged or incomplete; export or copy it again.",
+            ) from error
+        finally:
+            connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        uri = f"file:{quote(str(self.readable.absolute()))}?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        return connection
+
+    def sha256(self) -> str:
+        """SHA-256 of the bytes of the file that the user named."""
+        with self.origin.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
