@@ -1,0 +1,95 @@
+"""What a query module offers, and what all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.report import Column
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+Array = np.ndarray
+Data = Mapping[str, Sequence[Any] | Array]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a query: a slice (None: the whole profile) and the query's own choices.
+
+    `limit` (0: none) lets a query skip the work for rows that will not be shown; such a query answers
+    with Cut. Others may ignore it.
+    """
+
+    part: Slice | None = None
+    limit: int = 0
+    idle_kinds: tuple[str, ...] = ("no_op",)
+    kernel_names: str = "demangled"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The first rows of a report, and how many there are in all."""
+
+    data: Data
+    row_count: int
+
+
+class Query(Protocol):
+    """One report: a module with these names."""
+
+    TITLE: str
+    """What the report shows, for people."""
+    NEEDS: frozenset[Fact]
+    """Facts without which there is no report."""
+    USES: frozenset[Fact]
+    """Further facts whose columns are null, or whose notes apply, where they are missing."""
+    COLUMNS: tuple[Column, ...]
+    """The columns, in order."""
+
+    @staticmethod
+    def compute(timeline: Timeline, request: Request) -> Data | Cut:
+        """The columns' values by name, all of one length, in the report's order."""
+
+
+PROFILE = Column("profile", Unit.TEXT, "Label of the profile.", key=True)
+RANK = Column(
+    "rank",
+    Unit.ID,
+    "Rank of the only ranked process behind the row; null: none or several.",
+    key=True,
+)
+DEVICE = Column("device_id", Unit.ID, "The device, as the profile numbers it.", key=True)
+
+WINDOW = (
+    "The window is the slice, or the time from the device's first to its last GPU operation "
+    "(migrations do not extend it)."
+)
+
+
+def ranks_by_group(timeline: Timeline, pids: Array, groups: Array, count: int) -> list[int | None]:
+    """Per group number the rank of the only ranked process among its members' pids, else None."""
+    ranks = timeline.ranks
+    if not ranks or not count:
+        return [None] * count
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+    for pid, rank in ranks.items():
+        mine = groups[pids == pid]
+        low[mine] = np.minimum(low[mine], rank)
+        high[mine] = np.maximum(high[mine], rank)
+    return [
+        int(h) if h >= 0 and h == lo else None
+        for lo, h in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def in_part(request: Request, starts: Array, ends: Array) -> Array:
+    """Which rows, by start and end, belong to the requested part of the profile."""
+    if request.part is None:
+        return np.ones(len(starts), bool)
+    return request.part.holds(starts, ends)

@@ -1,0 +1,73 @@
+"""Explicit copies and migrations as one set of columns, for the reports on transfers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.queries.contract import Array, Request, in_part
+from nsysconv.report import MISSING
+from nsysconv.timeline.timeline import Timeline
+
+# Directions of migrations are numbered after those of explicit copies.
+_MIGRATION = len(schema.DIRECTIONS)
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Columns of equal length. `direction` numbers what `direction_names` spells."""
+
+    device: Array
+    peer: Array
+    direction: Array
+    src_kind: Array
+    dst_kind: Array
+    bytes: Array
+    start: Array
+    dur: Array
+    pid: Array
+
+
+def moved(timeline: Timeline, request: Request) -> Copies:
+    """The copies and migrations of the requested part of the profile."""
+    shared = ("device_id", "direction", "bytes", "start_ns", "dur_ns", "pid")
+    copy = timeline.profile.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
+    migration = timeline.profile.columns("unified_memory_event", shared)
+    nothing = np.full(len(migration["pid"]), MISSING)
+    directions = np.where(migration["direction"] == MISSING, 0, migration["direction"]) + _MIGRATION
+
+    def both(name: str, other: Array | None = None) -> Array:
+        return np.concatenate((copy[name], migration[name] if other is None else other))
+
+    copies = Copies(
+        device=both("device_id"),
+        peer=both("peer_device_id", nothing),
+        direction=both("direction", directions),
+        src_kind=both("src_kind", nothing),
+        dst_kind=both("dst_kind", nothing),
+        bytes=both("bytes"),
+        start=both("start_ns"),
+        dur=both("dur_ns"),
+        pid=both("pid"),
+    )
+    if request.part is None:
+        return copies
+    end = np.where(copies.dur == MISSING, MISSING, copies.start + copies.dur)
+    kept = in_part(request, copies.start, end)
+    return Copies(*(getattr(copies, field.name)[kept] for field in fields(copies)))
+
+
+def direction_names(codes: Array) -> list[str]:
+    """Directions as reports spell them."""
+    words = [*schema.DIRECTIONS, *(f"UM {word}" for word in schema.DIRECTIONS)]
+    return [words[code] if 0 <= code < len(words) else "Unknown" for code in codes.tolist()]
+
+
+def kind_names(codes: Array) -> list[str | None]:
+    """Memory kinds as reports spell them."""
+    return [
+        schema.MEMORY_KINDS[code] if 0 <= code < len(schema.MEMORY_KINDS) else None
+        for code in codes.tolist()
+    ]

@@ -1,0 +1,143 @@
+"""The gaps themselves, longest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Cut, Request
+from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.activity import Activity
+from nsysconv.timeline.idle import PARTS, Gaps, gaps
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.timeline import Timeline, distinct
+from nsysconv.units import Unit
+
+TITLE = "Idle gaps, longest first"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset({Fact.API_LINKS, Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    KIND,
+    STREAM,
+    Column("start_ns", Unit.NS, "When the gap began."),
+    Column("dur_ns", Unit.NS, "How long it was.", better="less"),
+    Column("cause", Unit.TEXT, "The largest of its parts."),
+    *(
+        Column(f"{part}_ns", Unit.NS, f"Part of it {PART_DOCS[part]}.", better="less", brief=False)
+        for part in PARTS
+    ),
+    Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
+    Column("during", Unit.TEXT, "What that thread did for the longest time of the host part."),
+    Column("during_ns", Unit.NS, "How long it did that.", brief=False),
+    Column("next_op", Unit.TEXT, "The GPU operation that ended it."),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Cut:
+    """One row per gap of the requested kinds, longest first."""
+    found = [g for kind in request.idle_kinds for g in gaps(timeline, kind, request.part)]
+    total = sum(len(g) for g in found)
+    # Words are made for the rows that will be shown; there may be millions of gaps.
+    if request.limit and total > request.limit:
+        durations = np.concatenate([g.dur for g in found])
+        shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
+        found = [g.take(g.dur >= shortest) for g in found]
+    activity = Activity(timeline)
+    words = _Words(timeline)
+    columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
+    for each in found:
+        _add(columns, timeline, each, activity, words)
+    order = np.lexsort(
+        (np.array(columns["start_ns"], np.int64), -np.array(columns["dur_ns"], np.int64))
+    )
+    return Cut(
+        {name: [values[i] for i in order.tolist()] for name, values in columns.items()}, total
+    )
+
+
+def _add(
+    columns: dict[str, list[Any]],
+    timeline: Timeline,
+    found: Gaps,
+    activity: Activity,
+    words: _Words,
+) -> None:
+    columns["start_ns"] += found.start.tolist()
+    columns["dur_ns"] += found.dur.tolist()
+    columns["cause"] += [PARTS[cause] for cause in found.cause.tolist()]
+    for place, part in enumerate(PARTS):
+        columns[f"{part}_ns"] += found.parts[place].tolist()
+    during, during_ns = _during(found, activity)
+    columns["during"] += during
+    columns["during_ns"] += during_ns
+    columns["thread"] += [words.thread(op) for op in found.ended_by.tolist()]
+    columns["next_op"] += [words.operation(op) for op in found.ended_by.tolist()]
+    for name, value in identity(timeline, found).items():
+        columns[name] += [value] * len(found)
+
+
+def _during(found: Gaps, activity: Activity) -> tuple[list[str | None], list[int | None]]:
+    """Per gap the activity with the largest share of its host part, and that share."""
+    names: list[str | None] = [None] * len(found)
+    times: list[int | None] = [None] * len(found)
+    pieces = activity.split(found)
+    totals: dict[tuple[int, int], int] = {}
+    for gap, label, time in zip(
+        pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
+    ):
+        totals[gap, label] = totals.get((gap, label), 0) + time
+    for (gap, label), time in totals.items():
+        best = times[gap]
+        if best is None or time > best:
+            names[gap], times[gap] = activity.name(label)[1], time
+    return names, times
+
+
+class _Words:
+    """Operations and threads in words."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        kernels = timeline.profile.columns("kernel", ("name_id",))["name_id"]
+        self._kernel_names = timeline.profile.names(distinct(kernels[kernels != MISSING]))
+        self._kernels = kernels
+        self._threads = {
+            (row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")
+        }
+
+    def operation(self, op: int) -> str | None:
+        """A kernel's name, or what kind of operation it is; None for none."""
+        if op < 0:
+            return None
+        ops = self._timeline.ops
+        kind, row = Kind(int(ops.kind[op])), int(ops.row[op])
+        if kind is Kind.KERNEL:
+            return self._kernel_names.get(int(self._kernels[row]), "[no name]")
+        if kind in (Kind.MEMCPY, Kind.MIGRATION):
+            table, prefix = (
+                ("memcpy", "[memcpy ") if kind is Kind.MEMCPY else ("unified_memory_event", "[UM ")
+            )
+            return f"{prefix}{self._direction(table, row)}]"
+        return "[memset]" if kind is Kind.MEMSET else "[graph launch]"
+
+    def _direction(self, table: str, row: int) -> str:
+        codes: Array = self._timeline.profile.columns(table, ("direction",))["direction"]
+        code = int(codes[row])
+        return schema.DIRECTIONS[code] if 0 <= code < len(schema.DIRECTIONS) else "Unknown"
+
+    def thread(self, op: int) -> str | None:
+        """The thread that launched an operation: its number, and its name where it has one."""
+        owner = int(self._timeline.owner[op]) if op >= 0 else -1
+        if owner < 0:
+            return None
+        calls = self._timeline.calls
+        pid, tid = calls.threads[int(calls.thread[owner])]
+        name = self._threads.get((pid, tid))
+        return f"{tid} {name}" if name else str(tid)

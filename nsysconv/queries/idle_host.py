@@ -1,0 +1,72 @@
+"""What the host did while a device waited for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Request
+from nsysconv.queries.idle_summary import identity
+from nsysconv.report import Column
+from nsysconv.timeline.activity import Activity
+from nsysconv.timeline.idle import gaps
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "What the host did while the device was idle"
+NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS})
+USES = frozenset({Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column(
+        "activity",
+        Unit.TEXT,
+        "What the launching thread was in: its outermost API call, else its "
+        "innermost range, else outside of both.",
+        key=True,
+    ),
+    Column("name", Unit.TEXT, "Name of the call or range.", key=True),
+    Column(
+        "gap_count",
+        Unit.COUNT,
+        "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
+        better="less",
+    ),
+    Column("host_sum_ns", Unit.NS, "Its share of those host parts.", better="less"),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device, activity and name, most time first. Sums to the host part of the gaps."""
+    activity = Activity(timeline)
+    rows: list[dict[str, object]] = []
+    for found in gaps(timeline, "no_op", request.part):
+        pieces = activity.split(found)
+        place, (labels,) = number(pieces.label)
+        times = np.zeros(len(labels), np.int64)
+        np.add.at(times, place, pieces.time)
+        # A gap counts once for a label, however many pieces of it bear the label.
+        _, (labels_of_gaps, _) = number(place, pieces.gap)
+        gap_counts = np.bincount(labels_of_gaps, minlength=len(labels))
+        shared = identity(timeline, found)
+        merged: dict[tuple[str, str], list[int]] = {}
+        for i, label in enumerate(labels.tolist()):
+            entry = merged.setdefault(activity.name(label), [0, 0])
+            entry[0] += int(gap_counts[i])
+            entry[1] += int(times[i])
+        for (what, name), (count, total) in merged.items():
+            rows.append(
+                {
+                    "rank": shared["rank"],
+                    "device_id": shared["device_id"],
+                    "activity": what,
+                    "name": name,
+                    "gap_count": count,
+                    "host_sum_ns": total,
+                }
+            )
+    rows.sort(key=lambda row: -int(str(row["host_sum_ns"])))
+    return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}

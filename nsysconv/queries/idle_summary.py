@@ -1,0 +1,99 @@
+"""Idle time by the length of the gaps, and whose it was."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Request
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.buckets import decade
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, stream_label
+from nsysconv.timeline.intervals import counts, sums
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Idle time by length of the gaps and cause"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset({Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD})
+PART_DOCS = {
+    "host": "before the launching call began",
+    "launch": "while that call ran",
+    "queue": "after it had returned",
+    "migration": "ended by a migration of unified memory",
+    "profiler": "while the profiler itself was at work in the process",
+    "unknown": "no API call is recorded for what ended the gap",
+    "end": "nothing of the kind follows in the window",
+}
+KIND = Column(
+    "kind",
+    Unit.TEXT,
+    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
+    key=True,
+)
+STREAM = Column(
+    "stream",
+    Unit.TEXT,
+    "The stream, for kind stream; `@` its process where a device has several.",
+    key=True,
+)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    KIND,
+    STREAM,
+    Column(
+        "bucket_min_ns",
+        Unit.NS,
+        "Gaps of at least this length and less than the next bucket's (0, 1,000, 10,000, …).",
+        key=True,
+    ),
+    Column("gap_count", Unit.COUNT, "Gaps.", better="less"),
+    Column("gap_sum_ns", Unit.NS, "Their length together.", better="less"),
+    *(
+        Column(
+            f"{part}_sum_ns",
+            Unit.NS,
+            f"Part of it {PART_DOCS[part]}.",
+            better="less",
+            brief=part in ("host", "launch", "queue"),
+        )
+        for part in PARTS
+    ),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device, kind, stream and bucket with gaps."""
+    rows: dict[str, list[object]] = {column.name: [] for column in COLUMNS[1:]}
+    for kind in request.idle_kinds:
+        for found in gaps(timeline, kind, request.part):
+            _add(rows, timeline, found)
+    return rows
+
+
+def _add(rows: dict[str, list[object]], timeline: Timeline, found: Gaps) -> None:
+    group, (bucket,) = number(decade(found.dur))
+    count = len(bucket)
+    rows["bucket_min_ns"] += bucket.tolist()
+    rows["gap_count"] += counts(group, count).tolist()
+    rows["gap_sum_ns"] += sums(group, found.dur, count).tolist()
+    for place, part in enumerate(PARTS):
+        rows[f"{part}_sum_ns"] += sums(group, found.parts[place], count).tolist()
+    for name, value in identity(timeline, found).items():
+        rows[name] += [value] * count
+
+
+def identity(timeline: Timeline, found: Gaps) -> dict[str, object]:
+    """What the rows of one device, kind and stream share."""
+    ops = timeline.ops
+    pids = ops.pid if len(timeline.devices) == 1 else ops.pid[ops.device == found.device]
+    processes = len(np.unique(pids)) if found.stream is not None else 1
+    return {
+        "rank": timeline.rank_of(pids),
+        "device_id": None if found.device == MISSING else found.device,
+        "kind": found.kind,
+        "stream": stream_label(found.stream, processes),
+    }

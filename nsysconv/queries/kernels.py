@@ -1,0 +1,87 @@
+"""Time per kernel name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, in_part, ranks_by_group
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Kernels by name"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset({Fact.DEVICES})
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column(
+        "name", Unit.TEXT, "Demangled name of the kernel (`--names` chooses another).", key=True
+    ),
+    Column("kernel_count", Unit.COUNT, "Executions."),
+    Column("kernel_sum_ns", Unit.NS, "Sum of their durations.", better="less"),
+    Column(
+        "kernel_pct", Unit.PCT, "Share of the kernel time of all rows of this table.", better="less"
+    ),
+    Column("avg_ns", Unit.NS, "Mean duration.", better="less", real=True),
+    Column(
+        "med_ns",
+        Unit.NS,
+        "Median duration (mean of the middle two).",
+        better="less",
+        real=True,
+        brief=False,
+    ),
+    Column("min_ns", Unit.NS, "Shortest.", better="less", brief=False),
+    Column("max_ns", Unit.NS, "Longest.", better="less", brief=False),
+    Column(
+        "stddev_ns",
+        Unit.NS,
+        "Sample standard deviation; 0 for one row.",
+        better="less",
+        real=True,
+        brief=False,
+    ),
+)
+
+_NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "mangled_name_id"}
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device and name, most kernel time first."""
+    ids_column = _NAME_COLUMNS[request.kernel_names]
+    column = timeline.profile.columns(
+        "kernel", ("start_ns", "dur_ns", "device_id", "pid", "name_id", ids_column)
+    )
+    names = np.where(column[ids_column] == MISSING, column["name_id"], column[ids_column])
+    if request.part is not None:
+        end = np.where(column["dur_ns"] == MISSING, MISSING, column["start_ns"] + column["dur_ns"])
+        kept = in_part(request, column["start_ns"], end)
+        column = {name: values[kept] for name, values in column.items()}
+        names = names[kept]
+    group, (devices, name_ids) = number(column["device_id"], names)
+    count = len(devices)
+    stats = grouped_statistics(group, column["dur_ns"], count)
+    texts = timeline.profile.names(name_ids)
+    rank = ranks_by_group(timeline, column["pid"], group, count)
+    whole = int(stats.total.sum())
+    order = sorted(
+        range(count), key=lambda i: (-int(stats.total[i]), texts[int(name_ids[i])], int(devices[i]))
+    )
+    at = np.array(order, np.int64)
+    return {
+        "rank": [rank[i] for i in order],
+        "device_id": devices[at],
+        "name": [texts[int(name_ids[i])] for i in order],
+        "kernel_count": stats.count[at],
+        "kernel_sum_ns": stats.total[at],
+        "kernel_pct": stats.total[at] * (100.0 / whole) if whole else np.zeros(count),
+        "avg_ns": stats.mean[at],
+        "med_ns": stats.median[at],
+        "min_ns": stats.minimum[at],
+        "max_ns": stats.maximum[at],
+        "stddev_ns": stats.deviation[at],
+    }

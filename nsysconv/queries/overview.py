@@ -1,0 +1,118 @@
+"""One row per device: how long it was busy, and with what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Request, in_part
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Overview by device"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset(
+    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
+)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
+    Column("recording_ns", Unit.NS, "Length of the recording.", brief=False),
+    Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
+    Column("window_ns", Unit.NS, "Length of the window.", better="less"),
+    Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window."),
+    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False),
+    Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
+    Column("kernel_count", Unit.COUNT, "Kernels."),
+    Column("kernel_sum_ns", Unit.NS, "Sum of the kernels' durations.", better="less"),
+    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
+    Column("memcpy_count", Unit.COUNT, "Explicit copies."),
+    Column("memcpy_sum_ns", Unit.NS, "Sum of their durations.", better="less"),
+    Column("memset_count", Unit.COUNT, "Memory sets.", brief=False),
+    Column("memset_sum_ns", Unit.NS, "Sum of their durations.", better="less", brief=False),
+    Column("um_count", Unit.COUNT, "Unified-memory migrations.", brief=False),
+    Column("um_sum_ns", Unit.NS, "Sum of their durations.", better="less", brief=False),
+    Column("um_bytes_sum", Unit.BYTES, "Bytes they moved.", better="less", brief=False),
+    Column(
+        "graph_launch_count",
+        Unit.COUNT,
+        "Graph launches recorded as one interval each.",
+        brief=False,
+    ),
+    Column("graph_launch_sum_ns", Unit.NS, "Sum of their durations.", better="less", brief=False),
+)
+
+_OPTIONAL = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "um": Fact.UNIFIED_MEMORY}
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device with GPU operations."""
+    profile = timeline.profile
+    names = {row["device_id"]: row["name"] for row in profile.rows("device")}
+    rows = [_row(timeline, request, device, names) for device in timeline.devices]
+    for prefix, fact in _OPTIONAL.items():
+        if fact not in profile.facts:
+            for row in rows:
+                row.update({name: None for name in row if name.startswith(f"{prefix}_")})
+    return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+def _row(
+    timeline: Timeline, request: Request, device: int, names: dict[Any, Any]
+) -> dict[str, Any]:
+    ops = timeline.ops
+    if len(timeline.devices) > 1:
+        ops = ops.take(ops.device == device)
+    if request.part is not None:
+        ops = ops.take(in_part(request, ops.start, ops.end))
+    span = window(ops, request.part)
+    kernels = ops.take(ops.kind == Kind.KERNEL)
+    row: dict[str, Any] = {
+        "rank": timeline.rank_of(ops.pid),
+        "device_id": None if device == MISSING else device,
+        "device": names.get(device),
+        "recording_ns": timeline.profile.attributes["recording_ns"],
+        "window_start_ns": None,
+        "window_ns": None,
+        "busy_ns": None,
+        "idle_ns": None,
+        "idle_pct": None,
+        "kernel_union_ns": None,
+        "um_bytes_sum": _migrated_bytes(timeline, ops),
+    }
+    if span is not None:
+        busy_ns = busy(ops, span)
+        row.update(
+            window_start_ns=span.start,
+            window_ns=span.length,
+            busy_ns=busy_ns,
+            idle_ns=span.length - busy_ns,
+            kernel_union_ns=busy(kernels, span),
+            idle_pct=100.0 * (span.length - busy_ns) / span.length if span.length else 0.0,
+        )
+    for prefix, kind in (
+        ("kernel", Kind.KERNEL),
+        ("memcpy", Kind.MEMCPY),
+        ("memset", Kind.MEMSET),
+        ("um", Kind.MIGRATION),
+        ("graph_launch", Kind.GRAPH),
+    ):
+        mine = ops.kind == kind
+        row[f"{prefix}_count"] = int(mine.sum())
+        row[f"{prefix}_sum_ns"] = int(ops.dur[mine].sum())
+    return row
+
+
+def _migrated_bytes(timeline: Timeline, ops: GpuOps) -> int:
+    rows: Array = ops.row[ops.kind == Kind.MIGRATION]
+    if not len(rows):
+        return 0
+    sizes = timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"][rows]
+    return int(np.where(sizes == MISSING, 0, sizes).sum())

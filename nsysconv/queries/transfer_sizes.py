@@ -1,0 +1,57 @@
+"""How large the copies are: a distribution by powers of ten."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
+from nsysconv.queries.copies import direction_names, moved
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.buckets import decade
+from nsysconv.timeline.intervals import counts, sums
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Transfers by size"
+NEEDS = frozenset({Fact.MEMCPYS})
+USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column(
+        "direction",
+        Unit.TEXT,
+        "From where to where; `UM ` marks migrations of unified memory.",
+        key=True,
+    ),
+    Column(
+        "bucket_min_bytes",
+        Unit.BYTES,
+        "Copies of at least this size and less than the next bucket's (0, 1,000, 10,000, …).",
+        key=True,
+    ),
+    Column("memcpy_count", Unit.COUNT, "Copies."),
+    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less"),
+    Column("memcpy_sum_ns", Unit.NS, "Sum of their durations.", better="less"),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device, direction and bucket with copies, by size."""
+    copies = moved(timeline, request)
+    size = np.where(copies.bytes == MISSING, 0, copies.bytes)
+    dur = np.where(copies.dur == MISSING, 0, copies.dur)
+    group, (device, direction, bucket) = number(copies.device, copies.direction, decade(size))
+    count = len(device)
+    return {
+        "rank": ranks_by_group(timeline, copies.pid, group, count),
+        "device_id": device,
+        "direction": direction_names(direction),
+        "bucket_min_bytes": bucket,
+        "memcpy_count": counts(group, count),
+        "bytes_sum": sums(group, size, count),
+        "memcpy_sum_ns": sums(group, dur, count),
+    }

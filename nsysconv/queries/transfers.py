@@ -1,0 +1,75 @@
+"""Bytes and time of copies, by device, direction and memory kind at both ends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
+from nsysconv.queries.copies import direction_names, kind_names, moved
+from nsysconv.report import Column
+from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Transfers by direction and memory kind"
+NEEDS = frozenset({Fact.MEMCPYS})
+USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column("peer_device_id", Unit.ID, "The other device of a peer copy.", key=True),
+    Column(
+        "direction",
+        Unit.TEXT,
+        "From where to where; `UM ` marks migrations of unified memory.",
+        key=True,
+    ),
+    Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded.", key=True),
+    Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded.", key=True),
+    Column("memcpy_count", Unit.COUNT, "Copies."),
+    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less"),
+    Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
+    Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
+    Column("bytes_min", Unit.BYTES, "Smallest.", brief=False),
+    Column("bytes_max", Unit.BYTES, "Largest.", brief=False),
+    Column("memcpy_sum_ns", Unit.NS, "Sum of the copies' durations.", better="less"),
+    Column(
+        "throughput_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Sum of bytes over sum of durations; null where no time passed.",
+        better="more",
+    ),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device, peer, direction and kinds; most bytes first within a device."""
+    copies = moved(timeline, request)
+    group, (device, peer, direction, src, dst) = number(
+        copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
+    )
+    count = len(device)
+    sizes = grouped_statistics(group, copies.bytes, count)
+    times = grouped_statistics(group, copies.dur, count)
+    rank = ranks_by_group(timeline, copies.pid, group, count)
+    at = np.lexsort((direction, -sizes.total, device))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        throughput = np.where(times.total > 0, sizes.total * 1e9 / times.total, np.nan)
+    return {
+        "rank": [rank[i] for i in at.tolist()],
+        "device_id": device[at],
+        "peer_device_id": peer[at],
+        "direction": direction_names(direction[at]),
+        "src_kind": kind_names(src[at]),
+        "dst_kind": kind_names(dst[at]),
+        "memcpy_count": sizes.count[at],
+        "bytes_sum": sizes.total[at],
+        "bytes_avg": sizes.mean[at],
+        "bytes_med": sizes.median[at],
+        "bytes_min": sizes.minimum[at],
+        "bytes_max": sizes.maximum[at],
+        "memcpy_sum_ns": times.total[at],
+        "throughput_bytes_per_s": throughput[at],
+    }

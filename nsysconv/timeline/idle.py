@@ -1,0 +1,207 @@
+"""Gaps: when a device, its kernels or a stream did nothing, and which part of the wait was whose.
+
+Definitions, with worked examples: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.report import MISSING
+from nsysconv.timeline.intervals import union
+from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+
+IDLE_KINDS = ("no_op", "no_kernel", "stream")
+PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
+"""The parts of a gap, in the order in which ties for its cause are decided."""
+
+_HOST, _LAUNCH, _QUEUE, _MIGRATION, _PROFILER, _UNKNOWN, _END = range(len(PARTS))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time in which a device's busy and idle time are measured: [start, end)."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """In nanoseconds."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The gaps of one device and kind (and stream), in time order.
+
+    `ended_by` is the index in Timeline.ops of the operation that starts at a gap's end, -1 for none;
+    `parts` has one row per name of PARTS, which add up to the durations. The host part of a gap, the
+    profiler's share of it included, is [start, host_end).
+    """
+
+    device: int
+    kind: str
+    stream: tuple[int, int] | None
+    start: Array
+    end: Array
+    ended_by: Array
+    parts: Array
+    host_end: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: Array) -> Gaps:
+        """The gaps of a mask."""
+        return Gaps(
+            self.device,
+            self.kind,
+            self.stream,
+            self.start[which],
+            self.end[which],
+            self.ended_by[which],
+            self.parts[:, which],
+            self.host_end[which],
+        )
+
+    @property
+    def dur(self) -> Array:
+        """How long each gap is."""
+        result: Array = self.end - self.start
+        return result
+
+    @property
+    def cause(self) -> Array:
+        """Per gap the number in PARTS of its largest part."""
+        result: Array = np.argmax(self.parts, axis=0)
+        return result
+
+
+def window(ops: GpuOps, part: Slice | None) -> Window | None:
+    """The window of a device with these operations: the slice, else first to last but for migrations.
+
+    None where there is no such operation with a time.
+    """
+    if part is not None:
+        return Window(part.start_ns, part.end_ns)
+    counting = ops.timed & (ops.kind != Kind.MIGRATION)
+    if not counting.any():
+        return None
+    return Window(int(ops.start[counting].min()), int(ops.end[counting].max()))
+
+
+def busy(ops: GpuOps, span: Window) -> int:
+    """The measure of the union of these operations inside the window."""
+    timed = ops.timed
+    if not timed.all():
+        ops = ops.take(timed)
+    starts = np.clip(ops.start, span.start, span.end)
+    ends = np.clip(ops.end, span.start, span.end)
+    return union(starts, ends).measure
+
+
+def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> Iterator[Gaps]:
+    """The gaps of a kind, device by device (and stream by stream)."""
+    ops = timeline.ops
+    for device in timeline.devices:
+        whole = len(timeline.devices) == 1
+        mine = np.arange(len(ops)) if whole else np.flatnonzero(ops.device == device)
+        mine = mine[ops.timed[mine]]
+        span = window(ops.take(mine), part)
+        if span is None:
+            continue
+        for stream, members in _groups(ops, mine, kind):
+            yield _gaps_of(timeline, device, kind, stream, members, span, part is not None)
+
+
+def _groups(ops: GpuOps, mine: Array, kind: str) -> Iterator[tuple[tuple[int, int] | None, Array]]:
+    """The operations between which gaps of this kind lie: one group, or one per stream."""
+    if kind == "no_op":
+        yield None, mine
+    elif kind == "no_kernel":
+        yield None, mine[np.isin(ops.kind[mine], (Kind.KERNEL, Kind.GRAPH))]
+    else:
+        # The driver migrates memory on its own; that keeps no stream of the program busy.
+        mine = mine[ops.kind[mine] != Kind.MIGRATION]
+        pairs = np.stack((ops.pid[mine], ops.stream[mine]), axis=1)
+        distinct, group = np.unique(pairs, axis=0, return_inverse=True)
+        for number, (pid, stream) in enumerate(distinct.tolist()):
+            yield (pid, stream), mine[group.reshape(-1) == number]
+
+
+def _gaps_of(
+    timeline: Timeline,
+    device: int,
+    kind: str,
+    stream: tuple[int, int] | None,
+    members: Array,
+    span: Window,
+    half_open: bool,
+) -> Gaps:
+    ops = timeline.ops
+    starts, ends = ops.start[members], ops.end[members]
+    low, high = union(starts, ends).gaps(span.start, span.end)
+    ended_by = np.full(len(high), -1)
+    if len(members):
+        # Members are sorted by (start, stream, id): the first with this start is the one that counts.
+        place = np.minimum(np.searchsorted(starts, high, side="left"), len(members) - 1)
+        # What begins where the window ends lies outside, but for an operation without length that
+        # is itself the last of a window.
+        inside = (high < span.end) | ((ends[place] == high) & (not half_open))
+        hit = (starts[place] == high) & inside
+        ended_by[hit] = members[place[hit]]
+    parts, host_end = _parts(timeline, low, high, ended_by)
+    return Gaps(device, kind, stream, low, high, ended_by, parts, host_end)
+
+
+def _parts(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> tuple[Array, Array]:
+    """Who each gap belongs to: one row per name of PARTS; and where the host part ends."""
+    ops, calls = timeline.ops, timeline.calls
+    dur = high - low
+    parts = np.zeros((len(PARTS), len(low)), np.int64)
+    host_end = low.copy()
+    nobody = ended_by < 0
+    parts[_END, nobody] = dur[nobody]
+    op = np.maximum(ended_by, 0)
+    migrated = ~nobody & (ops.kind[op] == Kind.MIGRATION) if len(ops) else nobody & False
+    parts[_MIGRATION, migrated] = dur[migrated]
+    call = np.where(nobody | migrated, -1, timeline.owner[op] if len(ops) else -1)
+    told = (call >= 0) & (not timeline.clocks_disagree)
+    unknown = ~nobody & ~migrated & ~told
+    parts[_UNKNOWN, unknown] = dur[unknown]
+    if told.any():
+        g0, g1, a = low[told], high[told], call[told]
+        began, returned = np.clip(calls.start[a], g0, g1), np.clip(calls.end[a], g0, g1)
+        profiler = _profiler(timeline, calls.pid[a], g0, began)
+        parts[_HOST, told] = began - g0 - profiler
+        parts[_PROFILER, told] = profiler
+        parts[_LAUNCH, told] = returned - began
+        parts[_QUEUE, told] = g1 - returned
+        host_end[told] = began
+    return parts, host_end
+
+
+def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array:
+    """How much of each [low, high) the profiler itself was at work in that process."""
+    result = np.zeros(len(low), np.int64)
+    for pid, at_work in timeline.overhead.items():
+        mine = pids == pid
+        result[mine] = at_work.covered(low[mine], high[mine])
+    return result
+
+
+def stream_label(stream: tuple[int, int] | None, pids: int) -> str | None:
+    """A stream's number, with its process where a device has several."""
+    if stream is None:
+        return None
+    pid, number = stream
+    text = "[no stream]" if number == MISSING else str(number)
+    return f"{text}@{pid}" if pids > 1 else text

@@ -1,0 +1,208 @@
+"""One profile's time line: columns read once, and what several reports derive from them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.phases import phase
+from nsysconv.report import MISSING
+from nsysconv.store.read import Profile
+from nsysconv.timeline.calls import ApiCalls, api_calls, owners
+from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops
+
+Array = np.ndarray
+
+# Later than this after its call no operation starts, unless the clocks disagree.
+_LATEST_START_NS = 1_000_000_000
+# A copy that its call waits for cannot end later than this after it.
+_LATEST_END_NS = 1_000_000
+_SYNCHRONOUS_COPIES = ("cudaMemcpy", "cuMemcpyDtoH")
+_DTOH = 2
+
+
+class Timeline:
+    """A profile and everything derived from it that more than one report uses, computed once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    @cached_property
+    def ops(self) -> GpuOps:
+        """All GPU operations."""
+        with phase("compute gpu operations"):
+            return gpu_ops(self.profile)
+
+    @cached_property
+    def calls(self) -> ApiCalls:
+        """All API calls."""
+        with phase("compute api calls"):
+            return api_calls(self.profile)
+
+    @cached_property
+    def owner(self) -> Array:
+        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
+        with phase("compute links"):
+            return owners(self.ops, self.calls)
+
+    @cached_property
+    def devices(self) -> list[int]:
+        """The devices with GPU operations, in order; MISSING for operations that name none."""
+        return [int(device) for device in np.unique(self.ops.device)]
+
+    @cached_property
+    def call_names(self) -> dict[int, str]:
+        """The documented names of the API calls by name id."""
+        return self.profile.names(distinct(self.calls.name_id), plain=True)
+
+    @cached_property
+    def ranks(self) -> dict[int, int]:
+        """pid -> rank of the ranked processes."""
+        return {
+            int(row["pid"]): int(row["rank"])
+            for row in self.profile.rows("process")
+            if row["rank"] is not None
+        }
+
+    def rank_of(self, pids: Array) -> int | None:
+        """The rank of the only ranked process among these, else None."""
+        if not self.ranks:
+            return None
+        ranks = {self.ranks[pid] for pid in distinct(pids).tolist() if pid in self.ranks}
+        return next(iter(ranks)) if len(ranks) == 1 else None
+
+    @cached_property
+    def overhead(self) -> dict[int, Union]:
+        """pid -> when the profiler itself was at work in that process, on any thread."""
+        column = self.profile.columns("overhead", ("start_ns", "dur_ns", "pid", "kind"))
+        own = (
+            (column["kind"] == 0) & (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
+        )
+        start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))
+        return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in np.unique(pid)}
+
+    @cached_property
+    def launch_lag(self) -> Array:
+        """Per operation its start minus its call's start; MISSING where either is not recorded."""
+        known = (self.owner >= 0) & self.ops.timed
+        return (
+            np.where(known, self.ops.start - self.calls.start[self.owner], MISSING)
+            if len(self.calls)
+            else np.full(len(self.ops), MISSING)
+        )
+
+    @cached_property
+    def clocks_disagree(self) -> bool:
+        """Whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
+        lag = self.launch_lag[self.launch_lag != MISSING]
+        if len(lag) == 0:
+            return False
+        if int(lag.min()) > _LATEST_START_NS or int(lag.max()) < -_LATEST_START_NS:
+            return True
+        waiting = [i for i, name in self.call_names.items() if name in _SYNCHRONOUS_COPIES]
+        copies = np.flatnonzero((self.ops.kind == Kind.MEMCPY) & (self.owner >= 0) & self.ops.timed)
+        direction = self.profile.columns("memcpy", ("direction",))["direction"]
+        copies = copies[direction[self.ops.row[copies]] == _DTOH]
+        copies = copies[np.isin(self.calls.name_id[self.owner[copies]], waiting)]
+        return bool(
+            (self.ops.end[copies] - self.calls.end[self.owner[copies]] > _LATEST_END_NS).any()
+        )
+
+    @cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """What calls and links tell: what latencies and causes cannot be built on."""
+        found = []
+        if self.clocks_disagree:
+            found.append(
+                Note(
+                    "clocks-disagree",
+                    Severity.APPROXIMATED,
+                    "CPU and GPU times are not on one clock; latencies and causes of gaps are "
+                    "not reported",
+                    facts=frozenset({Fact.API_LINKS}),
+                )
+            )
+        else:
+            early = int(((self.launch_lag < 0) & (self.launch_lag != MISSING)).sum())
+            if early:
+                found.append(
+                    Note(
+                        "op-before-call",
+                        Severity.INFO,
+                        "GPU operations that start before their API call",
+                        early,
+                        facts=frozenset({Fact.API_LINKS}),
+                    )
+                )
+        if Fact.API_LINKS in self.profile.facts:
+            migrations = self.ops.kind == Kind.MIGRATION
+            loose = int(((self.owner < 0) & ~migrations).sum())
+            if loose:
+                found.append(
+                    Note(
+                        "unlinked-ops",
+                        Severity.INFO,
+                        "GPU operations without a recorded API call",
+                        loose,
+                        facts=frozenset({Fact.API_LINKS}),
+                    )
+                )
+        if self.calls.crossing:
+            found.append(
+                Note(
+                    "api-call-crossing",
+                    Severity.APPROXIMATED,
+                    "API calls that cross the end of an earlier call of their thread",
+                    self.calls.crossing,
+                    facts=frozenset({Fact.API_CALLS}),
+                )
+            )
+        return tuple(found)
+
+    @cached_property
+    def op_notes(self) -> tuple[Note, ...]:
+        """What the operations alone tell."""
+        found = []
+        untimed = int((~self.ops.timed).sum())
+        if untimed:
+            found.append(
+                Note(
+                    "no-time",
+                    Severity.APPROXIMATED,
+                    "GPU operations without a time",
+                    untimed,
+                    facts=frozenset({Fact.KERNELS}),
+                )
+            )
+        graphs = int((self.ops.kind == Kind.GRAPH).sum())
+        if graphs:
+            ids = self.profile.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
+            known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
+            which = f" ({', '.join(known[:5])}{', …' if len(known) > 5 else ''})" if known else ""
+            found.append(
+                Note(
+                    "graph-intervals",
+                    Severity.INFO,
+                    f"launches of graphs{which} recorded as one interval each; their kernels "
+                    "and copies are not listed",
+                    graphs,
+                    facts=frozenset({Fact.KERNELS, Fact.MEMCPYS}),
+                )
+            )
+        return tuple(found)
+
+
+def distinct(values: Array) -> Array:
+    """The distinct values, sorted; quick where few values repeat many times over a small range."""
+    if len(values) < 1000:
+        return np.unique(values)
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        return np.unique(values)
+    seen = np.zeros(high - low + 1, bool)
+    seen[values - low] = True
+    return np.flatnonzero(seen) + low
