@@ -1,0 +1,43 @@
+"""Reports to text, CSV, TSV, JSON, Markdown or HTML: one module per format, one contract."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import cast
+
+from nsysconv.errors import UsageError
+from nsysconv.render.contract import Options, Render, RendererModule
+
+__all__ = ["FORMATS", "Options", "Render", "format_for", "renderer", "suffix"]
+
+# Each is the name of a module of this package.
+FORMATS = ("text", "csv", "tsv", "json", "markdown", "html")
+
+
+def renderer(name: str) -> Render:
+    """The function that writes reports in this format; its module is imported only now."""
+    return _module(name).render
+
+
+def suffix(name: str) -> str:
+    """How the names of files in this format end, with the dot."""
+    return _module(name).SUFFIX
+
+
+def format_for(path: Path) -> str:
+    """The format that a file of this name is written in."""
+    wanted = path.suffix.lower()
+    for name in FORMATS:
+        if suffix(name) == wanted:
+            return name
+    known = ", ".join(suffix(name) for name in FORMATS)
+    what = f"the format does not follow from the suffix {wanted!r}" if wanted else "no suffix"
+    raise UsageError(what, where=str(path), hint=f"Use one of {known}, or say --format.")
+
+
+def _module(name: str) -> RendererModule:
+    if name not in FORMATS:
+        raise UsageError(f"no output format {name!r}", hint=f"Known: {', '.join(FORMATS)}.")
+    # What a module holds is beyond mypy; tests/test_render.py holds each against the protocol.
+    return cast(RendererModule, importlib.import_module(f"{__name__}.{name}"))

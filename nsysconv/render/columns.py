@@ -1,0 +1,129 @@
+"""Columns for people (text, Markdown, HTML): one unit per column, rounded, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nsysconv.names import visible
+from nsysconv.render.values import Value, by_column
+from nsysconv.report import Column, Report
+from nsysconv.units import Unit, scale_for
+
+NULL = "-"
+
+# A scaled value's decimals are whole steps of the next smaller unit: 1.234 ms is 1234 µs.
+_SCALED_DECIMALS = 3
+# From here on a float's digits are noise, and would only make the column wide.
+_TOO_LONG = 1e15
+_SUFFIXES = {
+    Unit.NS: "_ns",
+    Unit.BYTES: "_bytes",
+    Unit.PCT: "_pct",
+    Unit.BYTES_PER_S: "_bytes_per_s",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A column as people see it: its name without the unit, the unit, and a text per row.
+
+    Texts hold no control character.
+    """
+
+    column: Column
+    name: str
+    unit: str
+    cells: tuple[str, ...]
+
+    @property
+    def header(self) -> str:
+        """Name and unit in one line: `kernel_sum (ms)`."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def right(self) -> bool:
+        """Whether the column holds numbers, which are aligned to the right."""
+        return self.column.kind != "text"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns to show, and those left out because they say nothing.
+
+    `unrecorded` are values that no row has (never keys: a rank that nobody has is no news).
+    """
+
+    shown: tuple[Shown, ...]
+    unrecorded: tuple[Column, ...]
+
+
+def all_columns(report: Report) -> Table:
+    """Every declared column."""
+    pairs = zip(report.columns, by_column(report), strict=True)
+    return Table(tuple(shown(column, values) for column, values in pairs), ())
+
+
+def telling_columns(report: Report) -> Table:
+    """The columns that tell rows apart or say something about them.
+
+    Not those without any value, nor the profile where there is one only, for the heading names it.
+    """
+    kept, unrecorded = [], []
+    for column, values in zip(report.columns, by_column(report), strict=True):
+        if column.name == "profile" and len(report.profiles) == 1:
+            continue
+        if any(value is not None for value in values):
+            kept.append(shown(column, values))
+        elif not column.key:
+            unrecorded.append(column)
+    return Table(tuple(kept), tuple(unrecorded))
+
+
+def shown(column: Column, values: Sequence[Value]) -> Shown:
+    """The column in the unit in which its largest value reads well."""
+    if column.kind == "text":
+        cells = [NULL if value is None else visible(str(value)) for value in values]
+        return Shown(column, column.name, "", tuple(cells))
+    numbers = [value for value in values if isinstance(value, int | float)]
+    divisor, unit = _scale(column, numbers)
+    name = column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
+    cells = [
+        _number(column, value, divisor) if isinstance(value, int | float) else NULL
+        for value in values
+    ]
+    return Shown(column, name, unit, tuple(cells))
+
+
+def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:
+    """Divisor and unit; a key (a bucket's bound, a start) is never rounded into another key."""
+    divisor, unit = scale_for(column.unit, max(map(abs, numbers), default=0))
+    if column.key:
+        different = len(set(numbers))
+        while divisor > 1 and len({_number(column, n, divisor) for n in numbers}) < different:
+            divisor, unit = scale_for(column.unit, divisor / 1000)
+    return divisor, unit
+
+
+def _number(column: Column, value: int | float, divisor: float) -> str:
+    if column.unit is Unit.ID:
+        return str(value)
+    decimals = _decimals(column, divisor)
+    if not decimals:
+        return f"{value:,}"
+    scaled = value / divisor + 0.0  # -0.0 becomes 0.0
+    if abs(scaled) >= _TOO_LONG:
+        return f"{scaled:.6g}"
+    text = f"{scaled:,.{decimals}f}"
+    if value and not text.strip("-0."):
+        # Something must not look like nothing.
+        return f"{'>-' if value < 0 else '<'}{10**-decimals:.{decimals}f}"
+    return text
+
+
+def _decimals(column: Column, divisor: float) -> int:
+    if divisor > 1:
+        return _SCALED_DECIMALS
+    if column.unit is Unit.PCT:
+        return 2
+    return 1 if column.kind == "float" else 0

@@ -1,0 +1,58 @@
+"""What every output format offers, and the little that all of them need of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TextIO
+
+from nsysconv.errors import UsageError
+from nsysconv.report import Report
+
+
+@dataclass(frozen=True)
+class Options:
+    """For whom to write.
+
+    `width` is that of the terminal in cells; None = no terminal: nothing is shortened, left out or
+    padded to a width. `color` allows escape sequences.
+    """
+
+    width: int | None = None
+    color: bool = False
+
+
+class Render(Protocol):
+    """Writes the reports to `out`, in their order."""
+
+    def __call__(self, reports: Sequence[Report], out: TextIO, options: Options) -> None:
+        """Write."""
+
+
+class RendererModule(Protocol):
+    """A module of this package that is a format: its files' suffix, and its function."""
+
+    SUFFIX: str
+    render: Render
+
+
+def only(reports: Sequence[Report], format_name: str) -> Report:
+    """The one report that a format without room for several can write."""
+    if len(reports) != 1:
+        raise UsageError(
+            f"{format_name} holds one report, and there are {len(reports)}",
+            hint="several reports: use -o DIR/" if reports else "Name a report.",
+        )
+    return reports[0]
+
+
+def encodable(
+    text: str, out: TextIO, errors: Literal["backslashreplace", "xmlcharrefreplace"]
+) -> str:
+    """The text with what the stream cannot encode spelled out, lone surrogates among them."""
+    encoding = getattr(out, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.encode(encoding, errors).decode(encoding)
+    return text

@@ -1,0 +1,41 @@
+"""CSV: one report, a header of column names, base units unrounded. Notes go to `notes_text`.
+
+An empty cell is null (not recorded), and also an empty name. Lines end in one newline. Names stand
+as they are, also those that begin with `=`, `+`, `-` or `@`: programs read this, and a prefix
+against spreadsheets that take a name for a formula would change it. Only what the stream cannot
+encode (lone surrogates) is spelled out. A report that was not recorded has its header and no row.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from typing import TextIO
+
+from nsysconv.render.contract import Options, encodable, only
+from nsysconv.render.values import rows
+from nsysconv.report import Report
+
+SUFFIX = ".csv"
+
+
+class _Lines:
+    """Where the csv writer writes: takes its `\\r\\n`, gives `\\n`.
+
+    With "\\n" as its own line end, Python before 3.11.9 leaves a name's carriage return unquoted.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, line: str) -> int:
+        line = line.removesuffix("\r\n")
+        return self._out.write(encodable(line, self._out, "backslashreplace") + "\n")
+
+
+def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+    """Write the one report."""
+    report = only(reports, "csv")
+    writer = csv.writer(_Lines(out), lineterminator="\r\n")
+    writer.writerow([column.name for column in report.columns])
+    writer.writerows(rows(report))

@@ -1,0 +1,89 @@
+"""HTML: a fragment per report for notebooks, or one plain page. No scripts, nothing fetched.
+
+Every text from a report is escaped. Units are scaled as in text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TextIO
+
+from nsysconv.render import sentences
+from nsysconv.render.columns import Shown, telling_columns
+from nsysconv.render.contract import Options, encodable
+from nsysconv.report import Report
+
+SUFFIX = ".html"
+
+# Inline, for a notebook keeps no style sheet of ours; colours are the surroundings', dark or light.
+# The table's own style is inherited, so that a number, the most common cell, needs none.
+_TABLE = (
+    "border-collapse:separate;border-spacing:1em 0.2em;text-align:right;white-space:nowrap;"
+    "font-variant-numeric:tabular-nums"
+)
+_CAPTION = "caption-side:top;text-align:left;font-weight:bold;white-space:normal"
+_TEXT = "text-align:left;white-space:normal;max-width:48em;overflow-wrap:anywhere"
+_NUMBER = "text-align:right"
+_RULE = "border-bottom:1px solid currentColor"
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>nsysconv reports</title>
+</head>
+<body style="font-family:sans-serif;margin:1.5em">
+"""
+
+
+def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+    """Write a page with the reports."""
+    out.write(_PAGE)
+    for report in reports:
+        for line in _lines(report):
+            out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
+    out.write("</body>\n</html>\n")
+
+
+def fragment(report: Report) -> str:
+    """The report as a `<div>` that can stand in any page: a table if there are rows, and notes."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    heading = escape(sentences.heading(report))
+    unrecorded: Sequence[str] = ()
+    yield '<div class="nsysconv-report">'
+    if report.table is not None and report.table.num_rows:
+        table = telling_columns(report)
+        unrecorded = [column.name for column in table.unrecorded]
+        yield f'<table style="{_TABLE}">'
+        yield f'<caption style="{_CAPTION}">{heading}</caption>'
+        yield f"<thead><tr>{''.join(map(_header, table.shown))}</tr></thead>"
+        yield '<tbody style="vertical-align:top">'
+        for cells in zip(*(shown.cells for shown in table.shown), strict=True):
+            pairs = zip(table.shown, cells, strict=True)
+            yield f"<tr>{''.join(_cell(shown, text) for shown, text in pairs)}</tr>"
+        yield "</tbody>"
+        yield "</table>"
+    else:
+        yield f"<p><strong>{heading}</strong></p>"
+    for sentence in sentences.below(report, unrecorded):
+        yield f"<p>{escape(sentence)}</p>"
+    notes = [f"<li>{escape(text)}</li>" for _, text in sentences.notes(report)]
+    if notes:
+        yield f"<ul>{''.join(notes)}</ul>"
+    yield "</div>"
+
+
+def _header(shown: Shown) -> str:
+    style = f"{_NUMBER if shown.right else _TEXT};{_RULE}"
+    doc, text = escape(shown.column.doc), escape(shown.header)
+    return f'<th scope="col" title="{doc}" style="{style}">{text}</th>'
+
+
+def _cell(shown: Shown, text: str) -> str:
+    start = "<td>" if shown.right else f'<td style="{_TEXT}">'
+    return f"{start}{escape(text)}</td>"

@@ -1,0 +1,99 @@
+"""JSON: all reports in one document, base units unrounded, null = not recorded and nothing else.
+
+`rows` is null where the report could not be made; `not_recorded` says what is missing, and
+`row_count` is null as well, for a zero would be an answer. A row or a declaration is a line, so
+that grep and diff work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
+
+from nsysconv.notes import Note
+from nsysconv.render.contract import Options
+from nsysconv.render.values import rows
+from nsysconv.report import Report
+
+SUFFIX = ".json"
+
+# The form's version. It grows when a reader of the old form would go wrong, not with new keys.
+FORM = 1
+
+# What json leaves as it is and yet steers a terminal (C1 codes, direction marks), or is no text
+# (surrogates).
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_NOT_ASCII = re.compile("[^\x00-\x7f]")
+
+
+def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+    """Write the document. Rows are written as they are made, never held together."""
+    out.write(f'{{"format": {FORM}, "reports": [')
+    for i, report in enumerate(reports):
+        out.write(",\n" if i else "\n")
+        for piece in _pieces(report):
+            out.write(_encodable(piece, out))
+    out.write("\n]}\n" if reports else "]}\n")
+
+
+def _pieces(report: Report) -> Iterator[str]:
+    profiles = (
+        {"id": p.id, "label": p.label, "source": p.source, "path": p.path} for p in report.profiles
+    )
+    columns = ({"name": c.name, "unit": str(c.unit), "doc": c.doc} for c in report.columns)
+    yield f' {{"report": {_dump(report.name)},\n  "profiles": '
+    yield from _listed(profiles)
+    limits = None if report.slice is None else dict(report.slice)
+    yield f',\n  "slice": {_dump(limits)},\n  "columns": '
+    yield from _listed(columns)
+    yield from _rows(report)
+    yield ',\n  "notes": '
+    yield from _listed(map(_note, report.notes))
+    yield ',\n  "not_recorded": '
+    yield from _listed(report.not_recorded)
+    yield "}"
+
+
+def _rows(report: Report) -> Iterator[str]:
+    if report.table is None:
+        yield ',\n  "row_count": null,\n  "rows": null'
+        return
+    names = [column.name for column in report.columns]
+    yield f',\n  "row_count": {max(report.row_count, report.table.num_rows)},\n  "rows": '
+    yield from _listed(dict(zip(names, row, strict=True)) for row in rows(report))
+
+
+def _note(note: Note) -> dict[str, Any]:
+    return {
+        "slug": note.slug,
+        "severity": str(note.severity),
+        "count": note.count,
+        "where": note.where,
+        "text": note.text,
+    }
+
+
+def _listed(items: Iterable[Any]) -> Iterator[str]:
+    empty = True
+    for item in items:
+        yield f"{'[' if empty else ','}\n   {_dump(item)}"
+        empty = False
+    yield "[]" if empty else "\n  ]"
+
+
+def _dump(value: Any) -> str:
+    return _UNSAFE.sub(_escape, json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _encodable(piece: str, out: TextIO) -> str:
+    try:
+        piece.encode(getattr(out, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return _NOT_ASCII.sub(_escape, piece)
+    return piece
+
+
+def _escape(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]

@@ -1,0 +1,92 @@
+"""What has to be said with a table: what it is, what is missing, what to mind. No layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from nsysconv.names import visible
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Report
+from nsysconv.units import Unit, scale_for
+
+_SEVERITIES = {
+    Severity.INFO: "note",
+    Severity.APPROXIMATED: "approximated",
+    Severity.DROPPED: "dropped",
+}
+
+
+def heading(report: Report) -> str:
+    """The title, the profile where there is one, and the slice."""
+    parts = [report.title]
+    if len(report.profiles) == 1:
+        profile = report.profiles[0]
+        parts.append(profile.label or profile.path)
+    if report.slice is not None:
+        parts.append(_slice(report.slice))
+    return " - ".join(visible(part) for part in parts if part)
+
+
+def unrecorded(report: Report) -> list[str]:
+    """That the report could not be made and what helps, a sentence each; none where it was made."""
+    if report.table is not None:
+        return []
+    profiles = "this profile" if len(report.profiles) < 2 else "these profiles"
+    missing = ", ".join(visible(fact) for fact in report.not_recorded)
+    first = f"Not recorded in {profiles}: {missing}." if missing else f"Not recorded in {profiles}."
+    return [first, *(visible(line) for text in report.advice for line in text.splitlines())]
+
+
+def cut(report: Report) -> str:
+    """That there are more rows than are shown, or nothing."""
+    if report.table is None or report.row_count <= report.table.num_rows:
+        return ""
+    return f"… {report.table.num_rows:,} of {report.row_count:,} rows, --limit 0 shows all"
+
+
+def no_rows(report: Report) -> str:
+    """That the question could be answered, and the answer is an empty table; or nothing."""
+    if report.table is None or report.table.num_rows:
+        return ""
+    return "No rows in this slice." if report.slice is not None else "No rows."
+
+
+def below(report: Report, unrecorded_columns: Sequence[str]) -> list[str]:
+    """All that stands between a table, or its place, and the notes."""
+    said = [*unrecorded(report), cut(report), no_rows(report), nowhere(unrecorded_columns)]
+    return [sentence for sentence in said if sentence]
+
+
+def nowhere(columns: Sequence[str]) -> str:
+    """That these columns have no value in any row, or nothing."""
+    return f"Not recorded in any row: {', '.join(columns)}" if columns else ""
+
+
+def notes(report: Report) -> Iterator[tuple[Note, str]]:
+    """Each note with its text: `note graph-intervals: … (3 times, first at …)`."""
+    for note in report.notes:
+        yield note, f"{_SEVERITIES[note.severity]} {note.slug}: {visible(note.text)}{_place(note)}"
+
+
+def _place(note: Note) -> str:
+    where = visible(note.where)
+    if note.count == 1:
+        return f" (at {where})" if where else ""
+    times = f"{note.count:,} times"
+    return f" ({times}, first at {where})" if where else f" ({times})"
+
+
+def _slice(limits: Mapping[str, int]) -> str:
+    if limits.keys() == {"start_ns", "end_ns"}:
+        return f"slice {_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}"
+    return "slice " + ", ".join(f"{key} {value}" for key, value in limits.items())
+
+
+def _exact_time(ns: int) -> str:
+    """A moment without rounding, for it can be typed in again: 1500000001 is `1.500000001 s`."""
+    divisor, unit = scale_for(Unit.NS, ns)
+    number = f"{Decimal(ns) / int(divisor):f}"
+    if "." in number:
+        number = number.rstrip("0").removesuffix(".")
+    return f"{number} {unit}"

@@ -1,0 +1,233 @@
+"""Text for people: a heading, a table scaled to readable units, and what has to be said below it.
+
+In a terminal no line is wider than it: names are shortened, columns left out and named. Elsewhere
+everything is there in full. Names are plain text: nothing in them is markup or reaches a terminal
+as a command.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
+
+from nsysconv.names import shorten, shorten_kernel
+from nsysconv.notes import Severity
+from nsysconv.render import layout, sentences
+from nsysconv.render.columns import Shown, Table, all_columns, telling_columns
+from nsysconv.render.contract import Options
+from nsysconv.report import Report
+
+SUFFIX = ".txt"
+
+# A line and its style; a style holds for a whole line.
+Line = tuple[str, str]
+
+# No terminal is taken to be narrower: there is nothing to be shown in less.
+_NARROWEST = 20
+# Columns are lined up to this; one longer name must not push the others' numbers out of sight.
+_LINED_UP = 100
+_KERNEL_COLUMNS = frozenset({"name", "next_op"})
+_PLAIN = {"…": "...", "µ": "u", "─": "-"}
+_STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
+
+
+def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
+    """Write the reports, an empty line between two."""
+    write = _painter(out) if options.color else _writer(out)
+    width = None if options.width is None else max(options.width, _NARROWEST)
+    spell = _speller(out)
+    for i, report in enumerate(reports):
+        if i:
+            write("", "")
+        for text, style in _report(report, width, spell):
+            write(text.rstrip(), style)
+
+
+def notes_text(report: Report, width: int | None = None) -> str:
+    """What CSV and TSV cannot hold, for stderr: not recorded, rows cut off, notes. Whole lines."""
+    said = [*_missing(report), *_cut(report), *_notes(report)]
+    lines = [f"{report.name}: {text}" for text, _ in said]
+    return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
+
+
+def _writer(out: TextIO) -> Callable[[str, str], object]:
+    return lambda text, style: out.write(text + "\n")
+
+
+def _painter(out: TextIO) -> Callable[[str, str], object]:
+    from rich.console import Console  # other formats do without
+    from rich.text import Text
+
+    console = Console(
+        file=out, force_terminal=True, color_system="standard", no_color=False, legacy_windows=False
+    )
+    # A Text is printed as it is: rich looks for markup, emoji codes and numbers in strings only.
+    return lambda text, style: console.print(Text(text, style), soft_wrap=True)
+
+
+def _speller(out: TextIO) -> Callable[[str], str]:
+    """Spells out what the stream cannot encode, our own signs in ASCII that reads well."""
+    encoding = getattr(out, "encoding", None) or "utf-8"
+
+    def spell(text: str) -> str:
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            return "".join(map(character, text))
+        return text
+
+    @functools.cache
+    def character(sign: str) -> str:
+        try:
+            sign.encode(encoding)
+        except UnicodeEncodeError:
+            return _PLAIN.get(sign) or sign.encode(encoding, "backslashreplace").decode(encoding)
+        return sign
+
+    return spell
+
+
+def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
+    below = [*_missing(report), *_cut(report)]
+    if empty := sentences.no_rows(report):
+        below.append((empty, ""))
+    for text in _wrapped(spell(sentences.heading(report)), width):
+        yield text, "bold"
+    if report.table is not None and report.table.num_rows:
+        table = all_columns(report) if width is None else telling_columns(report)
+        lines, left_out = _table(table, width, spell)
+        yield from lines
+        below += _absent(table, left_out, width)
+    for text, style in (*below, *_notes(report)):
+        for part in _wrapped(spell(text), width):
+            yield part, style
+
+
+def _missing(report: Report) -> list[Line]:
+    return [(text, "yellow") for text in sentences.unrecorded(report)]
+
+
+def _cut(report: Report) -> list[Line]:
+    text = sentences.cut(report)
+    return [(text, "dim")] if text else []
+
+
+def _notes(report: Report) -> list[Line]:
+    numbered = enumerate(sentences.notes(report), 1)
+    return [(f"[{number}] {text}", _STYLES[note.severity]) for number, (note, text) in numbered]
+
+
+def _absent(table: Table, left_out: Sequence[Shown], width: int | None) -> Iterator[Line]:
+    if left_out:
+        names = ", ".join(shown.column.name for shown in left_out)
+        yield f"not shown in {width} columns: {names}; --format csv has them", "dim"
+    if nowhere := sentences.nowhere([column.name for column in table.unrecorded]):
+        yield nowhere, "dim"
+
+
+def _table(
+    table: Table, width: int | None, spell: Callable[[str], str]
+) -> tuple[list[Line], list[Shown]]:
+    """The lines of the table, and the columns that found no room."""
+    shown = [
+        Shown(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells))) for s in table.shown
+    ]
+    needs = [_needs(column) for column in shown]
+    plan = layout.unlimited(needs, _LINED_UP) if width is None else layout.within(needs, width)
+    kept = [shown[i] for i in plan.kept]
+    lines = [(line, "bold") for line in _header(kept, plan, spell)]
+    lines.append((spell("  ".join("─" * cells for cells in plan.widths)), "dim"))
+    columns = []
+    for column, cells in zip(kept, plan.widths, strict=True):
+        room = None if width is None else cells
+        cut = shorten_kernel if column.column.name in _KERNEL_COLUMNS else shorten
+        columns.append([_fitted(text, room, cut, spell) for text in column.cells])
+    lines += [(_joined(kept, row, plan), "") for row in zip(*columns, strict=True)]
+    return lines, [column for i, column in enumerate(shown) if i not in plan.kept]
+
+
+def _needs(shown: Shown) -> layout.Needs:
+    return layout.Needs(
+        cells=max(map(_cells, shown.cells), default=0),
+        header=_cells(shown.header),
+        folded=max(_cells(shown.name), _cells(shown.unit)),
+        text=not shown.right,
+        brief=shown.column.brief,
+        key=shown.column.key,
+    )
+
+
+def _header(
+    kept: Sequence[Shown], plan: layout.Layout, spell: Callable[[str], str]
+) -> Iterator[str]:
+    rows = [[s.header for s in kept]]
+    if plan.fold:
+        rows = [[s.name for s in kept], [s.unit for s in kept]]
+    for row in rows:
+        pairs = zip(row, plan.widths, strict=True)
+        yield _joined(kept, [_fitted(text, cells, shorten, spell) for text, cells in pairs], plan)
+
+
+def _fitted(
+    text: str, width: int | None, cut: Callable[[str, int], str], spell: Callable[[str], str]
+) -> str:
+    """The text in at most `width` cells (None: in full).
+
+    `cut` counts characters, while wide ones take two cells and a spelled `…` three: tried until it
+    fits.
+    """
+    if width is None:
+        return text
+    room, result = width, text
+    while _cells(result) > width:
+        result = spell(cut(text, room))
+        room -= max(1, (_cells(result) - width) // 2)
+    return result
+
+
+def _joined(kept: Sequence[Shown], row: Iterable[str], plan: layout.Layout) -> str:
+    cells = []
+    for shown, text, width in zip(kept, row, plan.widths, strict=True):
+        padding = " " * (width - _cells(text))
+        cells.append(padding + text if shown.right else text + padding)
+    return (" " * layout.GAP).join(cells)
+
+
+def _wrapped(text: str, width: int | None) -> Iterator[str]:
+    """The sentence in lines of at most `width` cells, all but the first set in."""
+    if width is None:
+        yield text
+        return
+    line, indent = "", "    "
+    for word in text.split(" "):
+        candidate = f"{line} {word}" if line.strip() else line + word
+        if _cells(candidate) <= width:
+            line = candidate
+            continue
+        if line.strip():
+            yield line
+        *full, rest = _chopped(word, width - len(indent))
+        for piece in full:
+            yield indent + piece
+        line = indent + rest
+    yield line
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    """The word in pieces of at most `width` cells; at least one piece."""
+    pieces = [""]
+    for sign in word:
+        if _cells(pieces[-1] + sign) > width:
+            pieces.append("")
+        pieces[-1] += sign
+    return pieces
+
+
+def _cells(text: str) -> int:
+    """How many cells of a terminal the text takes; East-Asian characters and emoji take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # other formats do without
+
+    return cell_len(text)
