@@ -1,0 +1,198 @@
+"""The commands and their flags."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="nsysconv",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Import GPU profiles into one SQL schema; the same reports for every source.",
+)
+
+
+class Format(StrEnum):
+    """Output formats."""
+
+    TEXT = "text"
+    CSV = "csv"
+    TSV = "tsv"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+
+class Idle(StrEnum):
+    """Kinds of idle time."""
+
+    NO_OP = "no_op"
+    NO_KERNEL = "no_kernel"
+    STREAM = "stream"
+
+
+class Names(StrEnum):
+    """Spellings of kernel names."""
+
+    DEMANGLED = "demangled"
+    SHORT = "short"
+    MANGLED = "mangled"
+
+
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
+    ),
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
+        "gaps and all of the rest elsewhere.",
+    ),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from nsysconv import __version__
+
+        typer.echo(f"nsysconv {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Import GPU profiles into one SQL schema; the same reports for every source."""
+
+
+@app.command("import")
+def import_(
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="FILE|DIR...", help="Profiles, or folders of them.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="STORE",
+            help="The store to make or add to. "
+            "Default: STEM.db in the current folder, which must be new.",
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option(help="Read again what the store holds already.")] = False,
+    strict: Annotated[
+        bool, typer.Option(help="Refuse files of which something must be dropped or approximated.")
+    ] = False,
+) -> int:
+    """Import profiles into a store; say what came in and what did not."""
+    from nsysconv.cli import imports
+
+    return imports.run(inputs, output, replace=replace, strict=strict)
+
+
+@app.command()
+def report(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A store (STORE, STORE@LABEL, STORE@ID, STORE@rank=N) or "
+            "a profile file, which is read in place."
+        ),
+    ],
+    reports: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[REPORT]...", help="Reports to print; all by default."),
+    ] = None,
+    format: FormatOption = None,  # noqa: A002 - the flag's name
+    output: OutputOption = None,
+    limit: LimitOption = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START/END",
+            help="Look at this time only: numbers with ns, us, "
+            "ms or s since the profile's zero, e.g. 1.5s/2s.",
+        ),
+    ] = None,
+    idle: Annotated[
+        list[Idle] | None, typer.Option(help="Kind of idle time; may be repeated.")
+    ] = None,
+    names: Annotated[Names, typer.Option(help="Which kernel names.")] = Names.DEMANGLED,
+    strict: Annotated[
+        bool, typer.Option(help="Exit with 3 if anything was dropped or approximated.")
+    ] = False,
+) -> int:
+    """Print reports on one profile."""
+    from nsysconv.cli import answers
+
+    kinds = [kind.value for kind in idle] if idle else ["no_op"]
+    return answers.report(
+        target,
+        reports,
+        format.value if format else None,
+        output,
+        limit=limit,
+        time=time,
+        idle=kinds,
+        kernel_names=names.value,
+        strict=strict,
+    )
+
+
+@app.command()
+def info(
+    target: Annotated[str, typer.Argument(help="A store or a profile file.")],
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+) -> int:
+    """Say what a profile is, what it can answer, what is missing and how to record it."""
+    from nsysconv.cli import answers
+
+    return answers.info(target, format.value if format else None, output)
+
+
+@app.command()
+def runs(
+    store: Annotated[Path, typer.Argument(help="A store.")],
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+) -> int:
+    """List the runs and profiles in a store."""
+    from nsysconv.cli import answers
+
+    return answers.runs(store, format.value if format else None, output)
+
+
+@app.command()
+def sql(
+    store: Annotated[Path, typer.Argument(help="A store.")],
+    query: Annotated[
+        str, typer.Argument(help="A select; docs/schema.md describes tables and views.")
+    ],
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+    limit: LimitOption = None,
+) -> int:
+    """Run a query on a store; nothing is changed."""
+    from nsysconv.cli import answers
+
+    return answers.sql(store, query, format.value if format else None, output, limit)

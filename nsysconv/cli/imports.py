@@ -1,0 +1,93 @@
+"""The import command: progress while it runs, then what came in and what did not."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from nsysconv import api
+from nsysconv.cli.output import say
+from nsysconv.errors import InputError
+from nsysconv.facts import Fact
+from nsysconv.names import visible
+from nsysconv.store.write import Imported
+
+_SHOWN_AFTER_S = 1.0
+
+
+def run(inputs: list[Path], store: Path | None, *, replace: bool, strict: bool) -> int:
+    """`nsysconv import`. Returns the exit status."""
+    with _progress() as progress:
+        result = api.import_files(
+            inputs, store, replace=replace, strict=strict, progress=progress, say=say
+        )
+    for file in result.files:
+        for imported in file.imported:
+            _show(imported, result.store, sys.stdout)
+        if file.error is not None:
+            prefix = "skipped: " if file.skipped else "nsysconv: "
+            say(f"{prefix}{visible_lines(str(file.error))}")
+    if result.errors or not any(file.imported for file in result.files):
+        return InputError.exit_status
+    return 0
+
+
+def _show(imported: Imported, store: Path, out: TextIO) -> None:
+    def line(text: str = "") -> None:
+        out.write(text + "\n")
+
+    if imported.existing:
+        line(f"{store}@{imported.label}: already imported, nothing changed")
+        return
+    rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
+    line(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
+    missing = [fact.label for fact in Fact if fact not in imported.facts]
+    if missing:
+        line(f"  not recorded: {', '.join(missing)}")
+    for note in imported.notes:
+        count = f" ({note.count:,})" if note.count > 1 else ""
+        where = f", first at {note.where}" if note.where else ""
+        line(f"  {note.severity.value}: {visible(note.text)}{count}{where} [{note.slug}]")
+
+
+def visible_lines(text: str) -> str:
+    """As names.visible, line breaks kept."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+@contextmanager
+def _progress() -> Iterator[api.Progress]:
+    """Rows copied so far, on stderr, once an import takes more than a second; none off a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda path, table, rows: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task("")
+    began, shown, total = time.monotonic(), False, 0
+
+    def advance(path: Path, table: str, rows: int) -> None:
+        nonlocal shown, total
+        total += rows
+        if not shown and time.monotonic() - began > _SHOWN_AFTER_S:
+            bar.start()
+            shown = True
+        bar.update(task, description=visible(f"{path.name}: {table}, {total:,} rows"))
+
+    try:
+        yield advance
+    finally:
+        if shown:
+            bar.stop()
