@@ -1,0 +1,92 @@
+"""Write a workload as the SQLite export of some version of Nsight Systems."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from pathlib import Path
+
+from nsys_enums import EnumRow, enums
+from nsys_rows import Export, Row, add_events
+from nsys_session import add_session
+from nsys_tables import AGES, Age, Column, create_statement, tables
+from workload import Workload
+
+_ENUM_COLUMNS = [
+    Column("id", "INTEGER", True, True),
+    Column("name", "TEXT", False, False),
+    Column("label", "TEXT", False, False),
+]
+# The graph tables came with later versions; before, graphs cannot be written as intervals.
+_FIRST_WITH_GRAPHS = (3, 1, 0)
+
+
+def write_nsys(workload: Workload, path: Path, age: str) -> None:
+    """Write `workload` to `path`, which is replaced, as an export of schema `age` (see `AGES`).
+
+    The same workload and age give the same bytes with the same SQLite. Raises ValueError where
+    that age cannot hold what the workload has.
+    """
+    out = Export(AGES[age])
+    if workload.events.graph_launches and out.age.version < _FIRST_WITH_GRAPHS:
+        raise ValueError(f"{workload.name}: schema {age} has no table for whole graphs")
+    add_session(out, workload)
+    add_events(out, workload)
+    out.rows["StringIds"] = [{"id": n, "value": text} for text, n in out.strings.items()]
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA page_size = 1024")
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("BEGIN")
+        _write_tables(connection, out)
+        connection.execute("COMMIT")
+        connection.execute("VACUUM")
+    finally:
+        connection.close()
+    forget_library_version(path)
+
+
+def forget_library_version(path: Path) -> None:
+    """Replace the version of the SQLite library that wrote the file, so that all write the same."""
+    with path.open("r+b") as file:
+        file.seek(96)
+        file.write((3_026_000).to_bytes(4, "big"))
+
+
+def _write_tables(connection: sqlite3.Connection, out: Export) -> None:
+    written = set()
+    for table, columns in tables(out.age).items():
+        rows = out.rows.get(table, [])
+        if not rows and out.age.lazy:
+            continue
+        written.add(table)
+        connection.execute(create_statement(out.age, table, columns))
+        _insert(connection, table, columns, _ordered(out.age, table, rows))
+    for table, values in enums(out.age, written).items():
+        connection.execute(create_statement(out.age, table, _ENUM_COLUMNS))
+        _insert(connection, table, _ENUM_COLUMNS, [_enum_row(row) for row in values])
+
+
+def _enum_row(row: EnumRow) -> Row:
+    return {"id": row[0], "name": row[1], "label": row[2]}
+
+
+def _ordered(age: Age, table: str, rows: list[Row]) -> list[Row]:
+    """Events by start, or in an order that looks random and is always the same."""
+    if table == "NVTX_EVENTS":
+        rows = [row | {"eventId": number} for number, row in enumerate(rows, 1)]
+    if age.shuffled:
+        numbered = sorted(enumerate(rows), key=lambda item: zlib.crc32(b"%d" % item[0]))
+        return [row for _, row in numbered]
+    return sorted(rows, key=lambda row: int(row.get("start") or 0))
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: list[Column], rows: list[Row]
+) -> None:
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(
+        f"INSERT INTO {table} VALUES ({marks})",
+        [[row.get(column.name) for column in columns] for row in rows],
+    )
