@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from nsysconv.api import import_files as import_files
-    from nsysconv.api import info as info
-    from nsysconv.api import open as open  # noqa: A004
-    from nsysconv.api import runs as runs
-    from nsysconv.api import sql as sql
+    from nsysconv.api import import_files, info, open, runs, sql  # noqa: A004 - as gzip.open
 
 __all__ = ["import_files", "info", "open", "runs", "sql"]
 
@@ -28,4 +24,4 @@ def __getattr__(name: str) -> Any:
         from nsysconv import api
 
         return getattr(api, name)
-    raise AttributeError(f"module 'nsysconv' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

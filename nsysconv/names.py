@@ -34,20 +34,15 @@ def shorten(text: str, width: int) -> str:
 def shorten_kernel(name: str, width: int) -> str:
     """A kernel's demangled name in at most `width` characters.
 
-    What tells kernels apart is the function's own name and its first template arguments, so, in this
-    order and only as far as needed: the parameter list goes, then the return type, then namespaces,
-    then template arguments to `<…>`; what is still too long loses its middle.
+    What tells kernels apart is the function's own name and its template arguments, so, in this order
+    and only as far as needed: the parameter list goes, then the return type, then namespaces; then the
+    template arguments share what room is left; what is still too long loses its middle.
     """
-    for step in (
-        _without_parameters,
-        _without_return_type,
-        _without_namespaces,
-        _without_arguments,
-    ):
+    for step in (_without_parameters, _without_return_type, _without_namespaces):
         if len(name) <= width:
             break
         name = step(name)
-    return shorten(name, width)
+    return shorten(_with_short_arguments(name, width), width)
 
 
 def _depths(text: str) -> list[int]:
@@ -82,10 +77,13 @@ def _without_namespaces(name: str) -> str:
     return name[cuts[-1] + 1 :] if cuts else name
 
 
-def _without_arguments(name: str) -> str:
+def _with_short_arguments(name: str, width: int) -> str:
     depths = _depths(name)
     start = next((i for i, c in enumerate(name) if c == "<" and depths[i] == 0), None)
-    return f"{name[:start]}<…>" if start else name
+    if len(name) <= width or not start or not name.endswith(">"):
+        return name
+    room = max(width - start - 2, 1)
+    return f"{name[:start]}<{shorten(name[start + 1 : -1], room)}>"
 
 
 def visible(text: str) -> str:

@@ -30,7 +30,7 @@ class Column:
 
     `key` columns identify a row (diff aligns by them); `better` says which direction is an improvement;
     `brief` columns are shown where there is little room; `real` marks means and the like of an integer
-    quantity.
+    quantity; `prose` columns hold sentences, which a terminal shows below the table.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Column:
     better: Better | None = None
     brief: bool = True
     real: bool = False
+    prose: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -137,7 +138,8 @@ def _numeric(values: np.ndarray, valid: np.ndarray, arrow_type: pa.DataType) -> 
 
 
 def _text(values: Sequence[str | None] | np.ndarray) -> pa.Array:
-    encoded = [b"" if v is None else str(v).encode("utf-8", "surrogatepass") for v in values]
+    # Arrow text is UTF-8, which has no lone surrogates: they are spelled out.
+    encoded = [b"" if v is None else str(v).encode("utf-8", "backslashreplace") for v in values]
     offsets = np.zeros(len(encoded) + 1, np.int32)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
     valid = np.array([v is not None for v in values], bool)

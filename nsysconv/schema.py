@@ -27,7 +27,8 @@ VERSIONS: dict[int, str] = {
 
 metadata = sa.MetaData()
 
-# Codes stand for these words in integer columns; views and reports show the words. New words go to the end.
+# Codes stand for these words in integer columns; views and reports show the words. New words go to
+# the end.
 DIRECTIONS = (
     "Unknown",
     "HtoD",

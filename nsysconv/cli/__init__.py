@@ -5,11 +5,16 @@ What a command needs is imported when it runs: `--help` loads no pyarrow, numpy,
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
 from nsysconv.cli.app import app
 from nsysconv.errors import NsysconvError
+
+# Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
+# pyarrow is first imported, which is later.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 _INTERNAL = 70
 _INTERRUPTED = 130
@@ -18,17 +23,13 @@ _INTERRUPTED = 130
 def main() -> NoReturn:
     """Runs the command line; the one place where errors become exit statuses."""
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="nsysconv", standalone_mode=False)
     except NsysconvError as error:
         _complain(str(error))
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         _complain("interrupted")
         sys.exit(_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is wrong.
-        sys.stderr.close()
-        sys.exit(0)
     except Exception as error:
         status = _usage_status(error)
         if status is None:

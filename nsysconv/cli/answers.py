@@ -8,6 +8,8 @@ from pathlib import Path
 
 from nsysconv import api
 from nsysconv.cli import output
+from nsysconv.cli.memory import keep_freed_memory
+from nsysconv.cli.say import say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Severity
 from nsysconv.report import Report
@@ -20,7 +22,7 @@ def report(
     target: str,
     names: Sequence[str] | None,
     format_name: str | None,
-    path: Path | None,
+    path: str | None,
     *,
     limit: int | None,
     time: str | None,
@@ -30,7 +32,8 @@ def report(
 ) -> int:
     """`nsysconv report`. Returns the exit status."""
     destination = output.destination(format_name, path)
-    with api.open(target, say=output.say) as profile:
+    keep_freed_memory()
+    with api.open(target, say=say) as profile:
         found = profile.reports(
             names or None,
             for_people=destination.for_people,
@@ -53,27 +56,25 @@ def _strict_status(reports: Sequence[Report]) -> int:
         note.slug for each in reports for note in each.notes if note.severity is not Severity.INFO
     }
     if doubts:
-        output.say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
+        say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
     return 3 if doubts else 0
 
 
-def info(target: str, format_name: str | None, path: Path | None) -> int:
+def info(target: str, format_name: str | None, path: str | None) -> int:
     """`nsysconv info`. Returns the exit status."""
-    output.write(api.info(target, say=output.say), output.destination(format_name, path))
+    output.write(api.info(target, say=say), output.destination(format_name, path))
     return 0
 
 
-def runs(store: Path, format_name: str | None, path: Path | None) -> int:
+def runs(store: Path, format_name: str | None, path: str | None) -> int:
     """`nsysconv runs`. Returns the exit status."""
     output.write([api.runs(store)], output.destination(format_name, path))
     return 0
 
 
-def sql(
-    store: Path, query: str, format_name: str | None, path: Path | None, limit: int | None
-) -> int:
+def sql(store: Path, query: str, format_name: str | None, path: str | None, limit: int) -> int:
     """`nsysconv sql`. Returns the exit status."""
-    output.write([api.sql(store, query).limited(limit or 0)], output.destination(format_name, path))
+    output.write([api.sql(store, query).limited(limit)], output.destination(format_name, path))
     return 0
 
 

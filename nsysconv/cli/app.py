@@ -49,7 +49,7 @@ FormatOption = Annotated[
     typer.Option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
 ]
 OutputOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--output",
         "-o",
@@ -190,7 +190,7 @@ def sql(
     ],
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
-    limit: LimitOption = None,
+    limit: Annotated[int, typer.Option(min=0, help="Rows to show; 0 for all.")] = 0,
 ) -> int:
     """Run a query on a store; nothing is changed."""
     from nsysconv.cli import answers

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from nsysconv import api
-from nsysconv.cli.output import say
+from nsysconv.api.importing import Progress, import_files
+from nsysconv.cli.say import say
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.names import visible
@@ -22,7 +22,7 @@ _SHOWN_AFTER_S = 1.0
 def run(inputs: list[Path], store: Path | None, *, replace: bool, strict: bool) -> int:
     """`nsysconv import`. Returns the exit status."""
     with _progress() as progress:
-        result = api.import_files(
+        result = import_files(
             inputs, store, replace=replace, strict=strict, progress=progress, say=say
         )
     for file in result.files:
@@ -60,18 +60,18 @@ def visible_lines(text: str) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[api.Progress]:
+def _progress() -> Iterator[Progress]:
     """Rows copied so far, on stderr, once an import takes more than a second; none off a terminal."""
     if not sys.stderr.isatty():
         yield lambda path, table, rows: None
         return
+    from rich import progress as rich_progress
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
+    bar = rich_progress.Progress(
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )

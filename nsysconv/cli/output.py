@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -9,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsysconv import render
+from nsysconv.cli.say import say
 from nsysconv.errors import UsageError
 from nsysconv.phases import phase
-from nsysconv.render.contract import Options
+from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
 
 _NARROWEST = 40
@@ -31,14 +34,12 @@ class Destination:
         return self.format == "text"
 
 
-def destination(format_name: str | None, path: Path | None) -> Destination:
+def destination(format_name: str | None, output: str | None) -> Destination:
     """What -f and -o mean together. Raises UsageError for a suffix that names no format."""
-    if path is None:
+    if output is None:
         return Destination(format_name or "text", None, False)
-    is_folder = (
-        path.is_dir() or str(path).endswith("/") or (format_name is not None and not path.suffix)
-    )
-    if is_folder:
+    path = Path(output)
+    if path.is_dir() or output.endswith("/"):
         return Destination(format_name or "csv", path, True)
     return Destination(format_name or render.format_for(path), path, False)
 
@@ -47,25 +48,40 @@ def write(reports: Sequence[Report], to: Destination) -> None:
     """Renders the reports. Notes go to stderr where the format has no place for them."""
     draw = render.renderer(to.format)
     with phase("render"):
-        if to.is_folder and to.path is not None:
+        if to.path is None:
+            _write_stdout(draw, reports)
+        elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
-                name = each.name + render.suffix(to.format)
-                with (to.path / name).open("w", encoding="utf-8", newline="") as file:
-                    draw([each], file, Options())
-        elif to.path is not None:
-            if not to.path.parent.is_dir():
-                raise UsageError("the folder does not exist", where=str(to.path.parent))
-            with to.path.open("w", encoding="utf-8", newline="") as file:
-                draw(reports, file, Options())
+                _write_file(draw, [each], to.path / (each.name + render.suffix(to.format)))
         else:
-            draw(reports, sys.stdout, _options())
-            sys.stdout.flush()
+            _write_file(draw, reports, to.path)
     if to.format in ("csv", "tsv"):
         from nsysconv.render.text import notes_text
 
         for each in reports:
-            say(notes_text(each))
+            say(notes_text(each).rstrip("\n"))
+
+
+def _write_file(draw: Render, reports: Sequence[Report], path: Path) -> None:
+    if not path.parent.is_dir():
+        raise UsageError("the folder does not exist", where=str(path.parent))
+    # Rendered first: what cannot be rendered must not cost the file that is there.
+    text = io.StringIO(newline="")
+    draw(reports, text, Options())
+    try:
+        path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    except OSError as error:
+        raise UsageError(error.strerror or "cannot be written", where=str(path)) from error
+
+
+def _write_stdout(draw: Render, reports: Sequence[Report]) -> None:
+    try:
+        draw(reports, sys.stdout, _options())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (`| head`): it has what it wanted. What is buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _options() -> Options:
@@ -73,12 +89,6 @@ def _options() -> Options:
         return Options()
     width = max(shutil.get_terminal_size().columns, _NARROWEST)
     return Options(width=width, color=True)
-
-
-def say(text: str) -> None:
-    """A line on stderr; nothing for an empty text."""
-    if text:
-        print(text, file=sys.stderr)  # noqa: T201
 
 
 def say_missing(reports: Sequence[Report]) -> None:

@@ -13,6 +13,7 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import nsys_report
 from nsysconv.importers.contract import Importer, No, Yes
 from nsysconv.importers.probe import Probe
+from nsysconv.store.database import is_store
 
 IMPORTERS = ("nsys_sqlite",)
 """Modules of this folder that read a format. A new source is one more word here."""
@@ -73,6 +74,11 @@ def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
         return (
             "a Git LFS pointer, not the file itself",
             "Fetch the content first: git lfs pull --include '" + probe.path.name + "'",
+        )
+    if is_store(probe.path):
+        return (
+            "an nsysconv store: its profiles are imported already",
+            f"Report on it: nsysconv report {probe.path}",
         )
     if probe.damage:
         return probe.damage, "Export or copy it again; nothing was imported."

@@ -136,7 +136,8 @@ class Probe:
         connection = self._connect()
         try:
             found = connection.execute(
-                "SELECT name, sql FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+                "SELECT name, sql FROM sqlite_master "
+                "WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
             ).fetchall()
             return [
                 SourceTable(
@@ -176,6 +177,7 @@ class Probe:
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
         return connection
 
     def sha256(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Cut, Request
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.activity import Activity
+from nsysconv.timeline.activity import Activity, activity
 from nsysconv.timeline.idle import PARTS, Gaps, gaps
 from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.timeline import Timeline, distinct
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 TITLE = "Idle gaps, longest first"
@@ -24,13 +26,13 @@ COLUMNS = (
     PROFILE,
     RANK,
     DEVICE,
-    KIND,
-    STREAM,
-    Column("start_ns", Unit.NS, "When the gap began."),
+    replace(KIND, brief=False),
+    replace(STREAM, brief=False),
+    Column("start_ns", Unit.NS, "When the gap began.", key=True),
     Column("dur_ns", Unit.NS, "How long it was.", better="less"),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(
-        Column(f"{part}_ns", Unit.NS, f"Part of it {PART_DOCS[part]}.", better="less", brief=False)
+        Column(f"{part}_ns", Unit.NS, f"Part of it: {PART_DOCS[part]}.", better="less", brief=False)
         for part in PARTS
     ),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
@@ -49,11 +51,11 @@ def compute(timeline: Timeline, request: Request) -> Cut:
         durations = np.concatenate([g.dur for g in found])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         found = [g.take(g.dur >= shortest) for g in found]
-    activity = Activity(timeline)
+    doing = activity(timeline)
     words = _Words(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in found:
-        _add(columns, timeline, each, activity, words)
+        _add(columns, timeline, each, doing, words)
     order = np.lexsort(
         (np.array(columns["start_ns"], np.int64), -np.array(columns["dur_ns"], np.int64))
     )
@@ -66,7 +68,7 @@ def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
     found: Gaps,
-    activity: Activity,
+    doing: Activity,
     words: _Words,
 ) -> None:
     columns["start_ns"] += found.start.tolist()
@@ -74,7 +76,7 @@ def _add(
     columns["cause"] += [PARTS[cause] for cause in found.cause.tolist()]
     for place, part in enumerate(PARTS):
         columns[f"{part}_ns"] += found.parts[place].tolist()
-    during, during_ns = _during(found, activity)
+    during, during_ns = _during(found, doing)
     columns["during"] += during
     columns["during_ns"] += during_ns
     columns["thread"] += [words.thread(op) for op in found.ended_by.tolist()]
@@ -83,11 +85,11 @@ def _add(
         columns[name] += [value] * len(found)
 
 
-def _during(found: Gaps, activity: Activity) -> tuple[list[str | None], list[int | None]]:
+def _during(found: Gaps, doing: Activity) -> tuple[list[str | None], list[int | None]]:
     """Per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(found)
     times: list[int | None] = [None] * len(found)
-    pieces = activity.split(found)
+    pieces = doing.split(found)
     totals: dict[tuple[int, int], int] = {}
     for gap, label, time in zip(
         pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
@@ -96,7 +98,7 @@ def _during(found: Gaps, activity: Activity) -> tuple[list[str | None], list[int
     for (gap, label), time in totals.items():
         best = times[gap]
         if best is None or time > best:
-            names[gap], times[gap] = activity.name(label)[1], time
+            names[gap], times[gap] = doing.name(label)[1], time
     return names, times
 
 

@@ -8,7 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Request
 from nsysconv.queries.idle_summary import identity
 from nsysconv.report import Column
-from nsysconv.timeline.activity import Activity
+from nsysconv.timeline.activity import activity
 from nsysconv.timeline.idle import gaps
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
@@ -41,10 +41,10 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, activity and name, most time first. Sums to the host part of the gaps."""
-    activity = Activity(timeline)
+    doing = activity(timeline)
     rows: list[dict[str, object]] = []
     for found in gaps(timeline, "no_op", request.part):
-        pieces = activity.split(found)
+        pieces = doing.split(found)
         place, (labels,) = number(pieces.label)
         times = np.zeros(len(labels), np.int64)
         np.add.at(times, place, pieces.time)
@@ -54,7 +54,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         shared = identity(timeline, found)
         merged: dict[tuple[str, str], list[int]] = {}
         for i, label in enumerate(labels.tolist()):
-            entry = merged.setdefault(activity.name(label), [0, 0])
+            entry = merged.setdefault(doing.name(label), [0, 0])
             entry[0] += int(gap_counts[i])
             entry[1] += int(times[i])
         for (what, name), (count, total) in merged.items():

@@ -56,7 +56,7 @@ COLUMNS = (
         Column(
             f"{part}_sum_ns",
             Unit.NS,
-            f"Part of it {PART_DOCS[part]}.",
+            f"Part of it: {PART_DOCS[part]}.",
             better="less",
             brief=part in ("host", "launch", "queue"),
         )

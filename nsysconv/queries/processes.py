@@ -20,7 +20,7 @@ COLUMNS = (
     RANK,
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
-    Column("thread_count", Unit.COUNT, "Threads with recorded events."),
+    Column("thread_count", Unit.COUNT, "Threads with recorded events.", brief=False),
     Column("api_call_count", Unit.COUNT, "API calls."),
     Column(
         "api_sum_ns",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 from nsysconv.names import shorten, shorten_kernel
 from nsysconv.notes import Severity
 from nsysconv.render import layout, sentences
-from nsysconv.render.columns import Shown, Table, all_columns, telling_columns
+from nsysconv.render.columns import NULL, Shown, Table, all_columns, telling_columns
 from nsysconv.render.contract import Options
 from nsysconv.report import Report
 
@@ -92,16 +93,28 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
     below = [*_missing(report), *_cut(report)]
     if empty := sentences.no_rows(report):
         below.append((empty, ""))
-    for text in _wrapped(spell(sentences.heading(report)), width):
-        yield text, "bold"
+    if report.title:
+        for text in _wrapped(spell(sentences.heading(report)), width):
+            yield text, "bold"
     if report.table is not None and report.table.num_rows:
         table = all_columns(report) if width is None else telling_columns(report)
+        prose = [s for s in table.shown if s.column.prose] if width is not None else []
+        table = replace(table, shown=tuple(s for s in table.shown if s not in prose))
         lines, left_out = _table(table, width, spell)
         yield from lines
+        below += _sentences(table, prose)
         below += _absent(table, left_out, width)
     for text, style in (*below, *_notes(report)):
         for part in _wrapped(spell(text), width):
             yield part, style
+
+
+def _sentences(table: Table, prose: Sequence[Shown]) -> Iterator[Line]:
+    """The cells of prose columns, one a line, each after its row's first cell."""
+    for column in prose:
+        for first, text in zip(table.shown[0].cells, column.cells, strict=True):
+            if text != NULL:
+                yield f"{first}: {text}", ""
 
 
 def _missing(report: Report) -> list[Line]:

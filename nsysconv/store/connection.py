@@ -28,6 +28,9 @@ _SMALL_BATCH_ROWS = 1 << 17
 
 _BUSY_MS = 5_000
 
+# Rows are appended and read in order; a large page cache would only be memory.
+_CACHE_KIB = 512
+
 
 def sqlite_uri(path: Path, mode: str) -> str:
     """A SQLite URI for a file; `mode` is what follows `mode=`: ro, rw, rwc, ro&immutable=1."""
@@ -49,6 +52,7 @@ class Connection:
         # Views and triggers of a hostile file must not call functions with side effects.
         self.execute("PRAGMA trusted_schema=OFF")
         self.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+        self.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
 
     def close(self) -> None:
         """Closes the connection; an open transaction is rolled back."""

@@ -51,7 +51,7 @@ def is_store(path: Path) -> bool:
 def require_store(path: Path) -> None:
     """Raises unless the file is a store of the version this program reads and writes."""
     if not path.exists():
-        raise UsageError("no such file", where=str(path))
+        raise InputError("no such file", where=str(path))
     if not is_store(path):
         raise InputError(
             "not an nsysconv store",
@@ -89,3 +89,5 @@ def attach_source(connection: Connection, path: Path, name: str) -> None:
     """Attaches a profiler's SQLite file; neither it nor its folder is ever written to."""
     uri = sqlite_uri(path, "ro&immutable=1").replace("'", "''")
     connection.execute(f"ATTACH '{uri}' AS {name}")
+    # Its tables are read from end to end: a cache would hold pages that nobody asks for again.
+    connection.execute(f"PRAGMA {name}.cache_size=-256")

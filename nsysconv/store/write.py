@@ -6,10 +6,8 @@ gets everything in one transaction. A killed import leaves the store as it was.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from nsysconv.notes import Note, merged
 from nsysconv.report import Column, build_table
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import attach_source, compiled, create_schema, require_store
+from nsysconv.store.publish import partial_name, publish, sweep
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.units import Unit
 
@@ -79,11 +78,6 @@ class Writer:
         profile_id, label = int(str(rows[0]["id"])), str(rows[0]["label"])
         return Imported(profile_id, label, True, self._row_counts(profile_id), (), ())
 
-    def remove(self, profile_id: int) -> None:
-        """Removes a profile and all its rows."""
-        with _transaction(self._connection):
-            self._remove(profile_id)
-
     def _remove(self, profile_id: int) -> None:
         for table in schema.metadata.sorted_tables:
             if "profile_id" in table.c:
@@ -105,11 +99,13 @@ class Writer:
         origin: Callable[[], Origin],
         progress: Progress,
         accept: Callable[[Sequence[Note]], None] = lambda notes: None,
+        replacing: int | None = None,
     ) -> Imported:
         """Writes one recording in one transaction, or finds that the store holds it already.
 
         `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
-        sees the notes before anything is final and may raise. Raises whatever it, the importer or the
+        sees the notes before anything is final and may raise. `replacing` is the id of a profile whose
+        place the recording takes, in the same transaction. Raises whatever it, the importer or the
         database raise; the store then holds nothing of the recording.
         """
         source = recording.sqlite_source
@@ -117,6 +113,8 @@ class Writer:
             attach_source(self._connection, source, SOURCE)
         try:
             with _transaction(self._connection):
+                if replacing is not None:
+                    self._remove(replacing)
                 return self._add(recording, origin, progress, accept)
         except _AlreadyThere as there:
             return there.imported
@@ -331,8 +329,8 @@ def writing(path: Path) -> Iterator[Writer]:
             where=str(path.parent),
             hint=f"Make it first: mkdir -p {path.parent}",
         )
-    _sweep(path)
-    partial = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.partial")
+    sweep(path)
+    partial = partial_name(path)
     try:
         with Connection(sqlite_uri(partial, "rwc"), str(path)) as connection:
             create_schema(connection)
@@ -341,7 +339,7 @@ def writing(path: Path) -> Iterator[Writer]:
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute("PRAGMA journal_mode=MEMORY")
             yield Writer(connection)
-        _publish(partial, path)
+        publish(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -373,49 +371,3 @@ def _set_strict(connection: Connection, *, strict: bool) -> None:
         f"UPDATE sqlite_master SET sql = {sql} WHERE type = 'table' AND name IN ({names})"
     )
     connection.execute("PRAGMA writable_schema=RESET")
-
-
-def _publish(partial: Path, path: Path) -> None:
-    """Gives a complete file its name, unless something took the name in the meantime."""
-    descriptor = os.open(partial, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(partial, path)
-    except FileExistsError as error:
-        raise UsageError(
-            "the file appeared while it was being made",
-            where=str(path),
-            hint="Another import made it; name another with -o.",
-        ) from error
-    except OSError:
-        # A file system without hard links: rename, which is atomic but replaces.
-        if path.exists():
-            raise UsageError("the file appeared while it was being made", where=str(path)) from None
-        partial.rename(path)
-
-
-def _sweep(path: Path) -> None:
-    """Removes what killed imports of this store left, on this host."""
-    prefix = f".{path.name}.{socket.gethostname()}-"
-    for left in path.parent.glob(f"{_literal(prefix)}*.partial"):
-        number = left.name[len(prefix) : -len(".partial")]
-        if number.isdigit() and not _alive(int(number)):
-            with suppress(OSError):
-                left.unlink()
-
-
-def _literal(text: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -12,7 +12,8 @@ from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.nesting import Segments, innermost, split, whole
-from nsysconv.timeline.timeline import Timeline, distinct
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
 
@@ -35,8 +36,13 @@ class HostPieces:
     time: Array
 
 
+def activity(timeline: Timeline) -> Activity:
+    """What the threads of a profile did."""
+    return timeline.kept("activity", lambda: Activity(timeline))
+
+
 class Activity:
-    """What the threads of a profile did, by time."""
+    """What the threads of a profile did, by time. Made by `activity`."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline

@@ -10,7 +10,7 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.ops import GpuOps, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.statistics import distinct, number
 
 Array = np.ndarray
 
@@ -19,7 +19,8 @@ RUNTIME, DRIVER = 0, 1
 
 @dataclass(frozen=True)
 class ApiCalls:
-    """Columns of equal length, sorted by start; calls without a time are left out.
+    """Columns of equal length; each thread's calls in the order of their starts, those without a time
+    left out.
 
     `thread` numbers the (pid, tid) pairs of `threads`. `outermost`: no other call of the thread
     contains it. `crossing`: how many calls overlap an earlier one without being inside it; for
@@ -51,15 +52,16 @@ def api_calls(profile: Profile) -> ApiCalls:
     if not keep.all():
         column = {name: taken(values, keep) for name, values in column.items()}
         start, dur = column["start_ns"], column["dur_ns"]
-    if len(start) > 1 and (start[1:] < start[:-1]).any():
+    thread, threads = number_threads(column["pid"], column["tid"])
+    if not _sorted_by_thread(start, thread, len(threads)):
         order = np.argsort(start, kind="stable")
         column = {name: taken(values, order) for name, values in column.items()}
-        start, dur = column["start_ns"], column["dur_ns"]
-    thread, threads = number_threads(column["pid"], column["tid"])
-    outermost, crossing = _nesting(start, start + dur, thread, len(threads))
+        start, dur, thread = column["start_ns"], column["dur_ns"], thread[order]
+    end = start + dur
+    outermost, crossing = _nesting(start, end, thread, len(threads))
     return ApiCalls(
         start,
-        start + dur,
+        end,
         column["pid"],
         thread,
         column["correlation_id"],
@@ -69,6 +71,17 @@ def api_calls(profile: Profile) -> ApiCalls:
         crossing,
         threads,
     )
+
+
+def _sorted_by_thread(start: Array, thread: Array, thread_count: int) -> bool:
+    """Whether each thread's calls stand in the order of their starts, as they mostly do."""
+    if (start[1:] >= start[:-1]).all():
+        return True
+    for places in by_group(thread, thread_count):
+        mine = start[places]
+        if (mine[1:] < mine[:-1]).any():
+            return False
+    return True
 
 
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
@@ -133,20 +146,19 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
     """
     owner = np.full(len(ops), -1, np.int64)
     linked = has_correlation(calls.correlation)
-    # Later writes win: least entitled first, and within a class the latest first.
-    classes = [
-        linked
-        & (calls.outermost == outer)
-        & (calls.layer == layer if layer == DRIVER else calls.layer != DRIVER)
-        for outer in (False, True)
-        for layer in (DRIVER, RUNTIME)
-    ]
-    candidates = np.concatenate([np.flatnonzero(c)[::-1] for c in classes]).astype(np.int64)
-    for pid in np.unique(ops.pid):
-        mine = candidates[calls.pid[candidates] == pid] if (calls.pid != pid).any() else candidates
-        wanted = np.flatnonzero((ops.pid == pid) & has_correlation(ops.correlation))
+    launched = has_correlation(ops.correlation)
+    for pid in distinct(ops.pid).tolist():
+        mine = np.flatnonzero(linked & (calls.pid == pid))
+        wanted = np.flatnonzero(launched & (ops.pid == pid))
         if len(mine) and len(wanted):
-            owner[wanted] = _looked_up(ops.correlation[wanted], calls.correlation[mine], mine)
+            table = _Lookup(calls.correlation[mine], mine)
+            if table.ambiguous:
+                # Of equal keys the last stays: the least entitled go first.
+                order = np.lexsort(
+                    (-calls.start[mine], calls.layer[mine] != DRIVER, calls.outermost[mine])
+                )
+                table = _Lookup(calls.correlation[mine[order]], mine[order])
+            owner[wanted] = table.of(ops.correlation[wanted])
     return owner
 
 
@@ -156,15 +168,27 @@ def has_correlation(ids: Array) -> Array:
     return result
 
 
-def _looked_up(wanted: Array, keys: Array, values: Array) -> Array:
-    """Per wanted key the value of its last occurrence among `keys`, -1 for none."""
-    low, high = int(keys.min()), int(keys.max())
-    if high - low <= 8 * len(keys) + 1024:
-        table = np.full(high - low + 1, -1, np.int64)
-        table[keys - low] = values
-        found = np.where((wanted >= low) & (wanted <= high), wanted - low, 0)
-        return np.where((wanted >= low) & (wanted <= high), table[found], -1)
-    order = np.argsort(keys, kind="stable")
-    place = np.searchsorted(keys[order], wanted, side="right") - 1
-    hit = (place >= 0) & (keys[order][place] == wanted)
-    return np.where(hit, values[order][place], -1)
+class _Lookup:
+    """Values by integer key; of equal keys the last counts. `ambiguous`: there are equal keys."""
+
+    def __init__(self, keys: Array, values: Array) -> None:
+        self._low, self._high = int(keys.min()), int(keys.max())
+        self._dense: Array | None = None
+        # Correlation ids are nearly consecutive: a table by id is ten times faster than sorting.
+        if self._high - self._low <= 8 * len(keys) + 1024:
+            self._dense = np.full(self._high - self._low + 1, -1, np.int64)
+            self._dense[keys - self._low] = values
+            self.ambiguous = int(np.count_nonzero(self._dense >= 0)) < len(keys)
+        else:
+            order = np.argsort(keys, kind="stable")
+            self._keys, self._values = keys[order], values[order]
+            self.ambiguous = bool((self._keys[1:] == self._keys[:-1]).any())
+
+    def of(self, wanted: Array) -> Array:
+        """Per wanted key its value, -1 for none."""
+        if self._dense is not None:
+            inside = (wanted >= self._low) & (wanted <= self._high)
+            found = self._dense[np.where(inside, wanted - self._low, 0)]
+            return np.where(inside, found, -1)
+        place = np.maximum(np.searchsorted(self._keys, wanted, side="right") - 1, 0)
+        return np.where(self._keys[place] == wanted, self._values[place], -1)

@@ -108,8 +108,12 @@ def busy(ops: GpuOps, span: Window) -> int:
     return union(starts, ends).measure
 
 
-def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> Iterator[Gaps]:
+def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> list[Gaps]:
     """The gaps of a kind, device by device (and stream by stream)."""
+    return timeline.kept(("gaps", kind, part), lambda: list(_gaps(timeline, kind, part)))
+
+
+def _gaps(timeline: Timeline, kind: str, part: Slice | None) -> Iterator[Gaps]:
     ops = timeline.ops
     for device in timeline.devices:
         whole = len(timeline.devices) == 1

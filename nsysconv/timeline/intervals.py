@@ -69,7 +69,7 @@ def sums(groups: Array, values: Array, count: int) -> Array:
     if len(values) == 0:
         return np.zeros(count, np.int64)
     # A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
-    if float(np.abs(values).sum(dtype=np.float64)) < 2.0**52:
+    if int(values.min()) >= 0 and float(values.sum(dtype=np.float64)) < 2.0**52:
         return np.bincount(groups, values, count).astype(np.int64)
     result = np.zeros(count, np.int64)
     np.add.at(result, groups, values)

@@ -39,9 +39,12 @@ def number(*columns: Array) -> tuple[Array, list[Array]]:
     """
     rows = len(columns[0])
     numbers = np.zeros(rows, np.int64)
-    for column in columns:
+    for place, column in enumerate(columns):
         distinct, index = _indexed(column)
-        _, numbers = _indexed(numbers * len(distinct) + index)
+        if place == 0:
+            numbers = index
+        elif len(distinct) > 1:
+            _, numbers = _indexed(numbers * len(distinct) + index)
     representative = np.empty(int(numbers.max()) + 1 if rows else 0, np.int64)
     representative[numbers[::-1]] = np.arange(rows)[::-1]
     return numbers, [column[representative] for column in columns]
@@ -64,6 +67,20 @@ def _indexed(column: Array) -> tuple[Array, Array]:
     seen[column - low] = True
     place = np.cumsum(seen) - 1
     return np.flatnonzero(seen) + low, place[column - low]
+
+
+def distinct(values: Array) -> Array:
+    """The distinct values, sorted; quick where few values repeat many times over a small range."""
+    if values.strides == (0,) and len(values):
+        return values[:1]
+    if len(values) < 1000:
+        return np.unique(values)
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        return np.unique(values)
+    seen = np.zeros(high - low + 1, bool)
+    seen[values - low] = True
+    return np.flatnonzero(seen) + low
 
 
 def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,8 +16,10 @@ from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import ApiCalls, api_calls, owners
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops
+from nsysconv.timeline.statistics import distinct
 
 Array = np.ndarray
+T = TypeVar("T")
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -30,6 +34,14 @@ class Timeline:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self._kept: dict[Hashable, Any] = {}
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives, made once: for modules that build on this one and share their results."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        result: T = self._kept[key]
+        return result
 
     @cached_property
     def ops(self) -> GpuOps:
@@ -52,7 +64,7 @@ class Timeline:
     @cached_property
     def devices(self) -> list[int]:
         """The devices with GPU operations, in order; MISSING for operations that name none."""
-        return [int(device) for device in np.unique(self.ops.device)]
+        return [int(device) for device in distinct(self.ops.device)]
 
     @cached_property
     def call_names(self) -> dict[int, str]:
@@ -194,15 +206,3 @@ class Timeline:
                 )
             )
         return tuple(found)
-
-
-def distinct(values: Array) -> Array:
-    """The distinct values, sorted; quick where few values repeat many times over a small range."""
-    if len(values) < 1000:
-        return np.unique(values)
-    low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values):
-        return np.unique(values)
-    seen = np.zeros(high - low + 1, bool)
-    seen[values - low] = True
-    return np.flatnonzero(seen) + low

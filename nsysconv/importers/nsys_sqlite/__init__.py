@@ -78,7 +78,11 @@ def sniff(probe: Probe) -> Yes | No:
         return No(probe.damage)
     names = set(probe.tables)
     if "StringTable" in names and any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in names):
-        return No("it has nvprof's tables, not those of an nsys export")
+        return No(
+            "an nvprof database, which this version does not read yet",
+            close=True,
+            hint="It has nvprof's tables, not those of an nsys export.",
+        )
     if "StringIds" not in names:
         return No("it has no table StringIds")
     if not names & _TELLING:

@@ -50,8 +50,8 @@ _DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
         (r"Not all CUDA events might have been collected\.", (Fact.KERNELS, Fact.API_CALLS)),
         (r"Not all NVTX events might have been collected\.", (Fact.RANGES,)),
         (
-            r"Installed CUDA driver version \([\d.]+\) is not supported by this build of Nsight Systems\. "
-            r"CUDA trace will be collected using libraries for driver version [\d.]+",
+            r"Installed CUDA driver version \([\d.]+\) is not supported by this build of "
+            r"Nsight Systems\. CUDA trace will be collected using libraries for driver version [\d.]+",
             (Fact.KERNELS, Fact.API_CALLS),
         ),
         (r"CUDA device \d+: Unified Memory cannot be traced[ \w,.-]*", (Fact.UNIFIED_MEMORY,)),

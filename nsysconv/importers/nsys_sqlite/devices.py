@@ -186,11 +186,7 @@ def _tied(probe: Probe, gpus: list[dict[str, Any]]) -> dict[tuple[int, int], dic
     wanted = {"pid": "pid", "ordinal": "deviceId", "bus_id": "pciBusId"}
     for row in _rows(probe, "TARGET_INFO_CUDA_GPU", wanted):
         same = [g for g in gpus if g.get("bus_id") == row.get("bus_id")]
-        if (
-            same
-            and isinstance(row.get("pid"), int)
-            and isinstance(row.get("ordinal"), int)
-        ):
+        if same and isinstance(row.get("pid"), int) and isinstance(row.get("ordinal"), int):
             result[row["pid"], row["ordinal"]] = same[0]
     return result
 

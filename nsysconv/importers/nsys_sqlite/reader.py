@@ -322,7 +322,8 @@ class Reader:
             return 0, self._capture.attributes.zero_utc_ns
         starts = [
             self._probe.select(
-                f"SELECT min(start) FROM {s} WHERE typeof(start) = 'integer' AND start > {tables.TIME_LIMIT}"
+                f"SELECT min(start) FROM {s} "
+                f"WHERE typeof(start) = 'integer' AND start > {tables.TIME_LIMIT}"
             )[0][0]
             for s in self._sources
             if "start" in self._probe.tables[s].columns

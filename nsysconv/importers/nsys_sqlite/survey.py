@@ -15,7 +15,8 @@ from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.probe import Probe
 
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
-# Two narrow sets are cheaper than one wide one, and only the first has to be known before rows are copied.
+# Two narrow sets are cheaper than one wide one, and only the first has to be known before rows are
+# copied.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.KERNEL: (("globalPid", "deviceId"), ("demangledName", "shortName", "mangledName")),
     tables.MEMCPY: (("globalPid", "deviceId", "copyKind", "srcDeviceId", "dstDeviceId"),),

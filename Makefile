@@ -1,0 +1,68 @@
+# The targets are listed by `make help`; what they need is installed into .venv on first use.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# A profile that the repository brings along, for `make demo`.
+EXAMPLE := tests/fixtures/nsys/basic-3.25.0.sqlite
+STORE := demo.db
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-system check bench docs golden fixtures clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "There is no $(PYTHON). Name a Python: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "nsysconv needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+		echo "Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## import an example profile and print its reports
+	@rm -f $(STORE)
+	$(BIN)/nsysconv import $(EXAMPLE) -o $(STORE)
+	@echo
+	$(BIN)/nsysconv report $(STORE)
+	@echo
+	@echo "The profile is in $(STORE) now. Things to try next:"
+	@echo
+	@echo "  $(BIN)/nsysconv report $(STORE) idle_gaps --time 20us/100us"
+	@echo "  $(BIN)/nsysconv info $(STORE)"
+	@echo "  $(BIN)/nsysconv sql $(STORE) 'select kind, name, start_ns, dur_ns from v_gpu_op'"
+
+test: $(STAMP)  ## run all tests; no root, no service, no network but the package index
+	$(BIN)/python -m pytest
+
+test-system: $(STAMP)  ## run the tests that need a server or a browser
+	@echo "There are no system tests yet: nothing here needs a server or a browser."
+
+check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python scripts/make_fixtures.py --check
+
+bench: $(STAMP)  ## measure imports and reports
+	$(BIN)/python benchmarks/run.py
+
+docs: $(STAMP)  ## write the generated pages of docs/
+	$(BIN)/python scripts/generate_docs.py
+
+golden: $(STAMP)  ## rewrite the expected outputs; read the diff before you commit it
+	$(BIN)/python tests/golden_cases.py
+
+fixtures: $(STAMP)  ## rewrite the test profiles from their scripts
+	$(BIN)/python scripts/make_fixtures.py
+
+clean:  ## remove what the other targets made, the environment included
+	rm -rf $(VENV) $(STORE) build dist *.egg-info .coverage
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

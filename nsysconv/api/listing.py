@@ -1,0 +1,159 @@
+"""What is in a store or a profile: runs, info, sql."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nsysconv.api.opening import open as open_profile
+from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note
+from nsysconv.report import Column, Report, build_table
+from nsysconv.store.read import reading
+from nsysconv.units import Unit
+
+
+def runs(store: StrPath) -> Report:
+    """The profiles of a store, one row each."""
+    path = Path(store)
+    with reading(path) as opened:
+        labels = {row["id"]: row["label"] for row in opened.runs()}
+        rows = [
+            {
+                "run": labels.get(p.attributes["run_id"]),
+                "id": p.id,
+                "label": p.ref.label,
+                "source": p.ref.source,
+                "path": p.ref.path,
+                "host": p.attributes["host"],
+                "recording_ns": p.attributes["recording_ns"],
+                "kernel_count": p.row_count("kernel"),
+                "api_call_count": p.row_count("api_call"),
+            }
+            for p in opened.profiles()
+        ]
+    columns = (
+        Column("run", Unit.TEXT, "The run."),
+        Column("id", Unit.ID, "Number in the store."),
+        Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL."),
+        Column("source", Unit.TEXT, "The importer that read it.", brief=False),
+        Column("path", Unit.TEXT, "The file it came from.", brief=False),
+        Column("host", Unit.TEXT, "The machine.", brief=False),
+        Column("recording_ns", Unit.NS, "Length of the recording."),
+        Column("kernel_count", Unit.COUNT, "Kernels."),
+        Column("api_call_count", Unit.COUNT, "API calls."),
+    )
+    return _report("runs", "Profiles in the store", columns, rows)
+
+
+def info(target: StrPath, *, say: Say = silent) -> list[Report]:
+    """What a profile is, and what it can answer: its attributes, and its facts with advice."""
+    with open_profile(target, say=say) as opened:
+        profile = opened.profile
+        shown = [
+            ("source", profile.ref.source),
+            ("path", profile.ref.path),
+            *(
+                (key, profile.attributes[key])
+                for key in (
+                    "tool_version",
+                    "format_version",
+                    "host",
+                    "driver_version",
+                    "graph_mode",
+                    "recording_ns",
+                    "zero_utc_ns",
+                )
+            ),
+        ]
+        attributes = [
+            {"attribute": key, "value": str(value)} for key, value in shown if value is not None
+        ]
+        attributes += [
+            {"attribute": f"{table} rows", "value": f"{profile.row_count(table):,}"}
+            for table in _EVENTS
+            if profile.row_count(table)
+        ]
+        facts = [
+            {
+                "fact": fact.label,
+                "recorded": "yes" if fact in profile.facts else "no",
+                "advice": None if fact in profile.facts else profile.advice.get(fact),
+            }
+            for fact in Fact
+        ]
+        what = _report(
+            "profile",
+            f"Profile {profile.ref.label}",
+            (Column("attribute", Unit.TEXT, "What."), Column("value", Unit.TEXT, "Its value.")),
+            attributes,
+            profile.notes,
+        )
+        can = _report(
+            "facts",
+            "What it can answer",
+            (
+                Column("fact", Unit.TEXT, "A kind of information."),
+                Column("recorded", Unit.TEXT, "Whether the profile holds it."),
+                Column("advice", Unit.TEXT, "How to record it next time.", prose=True),
+            ),
+            facts,
+        )
+        return [what, can]
+
+
+_EVENTS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "unified_memory_event",
+    "graph_launch",
+    "api_call",
+    "range",
+    "sync",
+    "overhead",
+)
+
+
+def sql(store: StrPath, text: str) -> Report:
+    """The rows of a query on a store. Raises UsageError with SQLite's own words where it is wrong."""
+    path = Path(store)
+    with reading(path) as opened:
+        try:
+            table, _ = opened.sql(text)
+        except NsysconvError as error:
+            reason = str(error.__cause__ or error).replace("\n", " ")
+            if "readonly" in reason or "attempt to write" in reason:
+                raise UsageError(
+                    "only queries that change nothing are run", where=str(path)
+                ) from error
+            words = re.sub(r"^.*(?:query|statement): |\s*(?:\(|\. |query:).*$", "", reason)
+            raise UsageError(
+                f"SQLite does not understand the query: {words}",
+                where=str(path),
+                hint="`select name from sqlite_master` lists tables and views; docs/schema.md describes "
+                "them.",
+            ) from error
+    units = {"int64": Unit.ID, "double": Unit.ID}
+    columns = tuple(
+        Column(
+            field.name, units.get(str(field.type), Unit.TEXT), "", real=str(field.type) == "double"
+        )
+        for field in table.schema
+    )
+    return Report("sql", "", columns, table, row_count=table.num_rows)
+
+
+def _report(
+    name: str,
+    title: str,
+    columns: tuple[Column, ...],
+    rows: Sequence[dict[str, Any]],
+    notes: Sequence[Note] = (),
+) -> Report:
+    table = build_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
+    return Report(name, title, columns, table, notes=tuple(notes), row_count=len(rows))

@@ -1,0 +1,188 @@
+"""One profile, opened: in a store, or in place in its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from nsysconv import importers, queries
+from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.queries.contract import Request
+from nsysconv.report import Report
+from nsysconv.store.attached import in_place
+from nsysconv.store.database import is_store
+from nsysconv.store.read import Profile, Store, find_profile, reading
+from nsysconv.store.write import Origin
+from nsysconv.timeline.idle import IDLE_KINDS
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.timeline import Timeline
+
+KERNEL_NAMES = ("demangled", "short", "mangled")
+
+
+@dataclass(frozen=True)
+class ShownReport(Report):
+    """A report that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from nsysconv.render import html
+
+        return html.fragment(self)
+
+
+class OpenProfile:
+    """One opened profile, in a store or in its own file. Use as a context manager."""
+
+    def __init__(self, profile: Profile, resources: ExitStack) -> None:
+        self._timeline = Timeline(profile)
+        self._resources = resources
+        self.profile = profile
+
+    def __enter__(self) -> OpenProfile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._resources.close()
+
+    def report(
+        self,
+        name: str,
+        *,
+        time: tuple[int, int] | None = None,
+        limit: int = 0,
+        idle: Sequence[str] = ("no_op",),
+        names: str = "demangled",
+    ) -> ShownReport:
+        """One report.
+
+        `time` looks at [start, end) in ns; `limit` cuts the rows (0: all); `idle` are kinds of idle
+        time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short, mangled). Raises
+        NotRecorded where the profile lacks what the report needs, UsageError for unknown words.
+        """
+        request = _request(time, limit, idle, names)
+        return _shown(queries.answer(name, self._timeline, request))
+
+    def reports(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        for_people: bool = False,
+        limit: int | None = None,
+        time: tuple[int, int] | None = None,
+        idle: Sequence[str] = ("no_op",),
+        kernel_names: str = "demangled",
+    ) -> list[ShownReport]:
+        """Several reports, all by default; one that is not recorded says so in place of rows.
+
+        `limit` None: 20 rows for people; else 1000 gaps and all of the rest.
+        """
+        found = []
+        for name in names if names is not None else queries.REPORTS:
+            queries.query(name)
+            rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
+            try:
+                report = queries.answer(
+                    name, self._timeline, _request(time, rows, idle, kernel_names)
+                )
+            except NotRecorded as missing:
+                report = queries.unanswered(missing, self._timeline)
+            found.append(_shown(report))
+        return found
+
+
+def _request(time: tuple[int, int] | None, limit: int, idle: Sequence[str], names: str) -> Request:
+    for kind in idle:
+        if kind not in IDLE_KINDS:
+            raise UsageError(
+                f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
+            )
+    if names not in KERNEL_NAMES:
+        raise UsageError(f"no kernel names {names!r}", hint=f"There are: {', '.join(KERNEL_NAMES)}")
+    if time is not None and time[1] <= time[0]:
+        raise UsageError("the slice ends before it starts", hint="START/END, START before END.")
+    return Request(Slice(*time) if time is not None else None, limit, tuple(idle), names)
+
+
+def _shown(report: Report) -> ShownReport:
+    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
+
+
+def open(target: StrPath, *, say: Say = silent) -> OpenProfile:  # noqa: A001 - as gzip.open
+    """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file.
+
+    A file is read in place and nothing is left behind. Raises UsageError where a store holds several
+    profiles and none was chosen, InputError where the file cannot be read.
+    """
+    path, selector = _split_target(target)
+    with ExitStack() as stack:
+        if is_store(path):
+            store = stack.enter_context(reading(path))
+            profile = _choose(store, path, selector)
+        else:
+            if not path.exists():
+                raise InputError("no such file", where=str(path))
+            if path.is_dir():
+                raise UsageError(
+                    "a folder",
+                    where=str(path),
+                    hint=f"Import it first: nsysconv import {path} -o STORE.db",
+                )
+            store = stack.enter_context(_in_place(path, stack, say))
+            profile = _choose(store, path, selector)
+        return OpenProfile(profile, stack.pop_all())
+    raise AssertionError("unreachable")
+
+
+def _split_target(target: StrPath) -> tuple[Path, str | None]:
+    """PATH[@WORD]; an existing path wins over `@`."""
+    text = str(target)
+    if Path(text).exists() or "@" not in text:
+        return Path(text), None
+    path, _, selector = text.rpartition("@")
+    return Path(path), selector
+
+
+def _choose(store: Store, path: Path, selector: str | None) -> Profile:
+    profiles = store.profiles()
+    if selector is not None and selector.startswith("rank="):
+        ranked = [
+            p
+            for p in profiles
+            if any(str(row["rank"]) == selector[5:] for row in p.rows("process"))
+        ]
+        if len(ranked) == 1:
+            return ranked[0]
+        raise UsageError(
+            f"{len(ranked)} profiles with {selector}",
+            where=str(path),
+            hint="`nsysconv runs STORE` lists the profiles.",
+        )
+    if selector is not None:
+        return find_profile(store, selector)
+    if len(profiles) == 1:
+        return profiles[0]
+    if not profiles:
+        raise UsageError(
+            "the store holds no profile",
+            where=str(path),
+            hint=f"Import one: nsysconv import FILE -o {path}",
+        )
+    known = "\n".join(f"  {path}@{profile.ref.label}" for profile in profiles)
+    raise UsageError(
+        f"the store holds {len(profiles)} profiles: name one", where=str(path), hint=known
+    )
+
+
+def _in_place(path: Path, stack: ExitStack, say: Say) -> AbstractContextManager[Store]:
+    probe = stack.enter_context(importers.opened(path, say))
+    importer = importers.detect(probe)
+    recording = next(iter(importer.read(probe)))
+    origin = Origin(path.stem, importer.NAME, str(path), "", "")
+    return in_place(recording, origin)

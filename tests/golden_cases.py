@@ -1,0 +1,203 @@
+"""Commands whose whole outcome is kept in tests/golden: stdout, stderr and exit status.
+
+    python tests/golden_cases.py        write the files anew (make golden)
+
+A case runs its commands, one after the other, in a fresh folder that holds the fixtures it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+from nsysconv.cli import main
+
+TESTS = Path(__file__).resolve().parent
+GOLDEN = TESTS / "golden"
+FIXTURES = TESTS / "fixtures"
+BASIC = "nsys/basic-3.25.0.sqlite"
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_USAGE_WIDTH = 80
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left: exit status, stdout, stderr."""
+
+    status: int
+    out: str
+    err: str
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def run(*arguments: str | Path, cwd: Path, width: int | None = None) -> Outcome:
+    """Runs `nsysconv ARGUMENTS…` in this process; `width`: on a terminal so wide, colours removed."""
+    out, err = io.StringIO() if width is None else _Terminal(), io.StringIO()
+    status: object = 0
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.object(sys, "argv", ["nsysconv", *map(str, arguments)]),
+        mock.patch.dict(os.environ, COLUMNS=str(width or _USAGE_WIDTH)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code
+    assert isinstance(status, int), status
+    return Outcome(status, _ESCAPE.sub("", out.getvalue()), err.getvalue())
+
+
+@dataclass(frozen=True)
+class Case:
+    """Commands without the word nsysconv, and the fixtures that lie there, by the names they have."""
+
+    commands: tuple[str, ...]
+    files: Mapping[str, str] = field(default_factory=lambda: {"report1.sqlite": BASIC})
+    width: int | None = None
+
+
+def _odd(*names: str) -> dict[str, str]:
+    return {f"{name}.sqlite": f"odd/{name}.sqlite" for name in names}
+
+
+_NO_GPU = {"cpu.sqlite": "nsys/no_gpu-3.25.0.sqlite"}
+_TWO = {"report1.sqlite": BASIC, "report2.sqlite": "nsys/basic-3.4.0.sqlite"}
+_FOLDER = {
+    "results/rank0.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite",
+    "results/rank1.sqlite": BASIC,
+    "results/half.sqlite": "odd/truncated.sqlite",
+    "results/bookmarks.sqlite": "odd/foreign.sqlite",
+    "results/notes.txt": "odd/lfs-pointer.sqlite",
+}
+
+CASES: dict[str, Case] = {
+    "import": Case(("import report1.sqlite", "import report1.sqlite", "runs report1.db")),
+    "import-folder": Case(("import results -o job.db", "runs job.db"), _FOLDER),
+    "import-damaged": Case(
+        ("import bad-cells.sqlite", "import odd-durations.sqlite --strict"),
+        _odd("bad-cells", "odd-durations"),
+    ),
+    "import-nothing": Case(
+        ("import foreign.sqlite", "import empty.sqlite lfs-pointer.sqlite -o job.db"),
+        _odd("foreign", "empty", "lfs-pointer"),
+    ),
+    "report": Case(("report report1.sqlite",)),
+    "report-terminal": Case(("report report1.sqlite",), width=100),
+    "report-narrow-terminal": Case(("report report1.sqlite overview idle_gaps",), width=60),
+    "report-devices": Case(
+        ("report two.sqlite overview processes transfers",),
+        {"two.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite"},
+    ),
+    "report-graphs": Case(
+        ("report graphs.sqlite overview kernels",), {"graphs.sqlite": "nsys/graphs-3.28.1.sqlite"}
+    ),
+    "report-migrations": Case(
+        ("report um.sqlite transfers idle_summary",),
+        {"um.sqlite": "nsys/unified_memory-3.25.0.sqlite"},
+    ),
+    "report-slice": Case(("report report1.sqlite overview kernels --time 20us/0.1ms",)),
+    "report-idle": Case(("report report1.sqlite idle_summary --idle stream --idle no_kernel",)),
+    "report-names": Case(
+        (
+            "report report1.sqlite kernels --names short --limit 2",
+            "report report1.sqlite kernels --names mangled --limit 2",
+        )
+    ),
+    "report-json": Case(("report report1.sqlite transfer_sizes idle_host -f json",)),
+    "report-csv": Case(("report bad-cells.sqlite kernels -f csv",), _odd("bad-cells")),
+    "report-markdown": Case(("report report1.sqlite processes -f markdown",)),
+    "not-recorded": Case(
+        ("report cpu.sqlite kernels processes", "report cpu.sqlite", "report cpu.sqlite kernels -f json"),
+        _NO_GPU,
+    ),
+    "notes": Case(
+        ("report clocks-disagree.sqlite api_vs_kernel idle_gaps --limit 3",),
+        _odd("clocks-disagree"),
+    ),
+    "several-profiles": Case(
+        (
+            "import report1.sqlite report2.sqlite -o job.db",
+            "report job.db",
+            "report job.db@report3",
+            "report job.db@report2 processes",
+        ),
+        _TWO,
+    ),
+    "info": Case(("info report1.sqlite", "info cpu.sqlite"), {"report1.sqlite": BASIC, **_NO_GPU}),
+    "sql": Case(
+        (
+            "import report1.sqlite",
+            "sql report1.db 'select kind, count(*) as rows, sum(dur_ns) from v_gpu_op group by kind'",
+            "sql report1.db 'select direction, bytes from v_memcpy order by 2 limit 2' -f csv",
+            "sql report1.db 'select nonsense from kernel'",
+            "sql report1.db 'delete from kernel'",
+        )
+    ),
+    "mistakes": Case(
+        (
+            "report nowhere.sqlite",
+            "report report1.sqlite kernel",
+            "report report1.sqlite --time 5/1",
+            "report report1.sqlite --time soon",
+            "report report1.sqlite -f csv",
+            "report report1.sqlite -o report.doc",
+            "sql report1.sqlite 'select 1'",
+            "runs report1.sqlite",
+            "import report1.sqlite report1.sqlite",
+        )
+    ),
+}
+
+
+def place(files: Mapping[str, str], folder: Path) -> None:
+    """Copies fixtures into a folder under other names."""
+    for name, fixture in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(FIXTURES / fixture, target)
+
+
+def transcript(case: Case, folder: Path) -> str:
+    """What the case's commands say, run in `folder`."""
+    place(case.files, folder)
+    text = []
+    for command in case.commands:
+        outcome = run(*shlex.split(command), cwd=folder, width=case.width)
+        text.append(f"$ nsysconv {command}\n{outcome.out}")
+        if outcome.err:
+            text.append(f"--- stderr\n{outcome.err}")
+        text.append(f"--- exit status {outcome.status}\n\n")
+    return "".join(text)
+
+
+def rewrite() -> None:
+    """Writes all golden files and removes those of no case."""
+    GOLDEN.mkdir(exist_ok=True)
+    for path in GOLDEN.iterdir():
+        if path.stem not in CASES:
+            path.unlink()
+    for name, case in CASES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            text = transcript(case, Path(folder))
+        (GOLDEN / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite()

@@ -1,0 +1,143 @@
+"""nsysconv as a library."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from conftest import NSYS, ODD
+
+import nsysconv
+from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
+from nsysconv.report import Report
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+NO_GPU = NSYS / "no_gpu-3.25.0.sqlite"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "job.db"
+    nsysconv.import_files([BASIC, NSYS / "basic-3.4.0.sqlite"], path)
+    return path
+
+
+def test_only_what_is_promised() -> None:
+    assert all(callable(getattr(nsysconv, name)) for name in nsysconv.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = nsysconv.nonsense
+
+
+def test_a_report_of_a_file() -> None:
+    with nsysconv.open(BASIC) as profile:
+        report = profile.report("kernels")
+    assert isinstance(report, Report)
+    assert report.name == "kernels"
+    assert report.profiles[0].path == str(BASIC)
+    assert sum(row["kernel_count"] for row in report.rows()) == report.to_arrow().num_rows + 3
+    assert report.row_count == 5
+
+
+def test_integers_with_nulls_stay_integers() -> None:
+    with nsysconv.open(BASIC) as profile:
+        frame = profile.report("api_vs_kernel").to_pandas()
+    calls = frame.set_index("name")["api_sum_ns"]
+    assert isinstance(calls.dtype, pd.ArrowDtype)
+    assert calls.dtype.pyarrow_dtype == pa.int64()
+    assert calls["cudaLaunchKernel"] == 31_000
+    assert calls["[no API call]"] is pd.NA
+
+
+def test_columns_are_as_declared() -> None:
+    types = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+    with nsysconv.open(BASIC) as profile:
+        for report in profile.reports():
+            table = report.to_arrow()
+            declared = [(column.name, types[column.kind]) for column in report.columns]
+            assert [(field.name, field.type) for field in table.schema] == declared
+
+
+def test_not_recorded_raises_or_says_so() -> None:
+    with nsysconv.open(NO_GPU) as profile:
+        with pytest.raises(NotRecorded, match="kernel events") as caught:
+            profile.report("kernels")
+        assert caught.value.advice
+        (report,) = profile.reports(["kernels"])
+    assert report.table is None
+    assert report.to_arrow().num_rows == 0
+    assert report.not_recorded == ("kernel events",)
+    assert "kernel events" in report._repr_html_()
+
+
+def test_a_notebook_shows_a_table() -> None:
+    with nsysconv.open(BASIC) as profile:
+        html = profile.report("kernels")._repr_html_()
+    assert "<table" in html
+    assert "<unnamed>" not in html, "names are not markup"
+    assert "&lt;unnamed&gt;::saxpy" in html
+
+
+def test_choices_of_a_report() -> None:
+    with nsysconv.open(BASIC) as profile:
+        assert profile.report("kernels", limit=2).to_arrow().num_rows == 2
+        assert profile.report("kernels", limit=2).row_count == 5
+        # Kernels that intersect [30, 45) µs: saxpy [33, 43) and reduce_sum [40, 50).
+        assert profile.report("kernels", time=(30_000, 45_000)).row_count == 2
+        assert profile.report("kernels", names="short").rows()[0]["name"] == "saxpy"
+        kinds = {row["kind"] for row in profile.report("idle_summary", idle=["stream"]).rows()}
+        assert kinds == {"stream"}
+        for wrong in ({"idle": ["sleep"]}, {"names": "nick"}, {"time": (5, 5)}):
+            with pytest.raises(UsageError, match=r"sleep|nick|slice"):
+                profile.report("idle_gaps", **wrong)
+        with pytest.raises(UsageError, match="There are: overview"):
+            profile.report("kernel")
+
+
+def test_a_store_of_two(store: Path) -> None:
+    runs = nsysconv.runs(store).to_pandas()
+    assert list(runs["label"]) == ["basic-3.25.0", "basic-3.4.0"]
+    assert list(runs["kernel_count"]) == [8, 8]
+    with pytest.raises(UsageError, match="2 profiles"):
+        nsysconv.open(store)
+    with nsysconv.open(f"{store}@basic-3.4.0") as profile:
+        assert profile.report("processes").rows()[0]["profile"] == "basic-3.4.0"
+
+
+def test_info_and_sql(store: Path) -> None:
+    what, can = nsysconv.info(BASIC)
+    assert {"attribute": "kernel rows", "value": "8"} in what.rows()
+    assert {row["recorded"] for row in can.rows()} == {"yes", "no"}
+    rows = nsysconv.sql(store, "select profile_id, count(*) as n from kernel group by 1").rows()
+    assert rows == [{"profile_id": 1, "n": 8}, {"profile_id": 2, "n": 8}]
+
+
+def test_the_result_of_an_import(tmp_path: Path) -> None:
+    result = nsysconv.import_files([BASIC, ODD / "foreign.sqlite"], tmp_path / "job.db")
+    assert result.store == tmp_path / "job.db"
+    assert [file.path for file in result.files] == [BASIC, ODD / "foreign.sqlite"]
+    assert result.files[0].imported[0].row_counts["kernel"] == 8
+    (error,) = result.errors
+    assert isinstance(error, InputError)
+
+
+def test_strict_imports_nothing_doubtful(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        result = nsysconv.import_files([ODD / "bad-cells.sqlite"], strict=True)
+    assert isinstance(result.errors[0], StrictError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_counts_the_source_s_rows(tmp_path: Path) -> None:
+    seen: dict[str, int] = {}
+
+    def progress(path: Path, table: str, rows: int) -> None:
+        assert path == BASIC
+        seen[table] = seen.get(table, 0) + rows
+
+    nsysconv.import_files([BASIC], tmp_path / "job.db", progress=progress)
+    assert seen["kernel"] == 8
+    assert np.all(np.array(list(seen.values())) > 0)

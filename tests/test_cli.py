@@ -1,0 +1,470 @@
+"""Commands as a user runs them: what they say, where it goes, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
+from golden_cases import BASIC, FIXTURES, Outcome, run
+
+from nsysconv.queries import REPORTS
+from nsysconv.render import FORMATS, suffix
+
+RANKS = NSYS / "two_processes_one_gpu-3.28.1.sqlite"
+NO_GPU = NSYS / "no_gpu-3.25.0.sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with report1.sqlite in it."""
+    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
+    return tmp_path
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def failed(outcome: Outcome, status: int, *words: str) -> None:
+    """A user's mistake: its status, nothing on stdout, a message with these words."""
+    assert outcome.status == status, outcome
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in outcome.err
+
+
+# -- exit statuses and messages
+
+
+def test_done_is_0(folder: Path) -> None:
+    assert run("--version", cwd=folder).out.startswith("nsysconv 0.")
+    assert run("--help", cwd=folder).status == 0
+    assert run("report", "report1.sqlite", cwd=folder).status == 0
+    # A default set with reports that are not recorded is done, too.
+    assert run("report", NO_GPU, cwd=folder).status == 0
+
+
+def test_a_missing_file(folder: Path) -> None:
+    failed(run("report", "nowhere.sqlite", cwd=folder), 2, "nowhere.sqlite", "no such file")
+    failed(run("import", "nowhere.sqlite", cwd=folder), 3, "nowhere.sqlite: ", "o such file")
+    failed(run("runs", "nowhere.db", cwd=folder), 2, "nowhere.db: no such file")
+    assert names_in(folder) == {"report1.sqlite"}
+
+
+@pytest.mark.parametrize("path", UNREADABLE_FILES, ids=name_of)
+def test_what_is_no_profile(path: Path, folder: Path) -> None:
+    for command in ("report", "info", "import"):
+        outcome = run(command, path, cwd=folder)
+        failed(outcome, 3, path.name)
+        assert len(outcome.err.splitlines()) >= 2, "what, where, and what next"
+    assert names_in(folder) == {"report1.sqlite"}
+
+
+def test_the_reason_is_named() -> None:
+    reasons = {
+        "foreign.sqlite": "a SQLite database of another program",
+        "lfs-pointer.sqlite": "git lfs pull",
+        "truncated.sqlite": "cut off",
+        "empty.sqlite": "empty",
+    }
+    for name, words in reasons.items():
+        failed(run("info", ODD / name, cwd=ODD), 3, words)
+
+
+@pytest.mark.parametrize("path", ODD_FILES, ids=name_of)
+def test_odd_files_give_reports_and_no_traceback(path: Path, folder: Path) -> None:
+    outcome = run("report", path, cwd=folder)
+    assert outcome.status == 0
+    assert outcome.err == ""
+
+
+def test_a_text_file(folder: Path) -> None:
+    (folder / "notes.sqlite").write_text("a shopping list\n")
+    failed(run("report", "notes.sqlite", cwd=folder), 3, "not a profile", "  not Nsight Systems")
+
+
+def test_an_unknown_report_is_answered_with_those_there_are(folder: Path) -> None:
+    outcome = run("report", "report1.sqlite", "overview", "kernel", cwd=folder)
+    failed(outcome, 2, "'kernel'", *REPORTS)
+
+
+def test_words_of_the_command_line(folder: Path) -> None:
+    failed(run("frobnicate", cwd=folder), 2, "frobnicate")
+    failed(run("report", cwd=folder), 2)
+    failed(run("report", "report1.sqlite", "--idle", "sleep", cwd=folder), 2, "sleep", "no_kernel")
+    failed(run("report", "report1.sqlite", "--limit", "-1", cwd=folder), 2, "--limit")
+
+
+def test_a_named_report_that_is_not_recorded_is_4(folder: Path) -> None:
+    outcome = run("report", NO_GPU, "kernels", cwd=folder)
+    assert outcome.status == 4
+    assert "Not recorded" in outcome.out
+    assert "nsys profile --trace=cuda" in outcome.out
+    for name in FORMATS:
+        assert run("report", NO_GPU, "kernels", "-f", name, cwd=folder).status == 4
+    document = json.loads(run("report", NO_GPU, "kernels", "-f", "json", cwd=folder).out)
+    assert document["reports"][0]["rows"] is None
+
+
+def test_a_csv_that_is_not_recorded_says_so(folder: Path) -> None:
+    outcome = run("report", NO_GPU, "kernels", "-f", "csv", cwd=folder)
+    assert "not recorded" in outcome.err.lower()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_advice_can_be_copied_on_any_terminal(folder: Path, width: int) -> None:
+    outcome = run("info", "report1.sqlite", cwd=folder, width=width)
+    words = " ".join(outcome.out.split())
+    assert "--cuda-graph-trace=node" in words
+
+
+# -- stores
+
+
+def test_several_profiles_in_a_store(folder: Path) -> None:
+    second = NSYS / "basic-3.4.0.sqlite"
+    assert run("import", "report1.sqlite", second, "-o", "job.db", cwd=folder).status == 0
+    failed(run("report", "job.db", cwd=folder), 2, "job.db@report1", "job.db@basic-3.4.0")
+    for selector, label in (("report1", "report1"), ("1", "report1"), ("2", "basic-3.4.0")):
+        outcome = run("report", f"job.db@{selector}", "processes", "-f", "csv", cwd=folder)
+        assert outcome.out.splitlines()[1].startswith(f"{label},")
+    failed(run("report", "job.db@nobody", cwd=folder), 2, "'nobody'", "report1 (id 1)")
+
+
+def test_a_profile_by_rank(folder: Path) -> None:
+    run("import", RANKS, NO_GPU, "-o", "job.db", cwd=folder)
+    outcome = run("report", "job.db@rank=1", "processes", "-f", "csv", cwd=folder)
+    assert outcome.out.splitlines()[1].startswith("two_processes_one_gpu-3.28.1,")
+    failed(run("report", "job.db@rank=7", cwd=folder), 2, "0 profiles with rank=7")
+
+
+def test_an_existing_path_wins_over_the_sign(folder: Path) -> None:
+    (folder / "report1.sqlite").rename(folder / "me@home.sqlite")
+    outcome = run("report", "me@home.sqlite", "processes", cwd=folder)
+    assert outcome.out.startswith("Processes - me@home\n")
+
+
+def test_a_selector_on_a_file(folder: Path) -> None:
+    assert run("report", "report1.sqlite@report1", "processes", cwd=folder).status == 0
+    failed(run("report", "report1.sqlite@other", cwd=folder), 2, "'other'")
+
+
+def test_the_default_store(folder: Path) -> None:
+    first = run("import", "report1.sqlite", cwd=folder)
+    assert first.out.startswith("report1.db@report1: 20 api_call")
+    before = (folder / "report1.db").read_bytes()
+    again = run("import", "report1.sqlite", cwd=folder)
+    assert again == Outcome(0, "report1.db@report1: already imported, nothing changed\n", "")
+    assert (folder / "report1.db").read_bytes() == before
+
+
+def test_the_default_store_is_in_the_current_folder(folder: Path) -> None:
+    (folder / "here").mkdir()
+    run("import", "../report1.sqlite", cwd=folder / "here")
+    assert names_in(folder) == {"report1.sqlite", "here/report1.db"}
+
+
+@pytest.mark.parametrize("content", [b"my notes", None], ids=["a file", "another store"])
+def test_the_default_store_must_be_new(folder: Path, content: bytes | None) -> None:
+    if content is None:
+        run("import", NO_GPU, "-o", "report1.db", cwd=folder)
+    else:
+        (folder / "report1.db").write_bytes(content)
+    before = (folder / "report1.db").read_bytes()
+    failed(run("import", "report1.sqlite", cwd=folder), 2, "report1.db", "-o OTHER.db")
+    assert (folder / "report1.db").read_bytes() == before
+
+
+def test_no_file_but_a_store_is_written_to(folder: Path) -> None:
+    for name in ("notes.db", "foreign.db"):
+        target = folder / name
+        target.write_bytes(b"notes" if name == "notes.db" else (ODD / "foreign.sqlite").read_bytes())
+        before = target.read_bytes()
+        failed(run("import", "report1.sqlite", "-o", name, cwd=folder), 3, "not an nsysconv store")
+        assert target.read_bytes() == before
+    failed(run("import", "report1.sqlite", "-o", "no/job.db", cwd=folder), 2, "mkdir -p no")
+
+
+def test_several_inputs_need_a_store(folder: Path) -> None:
+    failed(run("import", "report1.sqlite", NO_GPU, cwd=folder), 2, "-o STORE.db")
+
+
+def test_a_store_is_no_input(folder: Path) -> None:
+    run("import", "report1.sqlite", "-o", "job.db", cwd=folder)
+    failed(run("import", "job.db", "-o", "other.db", cwd=folder), 3, "job.db: ", "nsysconv store")
+
+
+def test_adding_to_a_store_and_replacing(folder: Path) -> None:
+    for _ in range(2):
+        run("import", "report1.sqlite", "-o", "job.db", cwd=folder)
+    assert "1 report1" in run("runs", "job.db", "-f", "tsv", cwd=folder).out.replace("\t", " ")
+    outcome = run("import", "report1.sqlite", "-o", "job.db", "--replace", cwd=folder)
+    assert outcome.out.startswith("job.db@report1: 20 api_call")
+    assert len(run("runs", "job.db", "-f", "csv", cwd=folder).out.splitlines()) == 2
+
+
+def test_a_replacement_that_fails_leaves_what_was(folder: Path) -> None:
+    shutil.copyfile(ODD / "bad-cells.sqlite", folder / "bad.sqlite")
+    run("import", "bad.sqlite", "-o", "job.db", cwd=folder)
+    failed(run("import", "bad.sqlite", "-o", "job.db", "--replace", "--strict", cwd=folder), 3)
+    assert len(run("runs", "job.db", "-f", "csv", cwd=folder).out.splitlines()) == 2
+
+
+def test_a_folder(folder: Path) -> None:
+    (folder / "runs" / "deep").mkdir(parents=True)
+    (folder / "report1.sqlite").rename(folder / "runs" / "deep" / "report1.sqlite")
+    shutil.copyfile(ODD / "foreign.sqlite", folder / "runs" / "bookmarks.sqlite")
+    (folder / "runs" / "job.log").write_text("done\n")
+    outcome = run("import", "runs", cwd=folder)
+    assert outcome.status == 0
+    assert outcome.out.startswith("runs.db@report1: ")
+    assert "skipped: runs/bookmarks.sqlite: a SQLite database of another program" in outcome.err
+    assert "skipped: runs/job.log: not a profile" in outcome.err
+
+
+def test_a_folder_that_is_imported_again_into_itself(folder: Path) -> None:
+    for _ in range(2):
+        outcome = run("import", ".", cwd=folder)
+        assert outcome.status == 0, outcome
+    assert "already imported" in outcome.out
+    assert "of another program" not in outcome.err, "it is our own store"
+
+
+def test_a_folder_without_profiles(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    failed(run("import", "empty", cwd=folder), 3, "empty: no files in it")
+    (folder / "empty" / "notes.txt").write_text("x")
+    assert run("import", "empty", cwd=folder).status == 3
+    assert names_in(folder) == {"report1.sqlite", "empty/notes.txt"}
+    failed(run("report", "empty", cwd=folder), 2, "nsysconv import empty")
+
+
+def test_one_bad_file_does_not_keep_the_others_out(folder: Path) -> None:
+    outcome = run("import", ODD / "foreign.sqlite", "report1.sqlite", "-o", "job.db", cwd=folder)
+    assert outcome.status == 3
+    assert outcome.out.startswith("job.db@report1: ")
+    assert "foreign.sqlite: " in outcome.err
+
+
+def test_strict(folder: Path) -> None:
+    bad = ODD / "bad-cells.sqlite"
+    failed(run("import", bad, "--strict", cwd=folder), 3, "--strict", "wrong-type")
+    assert names_in(folder) == {"report1.sqlite"}
+    outcome = run("report", bad, "kernels", "--strict", cwd=folder)
+    assert outcome.status == 3
+    assert "Kernels by name" in outcome.out
+    assert "wrong-type" in outcome.err
+    assert run("report", "report1.sqlite", "--strict", cwd=folder).status == 0
+    assert run("import", "report1.sqlite", "--strict", cwd=folder).status == 0
+
+
+def test_a_store_is_readable_by_old_sqlite(folder: Path) -> None:
+    run("import", "report1.sqlite", cwd=folder)
+    with contextlib.closing(sqlite3.connect(folder / "report1.db")) as connection:
+        statements = connection.execute("select sql from sqlite_master").fetchall()
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+    assert not [sql for (sql,) in statements if sql and "STRICT" in sql.upper()]
+
+
+def test_a_store_of_another_version(folder: Path) -> None:
+    run("import", "report1.sqlite", cwd=folder)
+    with contextlib.closing(sqlite3.connect(folder / "report1.db")) as connection:
+        connection.execute("pragma user_version=99")
+    failed(run("report", "report1.db", cwd=folder), 3, "version 99", "reads 1", "Upgrade")
+
+
+# -- where answers go
+
+
+def test_csv_of_several_reports(folder: Path) -> None:
+    failed(run("report", "report1.sqlite", "-f", "csv", cwd=folder), 2, "-o DIR/")
+    assert run("report", "report1.sqlite", "-f", "csv", "-o", "out/", cwd=folder).status == 0
+    assert names_in(folder / "out") == {f"{name}.csv" for name in REPORTS}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_suffix_decides(folder: Path, name: str) -> None:
+    target = f"answer{suffix(name)}"
+    outcome = run("report", "report1.sqlite", "kernels", "-o", target, cwd=folder)
+    assert (outcome.status, outcome.out) == (0, "")
+    printed = run("report", "report1.sqlite", "kernels", "-f", name, cwd=folder).out
+    assert (folder / target).read_text(encoding="utf-8") == printed
+
+
+def test_a_folder_without_a_format_gets_csv(folder: Path) -> None:
+    assert run("report", "report1.sqlite", "kernels", "-o", "out/", cwd=folder).status == 0
+    assert names_in(folder / "out") == {"kernels.csv"}
+
+
+def test_a_refused_output_leaves_no_file(folder: Path) -> None:
+    failed(run("report", "report1.sqlite", "-o", "all.csv", cwd=folder), 2, "-o DIR/")
+    failed(run("report", "report1.sqlite", "-o", "all.doc", cwd=folder), 2, ".doc", ".csv")
+    failed(run("report", "report1.sqlite", "-o", "no/all.md", cwd=folder), 2, "no")
+    assert names_in(folder) == {"report1.sqlite"}
+
+
+def test_a_refused_output_keeps_the_file_that_is_there(folder: Path) -> None:
+    (folder / "all.csv").write_text("precious\n")
+    failed(run("report", "report1.sqlite", "-o", "all.csv", cwd=folder), 2, "-o DIR/")
+    assert (folder / "all.csv").read_text() == "precious\n"
+
+
+def test_notes_do_not_stand_in_csv(folder: Path) -> None:
+    outcome = run("report", "report1.sqlite", "api_vs_kernel", "-f", "csv", cwd=folder)
+    assert "unlinked-ops" not in outcome.out
+    assert "unlinked-ops" in outcome.err
+
+
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "nsysconv", "report", "report1.sqlite"],
+            cwd=folder, env=CHILD_ENVIRONMENT, stdout=closed, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+# -- choices
+
+
+def rows(folder: Path, *arguments: str) -> list[dict[str, object]]:
+    outcome = run("report", "report1.sqlite", *arguments, "-f", "json", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    found: list[dict[str, object]] = json.loads(outcome.out)["reports"][0]["rows"]
+    return found
+
+
+def test_time_takes_units_and_exact_decimals(folder: Path) -> None:
+    # saxpy [33, 43) µs intersects [20, 40) µs; reduce_sum starts at 40 and does not.
+    for text in ("20us/40us", "20µs/0.04ms", "20000/40000", "0.00002s/40000ns"):
+        found = rows(folder, "kernels", "--time", text)
+        assert [row["kernel_count"] for row in found] == [1]
+        assert rows(folder, "overview", "--time", text)[0]["window_ns"] == 20_000
+    for wrong in ("5/1", "1/1"):
+        failed(run("report", "report1.sqlite", "--time", wrong, cwd=folder), 2, "START")
+    for wrong in ("soon", "1s", "1h/2h", "1/2/3"):
+        failed(run("report", "report1.sqlite", "--time", wrong, cwd=folder), 2, "1.5s")
+
+
+def test_idle(folder: Path) -> None:
+    assert {row["kind"] for row in rows(folder, "idle_summary")} == {"no_op"}
+    chosen = rows(folder, "idle_summary", "--idle", "stream", "--idle", "no_kernel")
+    assert {row["kind"] for row in chosen} == {"stream", "no_kernel"}
+
+
+def test_names(folder: Path) -> None:
+    def first(spelling: str) -> object:
+        return rows(folder, "kernels", "--names", spelling)[0]["name"]
+
+    assert str(first("demangled")).startswith("void <unnamed>::saxpy<")
+    assert first("short") == "saxpy"
+    assert str(first("mangled")).startswith("_Z")
+
+
+def test_limit(folder: Path) -> None:
+    assert len(rows(folder, "kernels", "--limit", "2")) == 2
+    text = run("report", "report1.sqlite", "idle_gaps", "--limit", "3", cwd=folder).out
+    assert "… 3 of 12 rows, --limit 0 shows all" in text
+    assert "of 12 rows" not in run("report", "report1.sqlite", "idle_gaps", cwd=folder).out
+
+
+# -- sql
+
+
+def test_sql_changes_nothing(folder: Path) -> None:
+    run("import", "report1.sqlite", cwd=folder)
+    before = (folder / "report1.db").read_bytes()
+    for statement in ("delete from kernel", "drop table kernel", "insert into run values (7, 'x')"):
+        outcome = run("sql", "report1.db", statement, cwd=folder)
+        failed(outcome, 2)
+        assert "select" in outcome.err, "says that only selects are run"
+    assert (folder / "report1.db").read_bytes() == before
+
+
+def test_sql_shows_numbers_as_they_are(folder: Path) -> None:
+    run("import", "report1.sqlite", cwd=folder)
+    out = run("sql", "report1.db", "select pid from process", cwd=folder).out
+    assert out.splitlines()[0] == "pid", "no empty title"
+    assert "4242" in out
+
+
+# -- reading in place, and nsys's own files
+
+
+def test_nothing_is_left_beside_a_file(folder: Path) -> None:
+    before = (folder / "report1.sqlite").read_bytes()
+    stamp = (folder / "report1.sqlite").stat().st_mtime_ns
+    for command in ("report", "info"):
+        assert run(command, "report1.sqlite", cwd=folder).status == 0
+    assert names_in(folder) == {"report1.sqlite"}
+    assert (folder / "report1.sqlite").read_bytes() == before
+    assert (folder / "report1.sqlite").stat().st_mtime_ns == stamp
+
+
+@pytest.fixture
+def nsys_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with job.nsys-rep, and an empty folder `bin` as PATH."""
+    shutil.copyfile(ODD / "report.nsys-rep", tmp_path / "job.nsys-rep")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def fake_nsys(folder: Path, script: str) -> None:
+    path = folder / "bin" / "nsys"
+    path.write_text(f"#!{sys.executable}\nimport shutil, sys\n{script}")
+    path.chmod(0o755)
+
+
+def test_a_report_file_without_nsys(nsys_report: Path) -> None:
+    outcome = run("import", "job.nsys-rep", cwd=nsys_report)
+    failed(outcome, 3, "nsys is not on PATH", "nsys export --type sqlite job.nsys-rep")
+
+
+def test_a_report_file_with_nsys(nsys_report: Path) -> None:
+    fake_nsys(nsys_report, f"""
+if sys.argv[1] == "--version":
+    print("NVIDIA Nsight Systems version 2026.2.1")
+else:
+    assert sys.argv[1:5] == ["export", "--type", "sqlite", "--output"], sys.argv
+    assert sys.argv[6] == "job.nsys-rep", sys.argv
+    shutil.copyfile({str(FIXTURES / BASIC)!r}, sys.argv[5])
+""")
+    before = names_in(nsys_report)
+    outcome = run("report", "job.nsys-rep", "processes", cwd=nsys_report)
+    assert outcome.status == 0, outcome
+    assert outcome.out.startswith("Processes - job\n")
+    assert "exporting job.nsys-rep with NVIDIA Nsight Systems version 2026.2.1" in outcome.err
+    assert names_in(nsys_report) == before
+    assert run("import", "job.nsys-rep", cwd=nsys_report).out.startswith("job.db@job: 20 api_call")
+    runs = run("runs", "job.db", "-f", "csv", cwd=nsys_report).out
+    assert "job.nsys-rep" in runs
+    assert "/tmp" not in runs
+    assert "already imported" in run("import", "job.nsys-rep", cwd=nsys_report).out
+
+
+def test_a_report_file_that_nsys_refuses(nsys_report: Path) -> None:
+    fake_nsys(nsys_report, 'sys.exit("newer than this nsys")')
+    outcome = run("import", "job.nsys-rep", cwd=nsys_report)
+    failed(outcome, 3, "newer than this nsys", "exit status 1", "nsys export --type sqlite")
+    assert names_in(nsys_report) == {"job.nsys-rep", "bin/nsys"}
+
+
+def test_the_suffix_alone_makes_no_report_file(nsys_report: Path) -> None:
+    shutil.copyfile(FIXTURES / BASIC, nsys_report / "export.nsys-rep")
+    assert run("report", "export.nsys-rep", "processes", cwd=nsys_report).status == 0
+    shutil.copyfile(ODD / "lfs-pointer.sqlite", nsys_report / "pointer.nsys-rep")
+    failed(run("import", "pointer.nsys-rep", cwd=nsys_report), 3, "git lfs pull")
