@@ -123,6 +123,8 @@ def _checks() -> tuple[sa.CheckConstraint, ...]:
         sa.CheckConstraint(f"dur_ns BETWEEN 0 AND {TIME_LIMIT_NS}"),
         # Profilers write 0 and 0 where they have no time; here that is null.
         sa.CheckConstraint("start_ns <> 0 OR dur_ns <> 0"),
+        # What arithmetic on a damaged process id gives.
+        sa.CheckConstraint("pid <> 0"),
     )
 
 

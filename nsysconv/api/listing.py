@@ -129,7 +129,7 @@ def sql(store: StrPath, text: str) -> Report:
             reason = str(error.__cause__ or error).replace("\n", " ")
             if "readonly" in reason or "attempt to write" in reason:
                 raise UsageError(
-                    "only queries that change nothing are run", where=str(path)
+                    "only selects are run: a store is changed by imports alone", where=str(path)
                 ) from error
             words = re.sub(r"^.*(?:query|statement): |\s*(?:\(|\. |query:).*$", "", reason)
             raise UsageError(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -12,10 +13,10 @@ from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.attached import in_place
+from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.database import is_store
 from nsysconv.store.read import Profile, Store, find_profile, reading
-from nsysconv.store.write import Origin
+from nsysconv.store.write import Origin, writing
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
@@ -134,7 +135,7 @@ def open(target: StrPath, *, say: Say = silent) -> OpenProfile:  # noqa: A001 - 
                     where=str(path),
                     hint=f"Import it first: nsysconv import {path} -o STORE.db",
                 )
-            store = stack.enter_context(_in_place(path, stack, say))
+            store = _in_place(path, stack, say)
             profile = _choose(store, path, selector)
         return OpenProfile(profile, stack.pop_all())
     raise AssertionError("unreachable")
@@ -180,9 +181,16 @@ def _choose(store: Store, path: Path, selector: str | None) -> Profile:
     )
 
 
-def _in_place(path: Path, stack: ExitStack, say: Say) -> AbstractContextManager[Store]:
+def _in_place(path: Path, stack: ExitStack, say: Say) -> Store:
+    """A store over the file as it is; where it has to be copied, over a private copy of its rows."""
     probe = stack.enter_context(importers.opened(path, say))
     importer = importers.detect(probe)
-    recording = next(iter(importer.read(probe)))
     origin = Origin(path.stem, importer.NAME, str(path), "", "")
-    return in_place(recording, origin)
+    try:
+        return stack.enter_context(in_place(next(iter(importer.read(probe))), origin))
+    except NotInPlace:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
+        copy = Path(folder) / "store.db"
+        with writing(copy) as writer:
+            writer.add(next(iter(importer.read(probe))), lambda: origin, silent)
+        return stack.enter_context(reading(copy))

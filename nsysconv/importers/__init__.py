@@ -54,16 +54,17 @@ def detect(probe: Probe) -> Importer:
         names = ", ".join(importer.TITLE for importer in claims)
         raise NsysconvError(f"recognised as more than one format: {names}", where=str(probe.path))
     refusals = [(importer, answer) for importer, answer in answers if isinstance(answer, No)]
-    for _, refusal in refusals:
-        if refusal.close:
-            raise InputError(refusal.reason, where=str(probe.path), hint=refusal.hint)
-    known = _known_but_unreadable(probe)
-    if known is not None:
-        raise InputError(known[0], where=str(probe.path), hint=known[1])
     reasons = "\n".join(
         f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
     )
-    raise InputError("not a profile that nsysconv reads", where=str(probe.path), hint=reasons)
+    close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
+    what, hint = (
+        _known_but_unreadable(probe)
+        or next(iter(close), None)
+        or _foreign_database(probe)
+        or ("not a profile that nsysconv reads", "")
+    )
+    raise InputError(what, where=str(probe.origin), hint=f"{hint}\n{reasons}".strip("\n"))
 
 
 def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
@@ -82,6 +83,11 @@ def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
         )
     if probe.damage:
         return probe.damage, "Export or copy it again; nothing was imported."
+    return None
+
+
+def _foreign_database(probe: Probe) -> tuple[str, str] | None:
+    """The same for a SQLite database that nobody knows."""
     if probe.is_sqlite:
         names = sorted(probe.tables)
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,8 @@ class SourceTable:
 
     name: str
     columns: tuple[str, ...]
-    has_rowid: bool
+    row_id: str | None
+    """How SQL names its row number; None for a table without row numbers."""
 
 
 class Probe:
@@ -48,9 +50,13 @@ class Probe:
         self.notes: list[Note] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         try:
+            state = path.stat()
+            if not stat.S_ISREG(state.st_mode):
+                kind = "a folder" if stat.S_ISDIR(state.st_mode) else "no regular file"
+                raise InputError(kind, where=str(path))
             with path.open("rb") as file:
                 self.head = file.read(_HEAD_BYTES)
-            self.size = path.stat().st_size
+            self.size = state.st_size
         except OSError as error:
             raise InputError(error.strerror or "cannot be read", where=str(path)) from error
         self.is_sqlite = self.head.startswith(_SQLITE_MAGIC)
@@ -108,6 +114,8 @@ class Probe:
                 f"the file is cut off: its header says {page_size * pages:,} bytes, "
                 f"it has {self.size:,}"
             )
+        if page_size and self.size % page_size:
+            return f"the file is cut off: {self.size:,} bytes are no whole number of pages"
         try:
             self._tables_of_file()
         except sqlite3.Error as error:
@@ -145,7 +153,7 @@ class Probe:
                     tuple(
                         row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(name)})")
                     ),
-                    "WITHOUT ROWID" not in sql.upper(),
+                    _row_id(connection, name),
                 )
                 for name, sql in found
             ]
@@ -184,6 +192,19 @@ class Probe:
         """SHA-256 of the bytes of the file that the user named."""
         with self.origin.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _row_id(connection: sqlite3.Connection, table: str) -> str | None:
+    """A name of the row number that is no column's; None where the table has none."""
+    columns = {row[1].lower() for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
+    for name in ("rowid", "_rowid_", "oid"):
+        if name not in columns:
+            try:
+                connection.execute(f"SELECT {name} FROM {_quoted(table)} LIMIT 0")
+            except sqlite3.OperationalError:
+                return None
+            return name
+    return None
 
 
 def _beside(path: Path, ending: str) -> Path:

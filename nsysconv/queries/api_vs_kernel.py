@@ -103,7 +103,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
                 layers[i] or "",
             ),
         )
-        if data["call_count"][i] > 0 or (names[i] == NO_CALL and data["gpu_op_count"][i] > 0)
+        if data["call_count"][i] > 0 or data["gpu_op_count"][i] > 0
     ]
     at = np.array(order, np.int64)
     return {

@@ -90,15 +90,17 @@ def _during(found: Gaps, doing: Activity) -> tuple[list[str | None], list[int | 
     names: list[str | None] = [None] * len(found)
     times: list[int | None] = [None] * len(found)
     pieces = doing.split(found)
-    totals: dict[tuple[int, int], int] = {}
+    # By name: two symbols of one function are one activity.
+    totals: dict[tuple[int, str], int] = {}
     for gap, label, time in zip(
         pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
     ):
-        totals[gap, label] = totals.get((gap, label), 0) + time
-    for (gap, label), time in totals.items():
+        name = doing.name(label)[1]
+        totals[gap, name] = totals.get((gap, name), 0) + time
+    for (gap, name), time in totals.items():
         best = times[gap]
         if best is None or time > best:
-            names[gap], times[gap] = doing.name(label)[1], time
+            names[gap], times[gap] = name, time
     return names, times
 
 

@@ -67,9 +67,10 @@ def compute(timeline: Timeline, request: Request) -> Data:
     stats = grouped_statistics(group, column["dur_ns"], count)
     texts = timeline.profile.names(name_ids)
     rank = ranks_by_group(timeline, column["pid"], group, count)
-    whole = int(stats.total.sum())
+    spent = np.where(stats.total == MISSING, 0, stats.total)
+    whole = int(spent.sum())
     order = sorted(
-        range(count), key=lambda i: (-int(stats.total[i]), texts[int(name_ids[i])], int(devices[i]))
+        range(count), key=lambda i: (-int(spent[i]), texts[int(name_ids[i])], int(devices[i]))
     )
     at = np.array(order, np.int64)
     return {
@@ -78,7 +79,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "name": [texts[int(name_ids[i])] for i in order],
         "kernel_count": stats.count[at],
         "kernel_sum_ns": stats.total[at],
-        "kernel_pct": stats.total[at] * (100.0 / whole) if whole else np.zeros(count),
+        "kernel_pct": spent[at] * (100.0 / whole) if whole else np.zeros(count),
         "avg_ns": stats.mean[at],
         "med_ns": stats.median[at],
         "min_ns": stats.minimum[at],

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
 from nsysconv.queries.copies import direction_names, moved
-from nsysconv.report import MISSING, Column
+from nsysconv.report import Column
 from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.intervals import counts, sums
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -42,16 +39,18 @@ COLUMNS = (
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, direction and bucket with copies, by size."""
     copies = moved(timeline, request)
-    size = np.where(copies.bytes == MISSING, 0, copies.bytes)
-    dur = np.where(copies.dur == MISSING, 0, copies.dur)
-    group, (device, direction, bucket) = number(copies.device, copies.direction, decade(size))
+    group, (device, direction, bucket) = number(
+        copies.device, copies.direction, decade(copies.bytes)
+    )
     count = len(device)
+    sizes = grouped_statistics(group, copies.bytes, count)
+    times = grouped_statistics(group, copies.dur, count)
     return {
         "rank": ranks_by_group(timeline, copies.pid, group, count),
         "device_id": device,
         "direction": direction_names(direction),
         "bucket_min_bytes": bucket,
-        "memcpy_count": counts(group, count),
-        "bytes_sum": sums(group, size, count),
-        "memcpy_sum_ns": sums(group, dur, count),
+        "memcpy_count": sizes.count,
+        "bytes_sum": sizes.total,
+        "memcpy_sum_ns": times.total,
     }

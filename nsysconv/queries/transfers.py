@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
 from nsysconv.queries.copies import direction_names, kind_names, moved
-from nsysconv.report import Column
+from nsysconv.report import MISSING, Column
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -54,9 +54,11 @@ def compute(timeline: Timeline, request: Request) -> Data:
     sizes = grouped_statistics(group, copies.bytes, count)
     times = grouped_statistics(group, copies.dur, count)
     rank = ranks_by_group(timeline, copies.pid, group, count)
-    at = np.lexsort((direction, -sizes.total, device))
+    at = np.lexsort((direction, -np.maximum(sizes.total, 0), device))
     with np.errstate(invalid="ignore", divide="ignore"):
-        throughput = np.where(times.total > 0, sizes.total * 1e9 / times.total, np.nan)
+        throughput = np.where(
+            (times.total > 0) & (sizes.total != MISSING), sizes.total * 1e9 / times.total, np.nan
+        )
     return {
         "rank": [rank[i] for i in at.tolist()],
         "device_id": device[at],

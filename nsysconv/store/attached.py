@@ -19,15 +19,26 @@ from nsysconv.store.connection import Connection
 from nsysconv.store.database import attach_source, compiled, create_schema
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
+from nsysconv.store.views import views
 from nsysconv.store.write import Origin, Writer
 
 _MEMORY = ":memory:"
 _ONLY_PROFILE = 1
 
 
+_TIMES = ("start_ns", "dur_ns")
+
+
+class NotInPlace(Exception):  # noqa: N818 - says to take the other way
+    """The source's rows are not numbered so that they can be read in place; import it instead."""
+
+
 @contextmanager
 def in_place(recording: Recording, origin: Origin) -> Iterator[Store]:
-    """A store of one profile over a recording of a SQLite source. Nothing is written anywhere."""
+    """A store of one profile over a recording of a SQLite source. Nothing is written anywhere.
+
+    Raises NotInPlace where the rows have to be copied to be read.
+    """
     with _AttachedStore(recording, origin) as store:
         yield store
 
@@ -45,13 +56,22 @@ class _AttachedStore(Store):
         self._source = recording.sqlite_source
         self._rows: dict[str, list[SourceRows]] = {}
         self._careful: set[str] = set()
+        self._read: set[str] = set()
         super().__init__(lambda: Connection(_MEMORY, str(self._source)))
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
         Writer(self._connection).add(small, lambda: origin, lambda table, rows: None)
+        if any(batch.sparse for batches in self._rows.values() for batch in batches):
+            self.close()
+            raise NotInPlace
+        suspects = [t for t, batches in self._rows.items() if any(b.suspect() for b in batches)]
         self._write_extents()
         self._connect = self._connect_to_views
         self._lay_views(self._connection)
+        for name, statement in views().items():
+            self._connection.execute(f"CREATE TEMP VIEW {name} AS {compiled(statement)}")
+        for table in suspects:
+            self._be_careful(table)
 
     def _small_batches(self, recording: Recording) -> Iterator[Batch]:
         for batch in recording.batches:
@@ -114,6 +134,10 @@ class _AttachedStore(Store):
 
     def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
         """As for any store. Rows that the schema does not admit are left out, with notes."""
+        # Times are read with whatever is read first: they decide which rows there are.
+        names = list(dict.fromkeys((*names, *_TIMES))) if table not in self._read else names
+        names = [name for name in names if name in schema.metadata.tables[table].c]
+        self._read.add(table)
         try:
             columns = super().read_columns(profile_id, table, names)
             if _admitted(columns):

@@ -78,7 +78,7 @@ class Connection:
     def rows(self, sql: str) -> list[dict[str, object]]:
         """The rows of a small query as dictionaries."""
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
-            return list(_reader(statement).read_all().to_pylist())
+            return _pylist(_reader(statement).read_all())
 
     def table(self, sql: str, max_rows: int | None = None) -> tuple[pa.Table, bool]:
         """The rows of any query as an Arrow table, and whether `max_rows` cut it off."""
@@ -198,6 +198,18 @@ def _translated(error: BaseException, place: str) -> NsysconvError:
     return InputError(
         f"SQLite says: {text.splitlines()[0] if text else type(error).__name__}", where=place
     )
+
+
+def _pylist(table: pa.Table) -> list[dict[str, object]]:
+    """Rows as dictionaries. Text that is no UTF-8 (SQLite does not check) keeps its readable part."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_string(column.type):
+            raw = column.cast(pa.binary()).to_pylist()
+            columns.append([None if v is None else v.decode("utf-8", "replace") for v in raw])
+        else:
+            columns.append(column.to_pylist())
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _reader(statement: adbc.AdbcStatement) -> pa.RecordBatchReader:

@@ -22,8 +22,9 @@ class SourceRows:
 
     `select` names its columns as ours and reads from the schema SOURCE; `row_id` is the source row's
     number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
-    `guarded` gives the same rows without those that the schema does not admit, and notes that count
-    them; it is asked only where the plain rows were refused, because checking costs a scan.
+    `sparse`: the numbers have large holes, so that they are no measure of the work. `guarded` gives the
+    same rows without those that the schema does not admit, and notes that count them; it is asked only
+    where the plain rows were refused or are `suspect`, because checking costs a scan.
     """
 
     table: str
@@ -32,6 +33,8 @@ class SourceRows:
     first: int
     last: int
     guarded: Callable[[], tuple[SourceRows, list[Note]]]
+    sparse: bool = False
+    suspect: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,9 @@ class Writer:
         rows = batch.select.with_only_columns(
             sa.literal_column(str(profile_id)), *batch.select.selected_columns
         )
+        if batch.sparse:
+            self._connection.execute(compiled(sa.insert(table).from_select(names, rows)))
+            return
         for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
             high = min(low + _ROWS_AT_ONCE - 1, batch.last)
             piece = rows.where(

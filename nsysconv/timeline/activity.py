@@ -83,8 +83,21 @@ class Activity:
             return "outside", "[no API call or range]"
         what, kind = divmod(label, _KINDS)
         if kind == _API_CALL:
-            return "api_call", self._timeline.call_names[what]
+            return "api_call", self._call_names[what]
         return "range", self._ranges.text(what)
+
+    @cached_property
+    def _call_numbers(self) -> tuple[Array, Array]:
+        """Name ids of calls, sorted, and per id the place of its name in `_call_names`."""
+        by_id = self._timeline.call_names
+        ids = sorted(by_id)
+        places = {name: place for place, name in enumerate(self._call_names)}
+        return np.array(ids), np.array([places[by_id[i]] for i in ids])
+
+    @cached_property
+    def _call_names(self) -> list[str]:
+        # Two symbols of one function are one activity.
+        return sorted(set(self._timeline.call_names.values()))
 
     @cached_property
     def _ranges(self) -> _Ranges:
@@ -101,9 +114,9 @@ class Activity:
             calls, (pid, tid) = self._timeline.calls, self._timeline.calls.threads[thread]
             mine = self._calls_of[thread]
             mine = mine[calls.outermost[mine] & (calls.end[mine] > calls.start[mine])]
-            api = Segments(
-                calls.start[mine], calls.end[mine], calls.name_id[mine] * _KINDS + _API_CALL
-            )
+            ids, numbers = self._call_numbers
+            labels = numbers[np.searchsorted(ids, calls.name_id[mine])] * _KINDS + _API_CALL
+            api = Segments(calls.start[mine], calls.end[mine], labels)
             at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
             profiler = Segments(
                 at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64)

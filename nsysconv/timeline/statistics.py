@@ -20,7 +20,7 @@ _GROUP_LIMIT = 1 << 23
 class Statistics:
     """One entry per group: `count` counts all rows, the rest those whose value is recorded.
 
-    MISSING or NaN where a group has no recorded value (`total` is 0 then).
+    MISSING or NaN where a group has no recorded value.
     """
 
     count: Array
@@ -115,6 +115,7 @@ def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
         deviation = np.where(
             size > 1, np.sqrt(squares / np.maximum(size - 1, 1)), np.where(some, 0.0, np.nan)
         )
+    total = np.where(some | (all_rows == 0), total, MISSING)
     return Statistics(all_rows, total, mean, median, pick(first), pick(last), deviation)
 
 

@@ -85,6 +85,8 @@ def sniff(probe: Probe) -> Yes | No:
         )
     if "StringIds" not in names:
         return No("it has no table StringIds")
+    if not {"id", "value"} <= set(probe.tables["StringIds"].columns):
+        return No("its table StringIds has no columns id and value")
     if not names & _TELLING:
         return No("it has StringIds, but no table of events or of the export")
     return Yes()

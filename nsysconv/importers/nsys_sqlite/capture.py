@@ -101,7 +101,7 @@ def read_capture(probe: Probe) -> Capture:
 
 def _tracing_failed(probe: Probe) -> bool:
     """Whether the profiler says that it could not trace CUDA: then none is not zero."""
-    if "DIAGNOSTIC_EVENT" not in probe.tables:
+    if not has(probe, "DIAGNOSTIC_EVENT", "text"):
         return False
     sql = (
         "SELECT EXISTS (SELECT 1 FROM DIAGNOSTIC_EVENT "
@@ -112,14 +112,14 @@ def _tracing_failed(probe: Probe) -> bool:
 
 def mpi_ranks(probe: Probe) -> dict[int, int]:
     """pid -> rank as the MPI trace recorded it: a table, before 2022.4 the name of a thread."""
-    if "MPI_RANKS" in probe.tables:
+    if has(probe, "MPI_RANKS", "globalTid", "rank"):
         rows = probe.select("SELECT globalTid, rank FROM MPI_RANKS")
         return {
             global_tid >> 24 & 0xFFFFFF: rank
             for global_tid, rank in rows
             if isinstance(global_tid, int) and isinstance(rank, int)
         }
-    if "ThreadNames" not in probe.tables:
+    if not has(probe, "ThreadNames", "globalTid", "nameId"):
         return {}
     rows = probe.select(
         "SELECT t.globalTid, s.value FROM ThreadNames t "
@@ -132,9 +132,30 @@ def mpi_ranks(probe: Probe) -> dict[int, int]:
     }
 
 
+def ranks_by_process(
+    probe: Probe, capture: Capture, pids: set[int], working: set[int]
+) -> tuple[dict[int, dict[str, int]], list[Note]]:
+    """pid -> rank, local_rank, world_size, and notes where two statements disagree.
+
+    The launcher's environment speaks for a process only where a single one is at work.
+    """
+    ranks = {pid: {"rank": rank} for pid, rank in mpi_ranks(probe).items() if pid in pids}
+    notes = []
+    alone = working or pids
+    if len(alone) == 1 and capture.ranks:
+        pid = next(iter(alone))
+        told = ranks.get(pid, {})
+        own = capture.ranks.get("rank")
+        if "rank" in told and own is not None and own != told["rank"]:
+            text = f"MPI says rank {told['rank']}, the environment {own}; MPI's was kept"
+            notes.append(Note("rank-clash", Severity.INFO, text))
+        ranks[pid] = {**capture.ranks, **told}
+    return ranks, notes
+
+
 def diagnostics(probe: Probe) -> Iterator[Note]:
     """Notes from the profiler's own messages, known shapes only."""
-    if "DIAGNOSTIC_EVENT" not in probe.tables:
+    if not has(probe, "DIAGNOSTIC_EVENT", "text", "severity"):
         return
     counts: dict[str, tuple[int, frozenset[Fact]]] = {}
     for (text,) in probe.select("SELECT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3)"):
@@ -154,11 +175,16 @@ def diagnostics(probe: Probe) -> Iterator[Note]:
         )
 
 
+def has(probe: Probe, table: str, *columns: str) -> bool:
+    """Whether the file has this table with all of these columns."""
+    return table in probe.tables and set(columns) <= set(probe.tables[table].columns)
+
+
 def _values(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
     """name -> values (names repeat) of the first of these tables that exists."""
     result: dict[str, list[str]] = {}
     for table in names:
-        if table in probe.tables:
+        if has(probe, table, "name", "value"):
             for name, value in probe.select(f"SELECT name, value FROM {table}"):
                 result.setdefault(str(name), []).append(str(value))
             break
@@ -179,7 +205,7 @@ def _version_of_install(system: Mapping[str, list[str]]) -> str | None:
 
 
 def _one_integer(probe: Probe, table: str, column: str) -> int | None:
-    if table not in probe.tables or column not in probe.tables[table].columns:
+    if not has(probe, table, column):
         return None
     rows = probe.select(f"SELECT {column} FROM {table} LIMIT 1")
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None

@@ -100,16 +100,19 @@ def find(
         else {}
     )
     pids = {pid for pid, _ in ordinals if pid is not None}
+    # Rows that do not name their process belong to the only one, where there is only one.
+    only = next(iter(pids)) if len(pids) == 1 else None
     identities: dict[tuple[int | None, int], tuple[Any, ...]] = {}
     facts: dict[tuple[Any, ...], dict[str, Any]] = {}
     for pid, ordinal in ordinals:
-        gpu = tied.get((pid, ordinal)) if pid is not None else None
+        owner = only if pid is None else pid
+        gpu = tied.get((owner, ordinal)) if owner is not None else None
         if gpu is None and not tied and whole_machine is not None and ordinal == 0:
             gpu = whole_machine
         if gpu is not None:
             identity: tuple[Any, ...] = ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
         else:
-            identity = ("ordinal", None if len(pids) <= 1 else pid, ordinal)
+            identity = ("ordinal", None if len(pids) <= 1 else owner, ordinal)
         identities[pid, ordinal] = identity
         facts.setdefault(identity, gpu or shared)
     at_work = {identities[pair] for pair in op_ordinals}
@@ -159,7 +162,7 @@ def _gpus(probe: Probe) -> list[dict[str, Any]]:
         id_column = "id" if "id" in probe.tables["TARGET_INFO_GPU"].columns else "deviceId"
         rows = _rows(probe, "TARGET_INFO_GPU", {**_GPU_COLUMNS, "gpu_id": id_column})
     else:
-        rows = _rows(probe, "TARGET_INFO_CUDA_GPU", {**_CUDA_GPU_COLUMNS, "gpu_id": "pciBusId"})
+        rows = _rows(probe, "TARGET_INFO_CUDA_GPU", {**_CUDA_GPU_COLUMNS, "gpu_id": "deviceId"})
     gpus: dict[Any, dict[str, Any]] = {}
     for number, row in enumerate(rows):
         identity = row.get("uuid") or row.get("bus_id") or number
@@ -203,13 +206,14 @@ def _rows(probe: Probe, table: str, wanted: dict[str, str]) -> list[dict[str, An
     result = []
     for values in probe.select(f"SELECT {', '.join(present.values())} FROM {table}"):
         row = dict(zip(present, values, strict=True))
+        if isinstance(row.get("bus_id"), int):
+            row["bus_id"] = str(row["bus_id"])  # before 2021 the bus was a plain number
         result.append(
             {
                 k: v
                 for k, v in row.items()
                 if (k in _TEXT and isinstance(v, str) and v)
                 or (k not in _TEXT and isinstance(v, int))
-                or (k == "gpu_id" and isinstance(v, str))
             }
         )
     return result

@@ -1,8 +1,10 @@
-"""The slow, careful way to copy a table in which something is wrong: leave out the rows that are."""
+"""The slow, careful way to copy a table in which something is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -13,6 +15,10 @@ from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import SourceRows
 
 _TEXT_COLUMNS = frozenset({"text"})
+# Without these a row cannot be placed: it is left out. Other cells that hold no number are not recorded.
+_PLACING = frozenset(
+    {"start", "end", "globalTid", "globalPid", "deviceId", "eventType", "eventClass"}
+)
 
 
 def guarded(
@@ -22,55 +28,58 @@ def guarded(
     context: tables.Context,
     rows: SourceRows,
 ) -> tuple[SourceRows, list[Note]]:
-    """The same rows without those of wrong types or impossible times, and notes that count them."""
+    """The same rows without those that cannot be placed in time, process or device; and notes."""
     facts = frozenset({schema.EVENT_TABLES[mapping.ours].fact})
-    conditions: list[sa.ColumnElement[bool]] = []
+    table, row_id = mapping.source, columns.source.row_id
+    conditions: list[Callable[[tables.Columns], sa.ColumnElement[bool]]] = []
     notes: list[Note] = []
+    damaged: set[str] = set()
 
-    def leave_out(slug: str, text: str, good: sa.ColumnElement[bool], sql: str) -> None:
+    def found(slug: str, text: str, good: str) -> bool:
         count, first = probe.select(
-            f"SELECT count(*), min(rowid) FROM {mapping.source} WHERE NOT ({sql})"
+            f"SELECT count(*), min({row_id}) FROM {table} WHERE NOT ({good})"
         )[0]
         if count:
-            conditions.append(good)
-            notes.append(
-                Note(
-                    slug,
-                    Severity.DROPPED,
-                    f"{mapping.source}: {text} were left out",
-                    count,
-                    f"{mapping.source} row {first}",
-                    facts,
-                )
-            )
+            where = f"{table} row {first}"
+            notes.append(Note(slug, Severity.DROPPED, f"{table}: {text}", count, where, facts))
+        return bool(count)
 
     for name in sorted(columns.used - _TEXT_COLUMNS):
-        column = columns[name]
-        leave_out(
-            "wrong-type",
-            f"rows whose {name} is no whole number",
-            sa.func.typeof(column).in_(("integer", "null")),
-            f"typeof({name}) IN ('integer', 'null')",
-        )
+        good = f"typeof({name}) IN ('integer', 'null')"
+        if name in _PLACING:
+            if found("wrong-type", f"rows whose {name} is no whole number were left out", good):
+                conditions.append(partial(_is_whole, name))
+        elif found(
+            "wrong-type", f"cells of {name} that hold no whole number are not recorded", good
+        ):
+            damaged.add(name)
     if "end" in columns:
-        start, end = columns["start"], columns["end"]
         types = "typeof(start) = 'integer' AND typeof(end) IN ('integer', 'null')"
-        leave_out(
+        if found(
             "negative-duration",
-            "rows that end before they start",
-            end.is_(None) | (end >= start),
+            "rows that end before they start were left out",
             f"NOT ({types}) OR end IS NULL OR end >= start",
-        )
-        low, high, zero = -tables.TIME_LIMIT, tables.TIME_LIMIT, context.zero
-        leave_out(
+        ):
+            conditions.append(lambda c: c["end"].is_(None) | (c["end"] >= c["start"]))
+        low, high = context.zero - tables.TIME_LIMIT, context.zero + tables.TIME_LIMIT
+        if found(
             "impossible-time",
-            "rows more than 104 days away from the recording's zero",
-            start.between(zero + low, zero + high)
-            & sa.func.coalesce(end, start).between(zero + low, zero + high),
-            f"NOT ({types}) OR (start BETWEEN {zero + low} AND {zero + high} AND "
-            f"coalesce(end, start) BETWEEN {zero + low} AND {zero + high})",
-        )
-    select = tables.select(mapping, columns, replace(context, careful=True))
+            "rows more than 104 days away from the recording's zero were left out",
+            f"NOT ({types}) OR (start BETWEEN {low} AND {high} "
+            f"AND coalesce(end, start) BETWEEN {low} AND {high})",
+        ):
+            conditions.append(
+                lambda c: (
+                    c["start"].between(low, high)
+                    & sa.func.coalesce(c["end"], c["start"]).between(low, high)
+                )
+            )
+    whole = tables.Columns(columns.source, frozenset(damaged))
+    select = tables.select(mapping, whole, replace(context, careful=True))
     for condition in conditions:
-        select = select.where(condition)
+        select = select.where(condition(whole))
     return replace(rows, select=select), notes
+
+
+def _is_whole(name: str, columns: tables.Columns) -> sa.ColumnElement[bool]:
+    return sa.func.typeof(columns[name]).in_(("integer", "null"))

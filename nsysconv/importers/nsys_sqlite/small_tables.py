@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from nsysconv.importers.nsys_sqlite.capture import Capture
+from nsysconv.importers.nsys_sqlite.capture import Capture, has
 from nsysconv.importers.nsys_sqlite.devices import Devices
 from nsysconv.importers.nsys_sqlite.survey import Found
 from nsysconv.importers.probe import Probe
@@ -23,7 +23,7 @@ _CATEGORY, _THREAD_NAME, _DOMAIN = 33, 39, 75
 def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Capture) -> list[Row]:
     """Processes with events, their program's file name, rank and host."""
     names = {}
-    if "PROCESSES" in probe.tables:
+    if has(probe, "PROCESSES", "globalPid", "name"):
         for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
             if isinstance(global_pid, int) and isinstance(name, str):
                 # A path tells of users and folders; the file's name is what the program is called.
@@ -46,10 +46,10 @@ def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Captur
 def threads(probe: Probe, found: Found) -> list[Row]:
     """Threads with events; a name given through NVTX wins over the system's."""
     names: dict[tuple[int, int], str] = {}
-    if "ThreadNames" in probe.tables:
+    if has(probe, "ThreadNames", "globalTid", "nameId"):
         sql = "SELECT t.globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId"
         names.update(_by_thread(probe, sql))
-    if "NVTX_EVENTS" in probe.tables:
+    if has(probe, "NVTX_EVENTS", "globalTid", "text"):
         names.update(_by_thread(probe, _nvtx_texts(probe, "globalTid", _THREAD_NAME)))
     return [
         {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
@@ -109,7 +109,7 @@ def streams(probe: Probe, found: Found) -> list[Row]:
         "priority": "priority",
     }
     names: dict[Any, str] = {}
-    if "TARGET_INFO_NVTX_CUDA_STREAM" in probe.tables:
+    if has(probe, "TARGET_INFO_NVTX_CUDA_STREAM", "name"):
         names = _stream_names(probe)
     result: dict[tuple[int, int, int], Row] = {}
     for row in _present(probe, "TARGET_INFO_CUDA_STREAM", wanted):
@@ -128,9 +128,6 @@ def _stream_names(probe: Probe) -> dict[Any, str]:
     rows = _present(
         probe, "TARGET_INFO_NVTX_CUDA_STREAM", {"pid": "processId", "stream_id": "streamId"}
     )
-    present = probe.tables["TARGET_INFO_NVTX_CUDA_STREAM"].columns
-    if "name" not in present:
-        return {}
     texts = probe.select("SELECT name FROM TARGET_INFO_NVTX_CUDA_STREAM")
     return {
         (row.get("pid"), row.get("stream_id")): text
@@ -141,7 +138,7 @@ def _stream_names(probe: Probe) -> dict[Any, str]:
 
 def domains(probe: Probe, found: Found) -> list[Row]:
     """Named domains of ranges, per process."""
-    if "NVTX_EVENTS" not in probe.tables:
+    if not has(probe, "NVTX_EVENTS", "globalTid", "text"):
         return []
     result: dict[tuple[int, int], Row] = {}
     for global_tid, domain_id, name in probe.select(
@@ -158,7 +155,7 @@ def domains(probe: Probe, found: Found) -> list[Row]:
 
 def categories(probe: Probe, found: Found) -> list[Row]:
     """Named categories of ranges, per process and domain."""
-    if "NVTX_EVENTS" not in probe.tables:
+    if not has(probe, "NVTX_EVENTS", "globalTid", "text"):
         return []
     result: dict[tuple[int, int, int], Row] = {}
     sql = _nvtx_texts(probe, "globalTid, domainId, category", _CATEGORY)
@@ -173,12 +170,18 @@ def categories(probe: Probe, found: Found) -> list[Row]:
     return list(result.values())
 
 
-def names(probe: Probe, found: Found) -> Iterator[list[Row]]:
-    """The texts of the names that imported rows refer to, in pieces of bounded size."""
+def names(probe: Probe, found: Found, doubled: list[int]) -> Iterator[list[Row]]:
+    """The texts of the names that imported rows refer to, in pieces of bounded size.
+
+    Ids that have two texts keep the first and are added to `doubled`.
+    """
     rows: list[Row] = []
     seen: set[int] = set()
     for name_id, text in probe.iterate("SELECT id, value FROM StringIds"):
-        if name_id not in found.name_ids or name_id in seen or not isinstance(text, str):
+        if name_id not in found.name_ids or not isinstance(text, str):
+            continue
+        if name_id in seen:
+            doubled.append(name_id)
             continue
         seen.add(name_id)
         plain = plain_api_name(text) if name_id in found.api_name_ids else None

@@ -19,8 +19,10 @@ from nsysconv.importers.probe import Probe
 # copied.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.KERNEL: (("globalPid", "deviceId"), ("demangledName", "shortName", "mangledName")),
-    tables.MEMCPY: (("globalPid", "deviceId", "copyKind", "srcDeviceId", "dstDeviceId"),),
-    tables.MEMSET: (("globalPid", "deviceId"),),
+    tables.MEMCPY: (
+        ("globalPid", "deviceId", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"),
+    ),
+    tables.MEMSET: (("globalPid", "deviceId", "memKind"),),
     tables.GRAPH_TRACE: (("globalPid", "deviceId"),),
     tables.SYNCS: (("globalPid", "deviceId"),),
     tables.RUNTIME: (("globalTid", "eventClass", "nameId"),),
@@ -32,6 +34,7 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
 _NAME_COLUMNS = frozenset({"nameId", "demangledName", "shortName", "mangledName", "textId"})
 _GPU_TABLES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE, tables.SYNCS)
 _PTOP = 10
+_CODES = frozenset({"copyKind", "srcKind", "dstKind", "memKind"})
 
 
 @dataclass
@@ -49,6 +52,10 @@ class Found:
     name_ids: set[int] = field(default_factory=set)
     api_name_ids: set[int] = field(default_factory=set)
     event_classes: set[int] = field(default_factory=set)
+    codes: set[tuple[str, int]] = field(default_factory=set)
+    """(column, code) of copies and sets."""
+    suspects: set[str] = field(default_factory=set)
+    """Source tables with ids that are no numbers."""
 
     def merge(self, other: Found) -> None:
         """Adds what another table mentions."""
@@ -85,6 +92,10 @@ class Survey:
         """What all tables mention."""
         return _merged(scan for _, _, scan in self._running)
 
+    def suspects(self, source: str) -> bool:
+        """Whether ids of this table are no numbers."""
+        return source in _merged(scan for _, name, scan in self._running if name == source).suspects
+
     @property
     def gpu_sources(self) -> tuple[str, ...]:
         """The tables that name devices."""
@@ -109,6 +120,9 @@ def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
         return found
     for values in probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {source}"):
         row = {n: v for n, v in zip(columns, values, strict=True) if isinstance(v, int)}
+        if any(v is not None and not isinstance(v, int) for v in values):
+            found.suspects.add(source)
+        found.codes.update((n, v) for n, v in row.items() if n in _CODES)
         _note_process(found, source, row)
         _note_names(found, source, row)
         _note_ordinals(found, source, row)

@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from nsysconv.importers.probe import SourceTable
 from nsysconv.store.recording import SOURCE
 
 Expression = sa.ColumnElement[Any]
@@ -60,13 +61,17 @@ class Context:
 
 
 class Columns:
-    """Columns of one source table by name; absent ones are NULL."""
+    """Columns of one source table by name; absent ones are NULL, and so are cells of `damaged` ones
+    that hold no number.
+    """
 
-    def __init__(self, table: str, names: tuple[str, ...]) -> None:
-        self.name = table
+    def __init__(self, source: SourceTable, damaged: frozenset[str] = frozenset()) -> None:
+        table, names = source.name, source.columns
+        self.source = source
         self.names = frozenset(names)
+        self._damaged = damaged
         self.table = sa.table(table, *(sa.column(n, sa.BigInteger) for n in names), schema=SOURCE)
-        self.row_id: Expression = sa.literal_column("rowid", sa.BigInteger)
+        self.row_id: Expression = sa.literal_column(source.row_id or "rowid", sa.BigInteger)
         self.used: set[str] = set()
 
     def __getitem__(self, name: str) -> Expression:
@@ -74,6 +79,8 @@ class Columns:
             return sa.null()
         self.used.add(name)
         column: Expression = self.table.c[name]
+        if name in self._damaged:
+            return sa.case((sa.func.typeof(column) == "integer", column))
         return column
 
     def __contains__(self, name: str) -> bool:
@@ -113,7 +120,13 @@ def _tid_of(global_id: Expression) -> Expression:
 def _process(c: Columns, context: Context) -> Expression:
     if context.only_pid is not None:
         return sa.literal_column(str(context.only_pid))
-    return _pid_of(c["globalPid"]) if "globalPid" in c else sa.null()
+    return _pid(c, "globalPid", context) if "globalPid" in c else sa.null()
+
+
+def _pid(c: Columns, column: str, context: Context) -> Expression:
+    """The process of a global id; 0 names none, which is looked for only where it was refused."""
+    pid = _pid_of(c[column])
+    return sa.func.nullif(pid, 0) if context.careful else pid
 
 
 def _on_gpu(c: Columns, context: Context) -> dict[str, Expression]:
@@ -127,8 +140,8 @@ def _on_gpu(c: Columns, context: Context) -> dict[str, Expression]:
     }
 
 
-def _on_thread(c: Columns) -> dict[str, Expression]:
-    return {"pid": _pid_of(c["globalTid"]), "tid": _tid_of(c["globalTid"])}
+def _on_thread(c: Columns, context: Context) -> dict[str, Expression]:
+    return {"pid": _pid(c, "globalTid", context), "tid": _tid_of(c["globalTid"])}
 
 
 def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
@@ -137,7 +150,7 @@ def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
         layer = sa.case((c["nameId"].in_(context.driver_names), DRIVER_CLASS), else_=RUNTIME_CLASS)
     return {
         **_interval(c, context),
-        **_on_thread(c),
+        **_on_thread(c, context),
         "correlation_id": c["correlationId"],
         "layer": layer,
         "name_id": c["nameId"],
@@ -235,7 +248,7 @@ def _graph_launch(c: Columns, context: Context) -> dict[str, Expression]:
 def _graph_node(c: Columns, context: Context) -> dict[str, Expression]:
     return {
         "start_ns": c["start"] - context.zero if context.zero else c["start"],
-        **_on_thread(c),
+        **_on_thread(c, context),
         "graph_node_id": c["graphNodeId"],
         "original_graph_node_id": c["originalGraphNodeId"],
         "name_id": c["nameId"],
@@ -258,7 +271,7 @@ def _range(c: Columns, context: Context) -> dict[str, Expression]:
     return {
         "start_ns": start - context.zero if context.zero else start,
         "dur_ns": sa.case((c["eventType"] != _MARK, c["end"] - start)),
-        **_on_thread(c),
+        **_on_thread(c, context),
         "end_tid": sa.case((c["endGlobalTid"] != c["globalTid"], end_tid)),
         "kind": sa.case(RANGE_KINDS, value=c["eventType"]),
         "domain_id": sa.func.coalesce(c["domainId"], 0),
@@ -276,7 +289,7 @@ def _only_ranges(c: Columns, context: Context) -> Expression:
 def _profiler_overhead(c: Columns, context: Context) -> dict[str, Expression]:
     return {
         **_interval(c, context),
-        **_on_thread(c),
+        **_on_thread(c, context),
         "kind": sa.literal_column("0"),
         "name_id": c["nameId"],
     }
@@ -284,7 +297,7 @@ def _profiler_overhead(c: Columns, context: Context) -> dict[str, Expression]:
 
 def _cupti_overhead(c: Columns, context: Context) -> dict[str, Expression]:
     kind = sa.case((c["overheadType"].in_(_DRIVER_OVERHEAD), 1), else_=0)
-    return {**_interval(c, context), **_on_thread(c), "kind": kind, "name_id": c["nameId"]}
+    return {**_interval(c, context), **_on_thread(c, context), "kind": kind, "name_id": c["nameId"]}
 
 
 # API calls first: while they are copied, other threads survey the GPU tables.

@@ -1,0 +1,67 @@
+"""The raw baselines, each run as a process of its own: `python benchmarks/baselines.py NAME FILE [OUT]`.
+
+raw_copy     what SQLite itself needs to copy the columns that nsysconv keeps: ATTACH and INSERT … SELECT,
+             same library, page size and journal, one transaction, no key, no checks, no names.
+pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, group by name, sum.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+COLUMNS = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
+    "demangledName, shortName, mangledName, gridX, gridY, gridZ, blockX, blockY, blockZ, "
+    "registersPerThread, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread, graphNodeId",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, globalTid, correlationId, eventClass, nameId, returnValue",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
+    "bytes, copyKind, srcKind, dstKind, srcDeviceId, dstDeviceId, copyCount, graphNodeId",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
+    "bytes, memKind, value, graphNodeId",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "start, end, globalPid, deviceId, contextId, streamId, "
+    "correlationId, eventId, syncType",
+    "NVTX_EVENTS": "start, end, globalTid, endGlobalTid, eventType, domainId, category, color, textId, "
+    "text",
+    "PROFILER_OVERHEAD": "start, end, globalTid, nameId",
+}
+
+
+def raw_copy(source: Path, target: Path) -> None:
+    """Copies the columns with the SQLite library that nsysconv uses."""
+    from nsysconv.store.connection import Connection, sqlite_uri
+    from nsysconv.store.database import PAGE_SIZE, attach_source
+
+    with Connection(sqlite_uri(target, "rwc"), str(target)) as connection:
+        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        connection.execute("PRAGMA journal_mode=MEMORY")
+        connection.execute("PRAGMA synchronous=OFF")
+        attach_source(connection, source, "source")
+        connection.execute("BEGIN")
+        for table, columns in COLUMNS.items():
+            connection.execute(f"CREATE TABLE {table} ({columns})")
+            connection.execute(f"INSERT INTO {table} SELECT {columns} FROM source.{table}")
+        connection.execute("COMMIT")
+
+
+def pandas_sums(source: Path) -> None:
+    """Kernel and API time by name."""
+    import pandas as pd
+
+    connection = sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)
+    names = pd.read_sql("SELECT id, value FROM StringIds", connection).set_index("id").value
+    for table, name in (
+        ("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName"),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"),
+    ):
+        rows = pd.read_sql(f"SELECT start, end, {name} AS name FROM {table}", connection)
+        sums = (rows["end"] - rows["start"]).groupby(rows["name"]).agg(["count", "sum"])
+        print(sums.rename(names).sort_values("sum", ascending=False).head(3).to_string())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "raw_copy":
+        raw_copy(Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        pandas_sums(Path(sys.argv[2]))

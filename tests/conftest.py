@@ -1,0 +1,246 @@
+"""What tests share: where the files are, how one is imported, and all that a profile says."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from nsysconv import schema
+from nsysconv.importers import detect
+from nsysconv.importers.probe import Probe
+from nsysconv.report import MISSING
+from nsysconv.store.attached import in_place
+from nsysconv.store.read import Profile, Store, reading
+from nsysconv.store.write import Imported, Origin, Writer, writing
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+NSYS = FIXTURES / "nsys"
+ODD = FIXTURES / "odd"
+REAL = ROOT.parent / "shared" / "real"
+NO_REAL = "the real profiles (../shared/real beside the repository) are not here"
+
+# What subprocesses need to import nsysconv and the scripts where neither is installed.
+CHILD_ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+}
+
+# The same examples in every run: what fails here fails everywhere.
+settings.register_profile("nsysconv", derandomize=True, deadline=None, database=None)
+settings.load_profile("nsysconv")
+
+Row = dict[str, Any]
+
+# Fixtures of tests/fixtures/odd that are no profile, or damaged beyond use.
+UNREADABLE = frozenset({
+    "empty.sqlite", "foreign.sqlite", "lfs-pointer.sqlite", "nvprof-like.sqlite",
+    "report.nsys-rep", "truncated.sqlite",
+})  # fmt: skip
+NSYS_FILES = sorted(NSYS.iterdir())
+ODD_FILES = sorted(path for path in ODD.iterdir() if path.name not in UNREADABLE)
+UNREADABLE_FILES = [ODD / name for name in sorted(UNREADABLE)]
+
+EVENTS = tuple(schema.EVENT_TABLES)
+SMALL_TABLES = tuple(
+    table.name
+    for table in schema.metadata.sorted_tables
+    if "profile_id" in table.c and table.name not in (*EVENTS, "profile_fact", "extent", "note")
+)
+
+
+def real(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a test that reads the real files, and skips it where they are not."""
+    return pytest.mark.real(pytest.mark.skipif(not REAL.is_dir(), reason=NO_REAL)(test))
+
+
+def provenance(folder: str) -> list[dict[str, str]]:
+    """The rows of PROVENANCE.tsv about one folder of real files; none where the files are not."""
+    table = REAL / "PROVENANCE.tsv"
+    if not table.exists():
+        return []
+    with table.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [row for row in lines if row["file"].startswith(f"{folder}/")]
+
+
+REAL_FILES = [REAL / row["file"] for row in provenance("nsys_sqlite")] or [REAL / "missing"]
+
+
+def name_of(value: object) -> str | None:
+    """Ids of parametrized tests: a path by its name."""
+    return value.name if isinstance(value, Path) else None
+
+
+def add(
+    writer: Writer, source: Path, label: str = "", identity: str = "", replacing: int | None = None
+) -> Imported:
+    """Imports a source's only recording through an open writer."""
+    with Probe(source) as probe:
+        importer = detect(probe)
+        (recording,) = importer.read(probe)
+        return writer.add(
+            recording,
+            lambda: Origin(label or source.name, importer.NAME, str(source), probe.sha256(),
+                           identity or f"{probe.sha256()}-{importer.NAME}-{importer.VERSION}"),
+            lambda table, rows: None,
+            replacing=replacing,
+        )  # fmt: skip
+
+
+def import_file(source: Path, store: Path, label: str = "", identity: str = "") -> Imported:
+    """Imports a file into a store, which is made if it is not there."""
+    with writing(store) as writer:
+        return add(writer, source, label, identity)
+
+
+@contextmanager
+def store_in_place(source: Path) -> Iterator[Store]:
+    """A store over the source itself."""
+    with Probe(source) as probe:
+        importer = detect(probe)
+        (recording,) = importer.read(probe)
+        origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
+        with in_place(recording, origin) as store:
+            yield store
+
+
+@contextmanager
+def profile_in_place(source: Path) -> Iterator[Profile]:
+    """The only profile of a store over the source itself."""
+    with store_in_place(source) as store:
+        (profile,) = store.profiles()
+        yield profile
+
+
+class Shelf:
+    """Imports each source once in a session, opens it in place once, and keeps all of them open."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._stores: dict[Path, Path] = {}
+        self._profiles: dict[Path, Profile] = {}
+        self._in_place: dict[Path, Store] = {}
+
+    def store(self, source: Path) -> Path:
+        """The store with nothing but this source. Not to be written to."""
+        if source not in self._stores:
+            path = self._folder / f"{len(self._stores)}.db"
+            import_file(source, path)
+            self._stores[source] = path
+        return self._stores[source]
+
+    def profile(self, source: Path) -> Profile:
+        """The source's profile in its store."""
+        if source not in self._profiles:
+            store = self._stack.enter_context(reading(self.store(source)))
+            (self._profiles[source],) = store.profiles()
+        return self._profiles[source]
+
+    def in_place(self, source: Path) -> Store:
+        """A store over the source itself, all of whose event tables have been read."""
+        if source not in self._in_place:
+            store = self._stack.enter_context(store_in_place(source))
+            (profile,) = store.profiles()
+            for table in EVENTS:
+                all_columns(profile, table)
+            self._in_place[source] = store
+        return self._in_place[source]
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
+    """Imported sources, each imported once."""
+    with ExitStack() as stack:
+        yield Shelf(tmp_path_factory.mktemp("stores"), stack)
+
+
+def integer_columns(table: str) -> tuple[str, ...]:
+    """The integer columns of an event table that a source fills in."""
+    source = schema.metadata.tables[table]
+    return tuple(
+        name for name in schema.event_columns(source) if source.c[name].type.python_type is int
+    )
+
+
+def all_columns(profile: Profile, table: str) -> dict[str, np.ndarray]:
+    """All integer columns of an event table, read in one go."""
+    return profile.columns(table, integer_columns(table))
+
+
+def texts_in_order(profile: Profile, table: str, column: str) -> list[str | None]:
+    """A text column of an event table in the order of its rows."""
+    texts = profile.texts(table, column)
+    return [texts.get(int(i)) for i in profile.columns(table, ("id",))["id"]]
+
+
+def known(values: np.ndarray) -> list[int | None]:
+    """A column as Python integers, None where nothing was recorded."""
+    return [None if value == MISSING else value for value in values.tolist()]
+
+
+def event_rows(profile: Profile, table: str) -> list[Row]:
+    """The rows of an event table: names and words in place of ids and codes, None for null."""
+    data: dict[str, list[Any]] = {}
+    columns = schema.metadata.tables[table].columns
+    for name, values in all_columns(profile, table).items():
+        cells: list[Any] = known(values)
+        if name.endswith("name_id"):
+            names = profile.names({cell for cell in cells if cell is not None})
+            data[name.removesuffix("_id")] = [names.get(cell) for cell in cells]
+        elif codes := columns[name].info.get("codes"):
+            data[name] = [None if cell is None else codes[cell] for cell in cells]
+        else:
+            data[name] = cells
+    if table == "range":
+        texts = texts_in_order(profile, table, "text")
+        data["name"] = [a if a is not None else b
+                        for a, b in zip(data["name"], texts, strict=True)]  # fmt: skip
+    return [dict(zip(data, cells, strict=True)) for cells in zip(*data.values(), strict=True)]
+
+
+def in_any_order(rows: Sequence[Any]) -> list[Any]:
+    """Rows in an order of their own: exports since 2025.6 promise none."""
+    return sorted(rows, key=repr)
+
+
+def all_name_ids(profile: Profile) -> set[int]:
+    """Every name id that an event of the profile refers to."""
+    return {
+        int(value)
+        for table in EVENTS
+        for name, values in all_columns(profile, table).items()
+        if name.endswith("name_id")
+        for value in np.unique(values)
+        if value != MISSING
+    }
+
+
+def small_rows(profile: Profile, table: str) -> list[Row]:
+    """The rows of a small table without the number of the profile, in an order of their own."""
+    rows = [{k: v for k, v in row.items() if k != "profile_id"} for row in profile.rows(table)]
+    return in_any_order(rows)
+
+
+def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of all tables of a store, read with Python's own SQLite. Nobody may have it open."""
+    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
+    try:
+        names = [name for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]  # fmt: skip
+        return {
+            name: connection.execute(f'SELECT * FROM "{name}" ORDER BY 1, 2').fetchall()
+            for name in names
+        }
+    finally:
+        connection.close()

@@ -1,0 +1,243 @@
+"""The definitions, word by word and slowly: instant by instant, over the rows of small_store.
+
+Nothing here is clever. Times have to be small.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Op, Overhead, Range, Row
+
+OPS = (Kernel, Memcpy, Memset, Migration, Graph)
+PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
+
+Interval = tuple[int, int]
+
+
+# -- intervals
+
+
+def instants(intervals: Iterable[Interval]) -> set[int]:
+    """The instants that any of the intervals [start, end) holds."""
+    return {t for start, end in intervals for t in range(start, end)}
+
+
+def runs(held: set[int]) -> list[Interval]:
+    """A set of instants as maximal intervals."""
+    starts = sorted(t for t in held if t - 1 not in held)
+    ends = sorted(t + 1 for t in held if t + 1 not in held)
+    return list(zip(starts, ends, strict=True))
+
+
+def innermost(intervals: Sequence[tuple[int, int, int]]) -> dict[int, int]:
+    """Per instant the label of the innermost interval; what crosses an end is cut there."""
+    inside: dict[int, int] = {}
+    stack: list[Interval] = []
+    for start, end, label in sorted(intervals, key=lambda one: (one[0], -one[1])):
+        if end <= start:
+            continue
+        while stack and stack[-1][1] <= start:
+            stack.pop()
+        cut = min(end, stack[-1][1]) if stack else end
+        stack.append((start, cut))
+        # Whoever begins later and is not cut away lies further inside.
+        inside.update(dict.fromkeys(range(start, cut), label))
+    return inside
+
+
+def outermost(calls: Sequence[Interval]) -> list[bool]:
+    """Which calls of one thread are outermost; the later of two that cross is cut and is not."""
+    result = [False] * len(calls)
+    reach = None
+    for i in sorted(range(len(calls)), key=lambda i: (calls[i][0], -calls[i][1])):
+        start, end = calls[i]
+        if reach is None or start >= reach:
+            result[i], reach = True, end
+    return result
+
+
+# -- groups
+
+
+def numbered(*columns: Sequence[int]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Each row's place among the distinct rows, and those in order."""
+    rows = list(zip(*columns, strict=True))
+    distinct = sorted(set(rows))
+    return [distinct.index(row) for row in rows], distinct
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Statistics of one group, None where no value is recorded."""
+
+    count: int
+    total: int | None
+    mean: float | None
+    median: float | None
+    minimum: int | None
+    maximum: int | None
+    deviation: float | None
+
+
+def figures(values: Sequence[int | None]) -> Figures:
+    """Statistics of one group."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return Figures(len(values), None if values else 0, None, None, None, None, None)
+    spread = statistics.stdev(known) if len(known) > 1 else 0.0
+    return Figures(len(values), sum(known), statistics.fmean(known), statistics.median(known),
+                   min(known), max(known), spread)  # fmt: skip
+
+
+# -- profiles
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A gap, its parts, and for every host instant what the launching thread did."""
+
+    device: int | None
+    stream: str | None
+    start: int
+    dur: int
+    parts: dict[str, int]
+    during: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def cause(self) -> str:
+        return max(PARTS, key=lambda part: (self.parts[part], -PARTS.index(part)))
+
+
+class Slow:
+    """A profile's rows, and the definitions on them."""
+
+    def __init__(self, rows: Sequence[Row], recording_ns: int | None = None) -> None:
+        # Ids are given table by table; of two tables, the order is that of OPS.
+        self.ops: list[Any] = [row for kind in OPS for row in rows if isinstance(row, kind)]
+        self.calls = [row for row in rows if isinstance(row, Call)]
+        self.ranges = [row for row in rows if isinstance(row, Range)]
+        self.overheads = [row for row in rows if isinstance(row, Overhead)]
+        self.recording_ns = recording_ns
+
+    def devices(self) -> list[int | None]:
+        return sorted({op.device for op in self.ops})
+
+    def owner(self, op: Op) -> Call | None:
+        """The call that launched an op."""
+        if not op.correlation:
+            return None
+        sharing = [call for call in self.calls if call.start is not None
+                   and (call.pid, call.correlation) == (op.pid, op.correlation)]  # fmt: skip
+        free = [call for call in sharing if not any(_encloses(other, call) for other in sharing)]
+        return min(free, key=lambda call: (call.layer != "runtime", call.start), default=None)
+
+    def window(self, device: int | None, time: Interval | None) -> Interval | None:
+        if time is not None:
+            return time
+        counting = [op for op in self.ops if op.device == device and op.start is not None
+                    and not isinstance(op, Migration)]  # fmt: skip
+        if not counting:
+            return None
+        return min(op.start for op in counting), max(op.end for op in counting)
+
+    def busy(self, device: int | None, time: Interval | None) -> set[int]:
+        """The instants of the window in which any op ran."""
+        span = self.window(device, time)
+        mine = [op for op in self.ops if op.device == device and op.start is not None]
+        return instants((op.start, op.end) for op in mine) & set(range(*(span or (0, 0))))
+
+    def gaps(self, kind: str, time: Interval | None) -> list[Gap]:
+        found = []
+        for device in self.devices():
+            span = self.window(device, time)
+            if span is None:
+                continue
+            mine = [op for op in self.ops if op.device == device and op.start is not None]
+            several = len({op.pid for op in self.ops if op.device == device}) > 1
+            for stream, members in self._groups(kind, mine, several):
+                idle = set(range(*span)) - instants((op.start, op.end) for op in members)
+                found += [self._gap(device, stream, gap, members, span, time is not None)
+                          for gap in runs(idle)]  # fmt: skip
+        return found
+
+    @staticmethod
+    def _groups(
+        kind: str, mine: list[Any], several: bool
+    ) -> list[tuple[str | None, list[Any]]]:
+        if kind == "no_op":
+            return [(None, mine)]
+        if kind == "no_kernel":
+            return [(None, [op for op in mine if isinstance(op, Kernel | Graph)])]
+        own = [op for op in mine if not isinstance(op, Migration)]
+        return [
+            (f"{stream}@{pid}" if several else str(stream),
+             [op for op in own if (op.pid, op.stream) == (pid, stream)])
+            for pid, stream in sorted({(op.pid, op.stream) for op in own})
+        ]  # fmt: skip
+
+    def _gap(
+        self, device: int | None, stream: str | None, gap: Interval, members: list[Any],
+        span: Interval, explicit: bool,
+    ) -> Gap:  # fmt: skip
+        begin, end = gap
+        inside = [op for op in members if op.start == end and (
+            end < span[1] or (op.end == end and not explicit))]  # fmt: skip
+        # No stream sorts before all streams.
+        inside.sort(key=lambda op: -1 if op.stream is None else op.stream)
+        call = self.owner(inside[0]) if inside else None
+        parts = dict.fromkeys(PARTS, 0)
+        during = []
+        for t in range(begin, end):
+            part = self._part(t, inside, call)
+            parts[part] += 1
+            if part == "host" and call is not None:
+                during.append(self._activity(t, call))
+        return Gap(device, stream, begin, end - begin, parts, during)
+
+    def _part(self, t: int, enders: list[Any], call: Call | None) -> str:
+        if not enders:
+            return "end"
+        if isinstance(enders[0], Migration):
+            return "migration"
+        if call is None or call.start is None or call.end is None:
+            return "unknown"
+        if t >= call.end:
+            return "queue"
+        if t >= call.start:
+            return "launch"
+        at_work = any(o.kind == "profiler" and o.pid == call.pid and o.start <= t < o.end
+                      for o in self.overheads)  # fmt: skip
+        return "profiler" if at_work else "host"
+
+    def _activity(self, t: int, call: Call) -> tuple[str, str]:
+        mine = [c for c in self.calls if (c.pid, c.tid) == (call.pid, call.tid)]
+        outer = outermost([(c.start or 0, c.end or 0) for c in mine])
+        for other, is_outer in zip(mine, outer, strict=True):
+            if is_outer and (other.start or 0) <= t < (other.end or 0):
+                return "api_call", other.name
+        ranges = [r for r in self.ranges if r.kind == "push_pop"
+                  and (r.pid, r.tid) == (call.pid, call.tid)]  # fmt: skip
+        label = innermost([
+            (r.start, max(r.start, self.recording_ns or 0) if r.end is None else r.end, i)
+            for i, r in enumerate(ranges)
+        ]).get(t)  # fmt: skip
+        if label is not None:
+            return "range", ranges[label].text
+        return "outside", "[no API call or range]"
+
+
+def _encloses(outer: Call, inner: Call) -> bool:
+    if (outer.pid, outer.tid) != (inner.pid, inner.tid) or outer is inner:
+        return False
+    a, b = (outer.start or 0, outer.end or 0), (inner.start or 0, inner.end or 0)
+    return a != b and a[0] <= b[0] and b[1] <= a[1]
+
+
+def edges(intervals: Sequence[Interval]) -> bool:
+    """Whether intervals are sorted, disjoint, apart and of some length."""
+    return all(s < e for s, e in intervals) and all(a[1] < b[0] for a, b in pairwise(intervals))

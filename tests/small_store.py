@@ -1,0 +1,218 @@
+"""A store of a few rows, written down where the test is.
+
+`answers("kernels", Kernel(100, 200, 1), Call(90, 95, 1))` makes a store of these rows, asks it and
+gives the report's rows. Times are ns; (start, end) None, None: no time was recorded.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nsysconv import api, schema
+from nsysconv.facts import Fact
+from nsysconv.store.recording import ProfileAttributes, Recording, rows_of
+from nsysconv.store.write import Origin, writing
+
+PID, TID, STREAM = 1, 11, 7
+
+
+class Kernel(NamedTuple):
+    """An execution of a kernel."""
+
+    start: int | None
+    end: int | None
+    correlation: int | None = 0
+    stream: int | None = STREAM
+    pid: int = PID
+    device: int | None = 0
+    name: str = "kernel"
+
+
+class Memcpy(NamedTuple):
+    """An explicit copy."""
+
+    start: int | None
+    end: int | None
+    correlation: int | None = 0
+    stream: int | None = STREAM
+    pid: int = PID
+    device: int | None = 0
+    direction: str | None = "HtoD"
+    bytes: int | None = 1000
+    src: str | None = "Pageable"
+    dst: str | None = "Device"
+    peer: int | None = None
+
+
+class Memset(NamedTuple):
+    """A setting of memory."""
+
+    start: int | None
+    end: int | None
+    correlation: int | None = 0
+    stream: int | None = STREAM
+    pid: int = PID
+    device: int | None = 0
+
+
+class Migration(NamedTuple):
+    """A migration of unified memory."""
+
+    start: int | None
+    end: int | None
+    correlation: int | None = None
+    stream: int | None = None
+    pid: int = PID
+    device: int | None = 0
+    direction: str | None = "HtoD"
+    bytes: int | None = 1000
+
+
+class Graph(NamedTuple):
+    """A launch of a graph recorded as one interval."""
+
+    start: int | None
+    end: int | None
+    correlation: int | None = 0
+    stream: int | None = STREAM
+    pid: int = PID
+    device: int | None = 0
+
+
+class Call(NamedTuple):
+    """A call of the API; `name` may end in `_v` and a number, as symbols do."""
+
+    start: int | None
+    end: int | None
+    correlation: int | None = 0
+    layer: str = "runtime"
+    tid: int = TID
+    pid: int = PID
+    name: str = "cudaLaunchKernel"
+
+
+class Range(NamedTuple):
+    """A range; `end` None: never closed."""
+
+    start: int
+    end: int | None
+    text: str
+    kind: str = "push_pop"
+    tid: int = TID
+    pid: int = PID
+
+
+class Overhead(NamedTuple):
+    """Work of the profiler, or of the driver."""
+
+    start: int
+    end: int
+    kind: str = "profiler"
+    pid: int = PID
+    tid: int = TID
+
+
+class Sync(NamedTuple):
+    """A wait as the device saw it."""
+
+    start: int
+    end: int
+    correlation: int | None = 0
+    stream: int | None = STREAM
+    pid: int = PID
+    device: int | None = 0
+
+
+Op = Kernel | Memcpy | Memset | Migration | Graph
+Row = Op | Call | Range | Overhead | Sync
+_TABLES: dict[type, str] = {
+    Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
+    Graph: "graph_launch", Call: "api_call", Range: "range", Overhead: "overhead", Sync: "sync",
+}  # fmt: skip
+_SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": "device_id",
+              "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes"}  # fmt: skip
+_CODED = {"direction": ("direction", schema.DIRECTIONS), "src": ("src_kind", schema.MEMORY_KINDS),
+          "dst": ("dst_kind", schema.MEMORY_KINDS), "layer": ("layer", schema.API_LAYERS)}  # fmt: skip
+_KINDS = {Range: schema.RANGE_KINDS, Overhead: schema.OVERHEAD_KINDS}
+
+
+def _stored(row: Row, names: dict[str, int]) -> dict[str, Any]:
+    """A row as the store has it."""
+    start, end = row.start, row.end
+    stored: dict[str, Any] = {
+        "start_ns": start, "dur_ns": None if start is None or end is None else end - start}  # fmt: skip
+    for field, value in row._asdict().items():
+        if field in _SAME_NAME:
+            stored[_SAME_NAME[field]] = value
+        elif field in _CODED:
+            name, words = _CODED[field]
+            stored[name] = None if value is None else words.index(value)
+        elif field == "name":
+            stored["name_id"] = names.setdefault(value, len(names) + 1)
+        elif field == "text":
+            stored["text"] = value
+        elif field == "kind":
+            stored["kind"] = _KINDS[type(row)].index(value)
+    return stored
+
+
+def write(
+    path: Path,
+    *rows: Row,
+    ranks: Mapping[int, int] | None = None,
+    without: Collection[Fact] = (),
+    recording_ns: int | None = None,
+) -> None:
+    """Makes a store of these rows; `without`: the facts that were not recorded."""
+    names: dict[str, int] = {}
+    tables: dict[str, list[dict[str, Any]]] = {table: [] for table in _TABLES.values()}
+    for row in rows:
+        tables[_TABLES[type(row)]].append(_stored(row, names))
+    stored = [row for table in tables.values() for row in table]
+    devices = {row[key] for row in stored for key in ("device_id", "peer_device_id")
+               if row.get(key) is not None}  # fmt: skip
+    pids = {row["pid"] for row in stored}
+    small = {
+        "device": [{"device_id": i, "ordinal": i, "name": f"GPU {i}"} for i in sorted(devices)],
+        "process": [{"pid": pid, "name": f"program {pid}", "rank": (ranks or {}).get(pid)}
+                    for pid in sorted(pids)],
+        "thread": [{"pid": pid, "tid": tid, "name": None} for pid, tid in
+                   sorted({(row["pid"], row["tid"]) for row in stored if "tid" in row})],
+        "name": [{"id": i, "text": text, "plain": text.partition("_v")[0]}
+                 for text, i in names.items()],
+    }  # fmt: skip
+    batches = [rows_of(schema.metadata.tables[table], content)
+               for table, content in {**small, **tables}.items() if content]  # fmt: skip
+    recording = Recording(
+        ProfileAttributes(recording_ns=recording_ns),
+        lambda: frozenset(Fact) - frozenset(without), {}, [], iter(batches),
+    )  # fmt: skip
+    with writing(path) as writer:
+        writer.add(recording, lambda: Origin("small", "test", "", "", str(path)),
+                   lambda table, count: None)  # fmt: skip
+
+
+@contextmanager
+def opened(*rows: Row, **options: Any) -> Iterator[api.OpenProfile]:
+    """The opened profile of these rows; options as for `write`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.db"
+        write(path, *rows, **options)
+        with api.open(path) as profile:
+            yield profile
+
+
+def answers(
+    report: str,
+    *rows: Row,
+    time: tuple[int, int] | None = None,
+    idle: tuple[str, ...] = ("no_op",),
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """The rows of a report on these rows."""
+    with opened(*rows, **options) as profile:
+        return profile.report(report, time=time, idle=idle).rows()

@@ -1,0 +1,153 @@
+"""Which importer reads a file: told by its content, whatever it is called."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import (
+    NSYS_FILES,
+    ODD_FILES,
+    REAL,
+    REAL_FILES,
+    UNREADABLE_FILES,
+    name_of,
+    provenance,
+    real,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nsysconv import importers
+from nsysconv.errors import InputError, NsysconvError
+from nsysconv.facts import Fact
+from nsysconv.importers import all_importers, detect
+from nsysconv.importers.contract import No, Yes
+from nsysconv.importers.probe import Probe
+
+NAMES = ("unknown", "trace.json.gz", "report.nsys-rep", "nvprof.csv", "store.db")
+# Real files of profilers that no importer reads yet. Who writes that importer moves its folder.
+OTHERS = ("kineto", "nvprof_csv", "nvprof_sqlite", "nvprof_text", "rocprof")
+
+
+def claims(path: Path) -> list[str]:
+    with Probe(path) as probe:
+        return [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
+
+
+@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+def test_exactly_one_importer_claims_an_export(path: Path) -> None:
+    assert claims(path) == ["nsys_sqlite"]
+
+
+@real
+@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+def test_exactly_one_importer_claims_a_real_export(path: Path) -> None:
+    assert claims(path) == ["nsys_sqlite"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("path", [NSYS_FILES[0], NSYS_FILES[-1]], ids=name_of)
+def test_the_name_does_not_matter(path: Path, name: str, tmp_path: Path) -> None:
+    shutil.copyfile(path, tmp_path / name)
+    assert claims(tmp_path / name) == ["nsys_sqlite"]
+    with Probe(tmp_path / name) as probe:
+        assert detect(probe).NAME == "nsys_sqlite"
+
+
+@pytest.mark.parametrize("path", UNREADABLE_FILES, ids=name_of)
+def test_every_refusal_has_a_reason(path: Path) -> None:
+    with Probe(path) as probe:
+        answers = [importer.sniff(probe) for importer in all_importers()]
+    assert all(isinstance(answer, No) and answer.reason for answer in answers)
+
+
+UNKNOWN = {
+    "text": b"hello\n",
+    "JSON": b'{"traceEvents": []}',
+    "noise": bytes(range(256)) * 20,
+    "gzip": b"\x1f\x8b\x08\x00",
+}
+
+
+@pytest.fixture(params=[*UNKNOWN, "foreign.sqlite", "nvprof-like.sqlite"])
+def unknown(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    if request.param in UNKNOWN:
+        path = tmp_path / "unknown"
+        path.write_bytes(UNKNOWN[request.param])
+        yield path
+    else:
+        (path,) = (path for path in UNREADABLE_FILES if path.name == request.param)
+        yield path
+
+
+def test_an_unknown_file_is_told_why_by_every_importer(unknown: Path) -> None:
+    with Probe(unknown) as probe:
+        with pytest.raises(InputError) as caught:
+            detect(probe)
+        reasons = {i.TITLE: i.sniff(probe) for i in all_importers()}
+    for title, answer in reasons.items():
+        assert isinstance(answer, No)
+        assert title in str(caught.value)
+        assert answer.reason in str(caught.value)
+
+
+@real
+@pytest.mark.parametrize("folder", OTHERS)
+def test_files_of_other_profilers_are_refused(folder: str) -> None:
+    rows = provenance(folder)
+    assert rows
+    for row in rows:
+        with Probe(REAL / row["file"]) as probe, pytest.raises(InputError) as caught:
+            detect(probe)
+        assert caught.value.hint, row["file"]
+
+
+@settings(max_examples=150)
+@given(content=st.binary(max_size=400), magic=st.booleans())
+def test_sniffing_never_raises(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, magic: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-bytes"
+    path.write_bytes((b"SQLite format 3\0" if magic else b"") + content)
+    with Probe(path) as probe:
+        for importer in all_importers():
+            assert isinstance(importer.sniff(probe), No)
+
+
+def test_two_claims_are_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = all_importers()[0]
+    other = SimpleNamespace(NAME="other", TITLE="Other", sniff=lambda probe: Yes())
+    monkeypatch.setattr(importers, "all_importers", lambda: [first, other])
+    with Probe(NSYS_FILES[0]) as probe, pytest.raises(NsysconvError, match="more than one") as e:
+        detect(probe)
+    assert first.TITLE in str(e.value)
+    assert "Other" in str(e.value)
+    assert e.value.exit_status == 70
+
+
+def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An importer that knows what the file is explains it better than a list of refusals."""
+    near = SimpleNamespace(NAME="near", TITLE="Near",
+                           sniff=lambda p: No("of a later age", close=True, hint="export again"))
+    far = SimpleNamespace(NAME="far", TITLE="Far", sniff=lambda p: No("no such table"))
+    monkeypatch.setattr(importers, "all_importers", lambda: [far, near])
+    (tmp_path / "unknown").write_bytes(b"something")
+    with Probe(tmp_path / "unknown") as probe, pytest.raises(InputError) as caught:
+        detect(probe)
+    assert caught.value.what == "of a later age"
+    assert caught.value.hint.startswith("export again")
+
+
+@pytest.mark.parametrize("importer", all_importers(), ids=lambda i: i.NAME)
+def test_an_importer_says_what_it_gives(importer: importers.Importer) -> None:
+    assert importer.TITLE
+    assert importer.VERSION >= 1
+    assert importer.NAME in importers.IMPORTERS
+    assert importer.GUARANTEED.isdisjoint(importer.POSSIBLE)
+    promised = importer.GUARANTEED | importer.POSSIBLE
+    assert set(importer.ADVICE) <= promised
+    assert promised <= set(Fact)

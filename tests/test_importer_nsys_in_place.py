@@ -1,0 +1,189 @@
+"""An export read in place gives what its import gives: rows, names, small tables, notes, facts."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import (
+    EVENTS,
+    NSYS,
+    NSYS_FILES,
+    ODD,
+    ODD_FILES,
+    REAL_FILES,
+    SMALL_TABLES,
+    Shelf,
+    all_columns,
+    all_name_ids,
+    import_file,
+    integer_columns,
+    name_of,
+    profile_in_place,
+    real,
+    small_rows,
+    store_in_place,
+    texts_in_order,
+)
+
+from nsysconv.notes import Note
+from nsysconv.store.read import Profile, reading
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+
+
+def assert_equal_profiles(ours: Profile, imported: Profile) -> None:
+    for table in EVENTS:
+        assert_equal_columns(table, all_columns(ours, table), all_columns(imported, table))
+        assert ours.row_count(table) == imported.row_count(table), table
+    assert texts_in_order(ours, "range", "text") == texts_in_order(imported, "range", "text")
+    for table in SMALL_TABLES:
+        assert small_rows(ours, table) == small_rows(imported, table), table
+    ids = all_name_ids(imported)
+    assert ours.names(ids) == imported.names(ids)
+    assert ours.names(ids, plain=True) == imported.names(ids, plain=True)
+    assert ours.facts == imported.facts
+    assert ours.advice == imported.advice
+    assert as_counts(ours.notes) == as_counts(imported.notes)
+    its_own = {"id", "run_id", "label", "identity"}
+    for name in set(imported.attributes) - its_own:
+        assert ours.attributes[name] == imported.attributes[name], name
+
+
+def assert_equal_columns(
+    table: str, ours: dict[str, np.ndarray], imported: dict[str, np.ndarray]
+) -> None:
+    assert ours.keys() == imported.keys()
+    for name, values in imported.items():
+        assert np.array_equal(ours[name], values), f"{table}.{name}"
+
+
+def as_counts(notes: Sequence[Note]) -> Counter[Note]:
+    return Counter(notes)
+
+
+@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+def test_fixtures_in_place(shelf: Shelf, path: Path) -> None:
+    (profile,) = shelf.in_place(path).profiles()
+    assert_equal_profiles(profile, shelf.profile(path))
+
+
+@real
+@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+def test_real_files_in_place(shelf: Shelf, path: Path) -> None:
+    with profile_in_place(path) as profile:
+        assert_equal_profiles(profile, shelf.profile(path))
+
+
+# -- columns read apart: reports ask for some columns first and for others later
+
+DAMAGED = {
+    "the grid of a kernel is text": f"UPDATE {KERNEL} SET gridX = 'wide' WHERE rowid = 3",
+    "a name id is a blob": f"UPDATE {KERNEL} SET shortName = x'00' WHERE rowid = 3",
+    "an address is a fraction": f"UPDATE {KERNEL} SET registersPerThread = 1.5 WHERE rowid = 8",
+    "a kernel ends before it starts": f"UPDATE {KERNEL} SET end = start - 1 WHERE rowid = 2",
+    "a kernel has no time": f"UPDATE {KERNEL} SET start = 0, end = 0 WHERE rowid = 2",
+    "a kernel starts in the year 1678": f"UPDATE {KERNEL} SET start = -(1 << 62) WHERE rowid = 2",
+    "a call returned text": "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 'fine' "
+                            "WHERE rowid = 20",
+    "a range has a colour by name": "UPDATE NVTX_EVENTS SET color = 'red' WHERE eventType = 34",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A `basic` export in which one cell is wrong, and what its import made of it."""
+
+    source: Path
+    imported: Profile
+
+
+@pytest.fixture(params=DAMAGED, scope="module")
+def damaged(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Damaged]:
+    source = tmp_path_factory.mktemp("damaged") / "damaged.sqlite"
+    source.write_bytes((NSYS / "basic-3.17.2.sqlite").read_bytes())
+    connection = sqlite3.connect(source)
+    connection.execute(DAMAGED[request.param])
+    connection.commit()
+    connection.close()
+    import_file(source, source.with_name("store.db"))
+    with reading(source.with_name("store.db")) as store:
+        (imported,) = store.profiles()
+        yield Damaged(source, imported)
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["first to last", "last to first"])
+def test_columns_read_one_by_one_belong_together(damaged: Damaged, backwards: bool) -> None:
+    with profile_in_place(damaged.source) as ours:
+        for table in ("kernel", "api_call", "range"):
+            names = integer_columns(table)
+            for name in reversed(names) if backwards else names:
+                ours.columns(table, (name,))
+            together, count = all_columns(ours, table), damaged.imported.row_count(table)
+            assert {name: len(values) for name, values in together.items()} == dict.fromkeys(
+                names, count)  # fmt: skip
+            assert_equal_columns(table, together, all_columns(damaged.imported, table))
+
+
+def test_texts_of_ranges_belong_to_their_rows(damaged: Damaged) -> None:
+    """Texts are read by row id, whether or not integer columns were read before."""
+    with profile_in_place(damaged.source) as ours:
+        before = sorted(ours.texts("range", "text").values())
+        all_columns(ours, "range")
+        after = texts_in_order(ours, "range", "text")
+        assert after == texts_in_order(damaged.imported, "range", "text")
+        assert before == sorted(text for text in after if text is not None)
+
+
+def test_damage_is_noted_when_it_is_met(damaged: Damaged) -> None:
+    with profile_in_place(damaged.source) as ours:
+        for table in EVENTS:
+            all_columns(ours, table)
+        assert as_counts(ours.notes) == as_counts(damaged.imported.notes)
+
+
+# -- what a store in place promises beyond its contents
+
+
+def test_nothing_is_written_in_place(tmp_path: Path) -> None:
+    source = tmp_path / "export.sqlite"
+    source.write_bytes((NSYS / "basic-3.25.0.sqlite").read_bytes())
+    before = source.stat()
+    with profile_in_place(source) as profile:
+        for table in EVENTS:
+            all_columns(profile, table)
+    assert [path.name for path in tmp_path.iterdir()] == ["export.sqlite"]
+    assert source.read_bytes() == (NSYS / "basic-3.25.0.sqlite").read_bytes()
+    assert source.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_views_with_names_work_in_place(shelf: Shelf) -> None:
+    source = NSYS / "basic-3.25.0.sqlite"
+    sql = ("SELECT start_ns, dur_ns, name, short_name, mangled_name, grid_x FROM v_kernel "
+           "ORDER BY start_ns")  # fmt: skip
+    with store_in_place(source) as ours, reading(shelf.store(source)) as imported:
+        table, cut = ours.sql(sql)
+        assert not cut
+        assert table.num_rows == 8
+        assert table.to_pylist() == imported.sql(sql)[0].to_pylist()
+
+
+def test_rows_beyond_a_limit_are_cut_and_said_so() -> None:
+    with store_in_place(NSYS / "basic-3.25.0.sqlite") as store:
+        table, cut = store.sql("SELECT id FROM kernel", max_rows=3)
+        assert (table.num_rows, cut) == (3, True)
+        table, cut = store.sql("SELECT id FROM kernel", max_rows=8)
+        assert (table.num_rows, cut) == (8, False)
+
+
+def test_a_table_without_rows_is_empty_in_place() -> None:
+    with profile_in_place(ODD / "endless-view.sqlite") as profile:
+        assert profile.row_count("memset") == 0
+        assert all(len(values) == 0 for values in all_columns(profile, "memset").values())

@@ -1,0 +1,126 @@
+"""Names: an API symbol's documented form, a kernel's short form, control characters made visible."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
+
+from nsysconv.names import plain_api_name, shorten, shorten_kernel, visible
+
+PLAIN = {
+    "cudaLaunchKernel_v7000": "cudaLaunchKernel",
+    "cudaLaunchKernelExC_v11060": "cudaLaunchKernelExC",
+    "cudaLaunchKernel_ptsz_v7000": "cudaLaunchKernel",
+    "cudaMemcpyAsync_v3020_ptsz": "cudaMemcpyAsync",
+    "cudaDeviceSynchronize": "cudaDeviceSynchronize",
+    # A function of its own, not a version: the runtime's versions have four digits and more.
+    "cudaGraphExecUpdate_v2": "cudaGraphExecUpdate_v2",
+    "cudaGetDeviceProperties_v2_v12000": "cudaGetDeviceProperties_v2",
+    "cuMemAlloc_v2": "cuMemAlloc",
+    "cuMemcpyHtoDAsync_v2_ptsz": "cuMemcpyHtoDAsync",
+    "cuStreamGetCaptureInfo_v3": "cuStreamGetCaptureInfo",
+    "cuLaunchKernel_ptsz": "cuLaunchKernel",
+    "cuLaunchKernel": "cuLaunchKernel",
+    "cuMemcpyDtoH_ptds": "cuMemcpyDtoH",
+    # Nothing would be left, or there is nothing to take.
+    "_v7000": "_v7000",
+    "": "",
+    "v_v": "v_v",
+    "hipLaunchKernel": "hipLaunchKernel",
+}
+
+
+@pytest.mark.parametrize("symbol", PLAIN)
+def test_plain_names(symbol: str) -> None:
+    assert plain_api_name(symbol) == PLAIN[symbol]
+
+
+@given(st.text(alphabet="cudaCuLx_v0123ptsz", max_size=30))
+def test_a_plain_name_begins_its_symbol_and_is_plain(symbol: str) -> None:
+    plain = plain_api_name(symbol)
+    assert symbol.startswith(plain)
+    assert bool(plain) == bool(symbol)
+
+
+# (name, width, short form): what goes first is the parameter list, then the return type, then
+# namespaces; the template's arguments and the middle of the name come last.
+SHORT = [
+    (REDUCE.demangled, 60, REDUCE.demangled),
+    (REDUCE.demangled, 55, "void reduce_sum<double>"),
+    (REDUCE.demangled, 22, "reduce_sum<double>"),
+    (REDUCE.demangled, 18, "reduce_sum<double>"),
+    (SAXPY.demangled, 30, "saxpy<float, (int)4>"),
+    (SAXPY.demangled, 20, "saxpy<float, (int)4>"),
+    (APPLY.demangled, 50, "void apply<main::[lambda(int) (instance 1)]>"),
+    (APPLY.demangled, 40, "apply<main::[lambda(int) (instance 1)]>"),
+    (STENCIL.demangled, 7, "stencil"),
+    ("at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>(int, int)", 75,
+     "at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"),
+    ("at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>(int, int)", 70,
+     "vectorized_elementwise_kernel<4, at::native::FillFunctor<int>>"),
+    ("operator()(int)", 12, "operator()"),
+    ("f(void (*)(int))", 15, "f"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "width", "short"), SHORT)
+def test_kernels_are_shortened_step_by_step(name: str, width: int, short: str) -> None:
+    assert shorten_kernel(name, width) == short
+
+
+@pytest.mark.parametrize(("name", "head"), [
+    (REDUCE.demangled, "reduce_sum<"), (SAXPY.demangled, "saxpy<"), (APPLY.demangled, "apply<"),
+])  # fmt: skip
+def test_arguments_are_shortened_after_all_else(name: str, head: str) -> None:
+    """The function's own name stays whole as long as there is room for it."""
+    for width in range(len(head) + 2, 60):
+        short = shorten_kernel(name, width)
+        assert head in short
+        assert len(short) <= width
+
+
+@pytest.mark.parametrize("name", [STENCIL.demangled, TRITON.demangled])
+def test_plain_names_lose_their_middle(name: str) -> None:
+    for width in range(3, len(name)):
+        assert len(shorten_kernel(name, width)) == width
+        assert shorten_kernel(name, width)[0] == name[0]
+        assert shorten_kernel(name, width)[-1] == name[-1]
+
+
+kernel_like = st.text(alphabet="abT <>(),:*&[]{}~0_\N{HORIZONTAL ELLIPSIS}", max_size=60)
+
+
+@given(st.one_of(st.text(max_size=80), kernel_like), st.integers(0, 90))
+def test_never_longer_than_the_width(name: str, width: int) -> None:
+    assert len(shorten_kernel(name, width)) <= width
+    assert len(shorten(name, width)) <= width
+
+
+@given(st.one_of(st.text(max_size=80), kernel_like))
+def test_what_fits_is_left_alone(name: str) -> None:
+    assert shorten_kernel(name, len(name)) == name
+    assert shorten(name, len(name)) == name
+
+
+@given(st.text(min_size=4, max_size=80), st.integers(3, 80))
+def test_both_ends_stay(text: str, width: int) -> None:
+    short = shorten(text, width)
+    assert (short[0], short[-1]) == (text[0], text[-1])
+    assert ("…" in short) or short == text
+
+
+@pytest.mark.parametrize(("text", "shown"), [
+    ("plain", "plain"), ("日本 ü", "日本 ü"), ("a\x1b[31mred", "a\\x1b[31mred"),
+    ("two\nlines\t", "two\\nlines\\t"), ("bell\a\0", "bell\\x07\\x00"),
+    ("right-to-left \N{RIGHT-TO-LEFT OVERRIDE}", "right-to-left \\u202e"),
+    ("half \ud800", "half \\ud800"),
+])  # fmt: skip
+def test_control_characters_are_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_is_shown_steers_a_terminal(text: str) -> None:
+    assert visible(text).isprintable()

@@ -1,0 +1,318 @@
+"""All reports on all profiles: the declared columns, or the facts that are truly missing.
+
+And on the real ones: sums that must agree with each other, and with plain SQL on the source.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import NSYS_FILES, ODD_FILES, REAL, REAL_FILES, Shelf, name_of, real
+from slow_versions import outermost
+
+from nsysconv import api, schema
+from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.queries import REPORTS, query
+from nsysconv.report import Report
+from nsysconv.timeline.idle import IDLE_KINDS
+
+PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
+TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+every_fixture = pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+every_real_file = pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+every_report = pytest.mark.parametrize("report", REPORTS)
+CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"
+
+Kept = dict[Path, api.OpenProfile]
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Kept]:
+    profiles: Kept = {}
+    yield profiles
+    for profile in profiles.values():
+        profile.close()
+
+
+def stored(path: Path, shelf: Shelf, kept: Kept) -> api.OpenProfile:
+    """The imported profile, opened once."""
+    if path not in kept:
+        kept[path] = api.open(shelf.store(path))
+    return kept[path]
+
+
+def check(profile: api.OpenProfile, name: str) -> None:
+    """A report has the declared columns and types, or lacks what the profile really lacks."""
+    module = query(name)
+    try:
+        report = profile.report(name)
+    except NotRecorded as error:
+        assert set(error.missing) == module.NEEDS - profile.profile.facts != set()
+        held = [table for table, event in schema.EVENT_TABLES.items()
+                if event.fact in error.missing and profile.profile.row_count(table)]  # fmt: skip
+        assert held == []
+        return
+    assert profile.profile.facts >= module.NEEDS
+    assert report.table is not None
+    assert [(f.name, f.type) for f in report.table.schema] == [
+        (column.name, TYPES[column.kind]) for column in module.COLUMNS]  # fmt: skip
+    assert report.row_count == report.table.num_rows
+    keys = [column.name for column in module.COLUMNS if column.key]
+    if name != "idle_gaps":
+        ids = [tuple(row[key] for key in keys) for row in report.rows()]
+        assert sorted(Counter(ids).values())[-1:] in ([1], [])
+
+
+@every_fixture
+@every_report
+def test_a_report_on_a_fixture(path: Path, report: str, shelf: Shelf, kept: Kept) -> None:
+    check(stored(path, shelf, kept), report)
+
+
+@real
+@every_real_file
+@every_report
+def test_a_report_on_a_real_file(path: Path, report: str, shelf: Shelf, kept: Kept) -> None:
+    check(stored(path, shelf, kept), report)
+
+
+def told(profile: api.OpenProfile) -> dict[str, Any]:
+    reports: list[Any] = profile.reports(limit=0)
+    return {report.name: _rows_without_order(report) for report in reports}
+
+
+def _rows_without_order(report: Report) -> object:
+    if report.table is None:
+        return report.not_recorded
+    # The label of a profile read in place is another one; equal rows may come in another order.
+    rows = ({k: v for k, v in row.items() if k != "profile"} for row in report.rows())
+    return sorted(rows, key=repr)
+
+
+@every_fixture
+def test_in_place_a_fixture_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
+    with api.open(path) as profile:
+        assert told(profile) == told(stored(path, shelf, kept))
+
+
+@real
+@every_real_file
+def test_in_place_a_real_file_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
+    with api.open(path) as profile:
+        assert told(profile) == told(stored(path, shelf, kept))
+
+
+# -- sums that must agree
+
+
+def recorded(profile: api.OpenProfile, *facts: Fact) -> None:
+    if not set(facts) <= profile.profile.facts:
+        pytest.skip("not recorded in this file")
+
+
+@real
+@every_real_file
+@pytest.mark.parametrize("kind", IDLE_KINDS)
+def test_the_parts_of_every_gap_add_up_to_it(
+    path: Path, kind: str, shelf: Shelf, kept: Kept
+) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.KERNELS)
+    wrong = [row for row in profile.report("idle_gaps", idle=(kind,)).rows()
+             if sum(row[f"{part}_ns"] for part in PARTS) != row["dur_ns"] or row["dur_ns"] <= 0
+             or min(row[f"{part}_ns"] for part in PARTS) < 0]  # fmt: skip
+    assert wrong == []
+
+
+@real
+@every_real_file
+@pytest.mark.parametrize("kind", IDLE_KINDS)
+def test_a_summary_of_gaps_adds_up_to_the_gaps(
+    path: Path, kind: str, shelf: Shelf, kept: Kept
+) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.KERNELS)
+    summary: Counter[Any] = Counter()
+    listing: Counter[Any] = Counter()
+    for row in profile.report("idle_summary", idle=(kind,)).rows():
+        key = (row["device_id"], row["stream"])
+        summary.update({(*key, part): row[f"{part}_sum_ns"] for part in PARTS})
+        summary.update({(*key, "dur"): row["gap_sum_ns"], (*key, "count"): row["gap_count"]})
+    for row in profile.report("idle_gaps", idle=(kind,)).rows():
+        key = (row["device_id"], row["stream"])
+        listing.update({(*key, part): row[f"{part}_ns"] for part in (*PARTS, "dur")})
+        listing[(*key, "count")] += 1
+    assert summary == listing
+
+
+@real
+@every_real_file
+def test_idle_time_is_the_window_less_busy_time_and_all_gaps(
+    path: Path, shelf: Shelf, kept: Kept
+) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.KERNELS)
+    gaps: Counter[int | None] = Counter()
+    for row in profile.report("idle_gaps").rows():
+        gaps[row["device_id"]] += row["dur_ns"]
+    for row in profile.report("overview").rows():
+        assert row["idle_ns"] == row["window_ns"] - row["busy_ns"] == gaps[row["device_id"]]
+
+
+@real
+@every_real_file
+def test_what_the_host_did_adds_up_to_the_host_parts(path: Path, shelf: Shelf, kept: Kept) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.KERNELS, Fact.API_LINKS)
+    host = sum(row["host_sum_ns"] for row in profile.report("idle_host").rows())
+    assert host == sum(row["host_ns"] for row in profile.report("idle_gaps").rows())
+
+
+# -- plain SQL on the source
+
+
+def plain(symbol: str, driver: bool) -> str:
+    """The documented name of a function."""
+    name = re.sub(r"_v\d+$", "", symbol) if not driver else symbol
+    name = re.sub(r"_(ptsz|ptds)$", "", name)
+    return re.sub(r"_v[23]$", "", name) if driver else name
+
+
+def source(path: Path, *statements: str) -> list[tuple[Any, ...]]:
+    """The rows of all statements on the source, read with Python's own SQLite."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+        return [row for statement in statements for row in connection.execute(statement)]
+
+
+def tables(path: Path) -> set[str]:
+    return {name for (name,) in source(path, "SELECT name FROM sqlite_master")}
+
+
+@real
+@every_real_file
+def test_kernels_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.KERNELS)
+    by_name: dict[str, list[int]] = {}
+    for name, dur in source(path, """
+            SELECT value, "end" - start FROM CUPTI_ACTIVITY_KIND_KERNEL
+            JOIN StringIds ON StringIds.id = demangledName"""):  # fmt: skip
+        by_name.setdefault(name, []).append(dur)
+    rows = profile.report("kernels").rows()
+    found: Counter[Any] = Counter()
+    for row in rows:
+        found[row["name"], "count"] += row["kernel_count"]
+        found[row["name"], "ns"] += row["kernel_sum_ns"]
+    assert found == Counter({(name, what): number for name, dur in by_name.items()
+                             for what, number in (("count", len(dur)), ("ns", sum(dur)))})  # fmt: skip
+    on_one_device = [row for row in rows if row["kernel_count"] == len(by_name[row["name"]])]
+    assert [(r["med_ns"], r["min_ns"], r["max_ns"]) for r in on_one_device] == [
+        (statistics.median(dur), min(dur), max(dur))
+        for dur in (by_name[r["name"]] for r in on_one_device)]  # fmt: skip
+
+
+CALLS = """SELECT nameId, eventClass, "end" - start FROM CUPTI_ACTIVITY_KIND_RUNTIME
+    WHERE eventClass IN (0, 1)"""
+LINKED = """SELECT call.nameId, call.eventClass, op."end" - op.start
+    FROM CUPTI_ACTIVITY_KIND_{} op JOIN CUPTI_ACTIVITY_KIND_RUNTIME call
+    ON call.correlationId = op.correlationId
+        AND call.globalTid / 16777216 = op.globalPid / 16777216
+    WHERE op.correlationId <> 0 AND call.eventClass IN (0, 1)"""
+
+
+@real
+@every_real_file
+@pytest.mark.parametrize(("statement", "count", "total"), [
+    (CALLS, "call_count", "api_sum_ns"),
+    (LINKED.format("KERNEL"), "kernel_count", "kernel_sum_ns"),
+    (LINKED.format("MEMCPY"), None, "memcpy_sum_ns"),
+    (LINKED.format("MEMSET"), None, "memset_sum_ns"),
+], ids=["calls", "kernels", "copies", "sets"])  # fmt: skip
+def test_calls_against_sql(
+    path: Path, statement: str, count: str | None, total: str, shelf: Shelf, kept: Kept
+) -> None:
+    """Joined within each process: ids of two processes collide."""
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.API_CALLS, Fact.KERNELS)
+    if not set(re.findall(r"CUPTI_\w+", statement)) <= tables(path):
+        pytest.skip("no such table in this file")
+    names = dict(source(path, "SELECT id, value FROM StringIds"))
+    wanted: Counter[Any] = Counter()
+    for name_id, layer, dur in source(path, statement):
+        key = (("runtime", "driver")[layer], plain(names[name_id], layer == 1))
+        wanted.update({(*key, "ns"): dur})
+        if count:
+            wanted.update({(*key, "count"): 1})
+    found: Counter[Any] = Counter()
+    for row in profile.report("api_vs_kernel").rows():
+        key = (row["layer"], row["name"])
+        if row["layer"]:
+            found.update({(*key, "ns"): row[total]})
+            if count:
+                found.update({(*key, "count"): row[count]})
+    assert found == wanted
+
+
+@real
+@every_real_file
+def test_outermost_calls_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.API_CALLS)
+    threads: dict[int, list[tuple[int, int]]] = {}
+    for thread, start, end in source(path, """SELECT globalTid, start, "end"
+            FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE eventClass IN (0, 1)"""):  # fmt: skip
+        threads.setdefault(thread, []).append((start, end))
+    wanted: Counter[int] = Counter()
+    for thread, calls in threads.items():
+        for (start, end), outer in zip(calls, outermost(calls), strict=True):
+            wanted[thread >> 24 & 0xFFFFFF] += end - start if outer else 0
+    rows = profile.report("processes").rows()
+    assert Counter({row["pid"]: row["api_sum_ns"] for row in rows}) == wanted
+
+
+@real
+@every_real_file
+def test_busy_time_against_sql(path: Path, shelf: Shelf, kept: Kept) -> None:
+    profile = stored(path, shelf, kept)
+    recorded(profile, Fact.KERNELS)
+    rows = profile.report("overview").rows()
+    if len(rows) != 1:
+        pytest.skip("several devices")
+    kinds = [kind for kind in ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
+             if f"CUPTI_ACTIVITY_KIND_{kind}" in tables(path)]  # fmt: skip
+    ops = source(path, *(
+        f'SELECT start, "end", {"copyKind IN (11, 12, 13)" if kind == "MEMCPY" else 0} '
+        f"FROM CUPTI_ACTIVITY_KIND_{kind}" for kind in kinds))  # fmt: skip
+    first = min(start for start, _, migration in ops if not migration)
+    last = max(end for _, end, migration in ops if not migration)
+    busy, reach = 0, first
+    for start, end, _ in sorted(ops):
+        start, end = max(start, reach), min(end, last)
+        busy, reach = busy + max(end - start, 0), max(reach, end)
+    assert (rows[0]["window_ns"], rows[0]["busy_ns"]) == (last - first, busy)
+
+
+@real
+def test_cloverleaf_against_another_tool(shelf: Shelf, kept: Kept) -> None:
+    """The totals that pipit reads from the same file."""
+    profile = stored(CLOVERLEAF, shelf, kept)
+    (device,) = profile.report("overview").rows()
+    assert (device["kernel_count"], device["kernel_sum_ns"]) == (1_312, 294_404_540)
+    moved = {row["direction"]: (0, 0) for row in profile.report("transfers").rows()}
+    for row in profile.report("transfers").rows():
+        count, size = moved[row["direction"]]
+        moved[row["direction"]] = (count + row["memcpy_count"], size + row["bytes_sum"])
+    assert moved == {"HtoD": (254, 225_065_752), "DtoH": (25, 51_200)}
+    calls = [row for row in profile.report("api_vs_kernel").rows() if row["layer"]]
+    assert sum(row["call_count"] for row in calls) == 3_048
+    assert sum(row["api_sum_ns"] for row in calls) == 571_656_984

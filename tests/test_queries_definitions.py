@@ -1,0 +1,402 @@
+"""Calls, latencies, statistics, transfers and the host's share of gaps, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Overhead,
+    Range,
+    Row,
+    answers,
+    opened,
+)
+
+from nsysconv.facts import Fact
+
+SIDE = "cuLaunchKernel"
+
+
+def by_name(*rows: Row, **options: Any) -> dict[str, dict[str, Any]]:
+    """The rows of api_vs_kernel by name."""
+    return {row["name"]: row for row in answers("api_vs_kernel", *rows, **options)}
+
+
+def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
+    (row,) = answers(report, *rows, **options)
+    return row
+
+
+def latencies(*rows: Row, **options: Any) -> tuple[float | None, int, float | None]:
+    """Mean latency, number of queue times and their mean of the only function."""
+    (row,) = (r for r in answers("api_vs_kernel", *rows, **options) if r["layer"])
+    return row["launch_latency_avg_ns"], row["queue_count"], row["queue_avg_ns"]
+
+
+# -- API time
+
+
+NESTED = (Call(0, 100, 1, name="cudaMemcpy"),
+          Call(10, 90, 2, "driver", name="cuMemcpyHtoD"))  # fmt: skip
+
+
+def test_a_sum_by_name_holds_nested_calls_too() -> None:
+    found = by_name(*NESTED)
+    assert {name: row["api_sum_ns"] for name, row in found.items()} == {
+        "cudaMemcpy": 100, "cuMemcpyHtoD": 80}  # fmt: skip
+
+
+def test_the_total_of_a_process_takes_outermost_calls_only() -> None:
+    row = only("processes", *NESTED)
+    assert (row["api_call_count"], row["api_sum_ns"]) == (2, 100)
+
+
+def test_calls_of_two_threads_do_not_nest() -> None:
+    assert only("processes", Call(0, 100, 1), Call(10, 90, 2, tid=12))["api_sum_ns"] == 180
+
+
+def test_calls_that_touch_are_both_outermost() -> None:
+    assert only("processes", Call(0, 100, 1), Call(100, 150, 2))["api_sum_ns"] == 150
+
+
+def test_of_calls_that_start_together_the_longer_is_the_outer_one() -> None:
+    assert only("processes", Call(10, 30, 1), Call(10, 100, 2))["api_sum_ns"] == 90
+
+
+def test_a_call_that_crosses_another_is_cut_where_that_ends() -> None:
+    """[50, 150) becomes [50, 100), which lies in [0, 100); [120, 130) is then outermost."""
+    rows = (Call(0, 100, 1), Call(50, 150, 2), Call(120, 130, 3))
+    assert only("processes", *rows)["api_sum_ns"] == 100 + 10
+
+
+def test_calls_that_cross_are_noted_and_count_whole_by_name() -> None:
+    with opened(Call(0, 100, 1), Call(50, 150, 2, name="cudaFree"), Call(160, 170, 3)) as profile:
+        report = profile.report("api_vs_kernel")
+    assert [(note.slug, note.count) for note in report.notes] == [("api-call-crossing", 1)]
+    assert {row["name"]: row["api_sum_ns"] for row in report.rows()} == {
+        "cudaLaunchKernel": 110, "cudaFree": 100}  # fmt: skip
+
+
+def test_a_slice_takes_whole_calls() -> None:
+    row = only("processes", Call(0, 100, 1), Call(100, 200, 2), time=(90, 100))
+    assert (row["api_call_count"], row["api_sum_ns"]) == (1, 100)
+
+
+def test_two_versions_of_a_function_are_one_row() -> None:
+    rows = (Call(0, 10, 1, name="cudaFree_v1"), Call(20, 50, 2, name="cudaFree_v2"))
+    row = only("api_vs_kernel", *rows)
+    assert (row["name"], row["call_count"], row["api_sum_ns"]) == ("cudaFree", 2, 40)
+
+
+# -- latency and queue time
+
+
+def test_the_example_of_the_documentation() -> None:
+    rows = (
+        Call(1000, 1010, 1), Kernel(1025, 1030, 1),
+        Call(2000, 2500, 2), Memcpy(2100, 2200, 2),
+        Call(3000, 3020, 3), *(Kernel(start, start + 5, 3) for start in (3080, 3050, 3060)),
+    )  # fmt: skip
+    mean, queue_count, queue_mean = latencies(*rows)
+    assert mean == pytest.approx((25 + 100 + 50) / 3)
+    assert (queue_count, queue_mean) == (2, (15 + 30) / 2)
+
+
+def test_an_op_that_starts_as_its_call_returns_waited_for_nothing() -> None:
+    assert latencies(Call(0, 10, 1), Kernel(10, 20, 1)) == (10, 1, 0)
+
+
+def test_an_op_that_starts_before_its_call_has_no_latency_and_is_noted() -> None:
+    rows = (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2))
+    with opened(*rows) as profile:
+        report = profile.report("api_vs_kernel")
+    (row,) = report.rows()
+    assert (row["launch_latency_avg_ns"], row["queue_count"], row["queue_avg_ns"]) == (15, 1, 5)
+    assert ("op-before-call", 1) in {(note.slug, note.count) for note in report.notes}
+
+
+def test_calls_without_gpu_work_have_no_latency() -> None:
+    assert latencies(Call(0, 10, 1)) == (None, 0, None)
+
+
+def test_an_op_without_time_gives_no_latency() -> None:
+    assert latencies(Call(1, 10, 1), Kernel(None, None, 1), Kernel(50, 60, 9)) == (None, 0, None)
+
+
+# -- GPU time by call
+
+
+def test_each_op_has_one_owner() -> None:
+    rows = (Call(0, 100, 1), Call(10, 90, 1, "driver", name=SIDE), Kernel(50, 60, 1))
+    found = by_name(*rows)
+    assert {name: row["kernel_sum_ns"] for name, row in found.items()} == {
+        "cudaLaunchKernel": 10, SIDE: 0}  # fmt: skip
+
+
+def test_a_call_owns_ops_of_every_kind() -> None:
+    rows = (Call(0, 9, 1), Kernel(10, 20, 1), Memcpy(20, 50, 1), Memset(50, 57, 1), Graph(60, 99, 1))
+    row = only("api_vs_kernel", *rows)
+    assert (row["gpu_op_count"], row["kernel_count"]) == (4, 1)
+    assert (row["kernel_sum_ns"], row["memcpy_sum_ns"], row["memset_sum_ns"]) == (10, 30, 7)
+
+
+def test_ops_without_a_call_have_a_row_whose_call_figures_are_null() -> None:
+    rows = (Call(0, 9, 1), Kernel(10, 20, 0), Memcpy(20, 50, None), Kernel(60, 61, 77))
+    row = by_name(*rows)["[no API call]"]
+    assert (row["gpu_op_count"], row["kernel_sum_ns"], row["memcpy_sum_ns"]) == (3, 11, 30)
+    assert [row[n] for n in ("layer", "call_count", "api_sum_ns", "launch_latency_avg_ns")] == [
+        None] * 4  # fmt: skip
+
+
+def test_ops_of_the_slice_whose_calls_lie_before_it_are_not_lost() -> None:
+    rows = (Call(0, 10, 1), Kernel(100, 150, 1), Call(90, 95, 2, name="cudaFree"))
+    found = answers("api_vs_kernel", *rows, time=(90, 200))
+    assert sum(row["kernel_sum_ns"] for row in found) == 50
+
+
+def test_without_links_gpu_figures_are_null() -> None:
+    row = only("api_vs_kernel", Call(0, 10, 1), without=(Fact.API_LINKS,))
+    assert (row["call_count"], row["gpu_op_count"], row["kernel_sum_ns"]) == (1, None, None)
+
+
+def test_the_same_id_in_two_processes_is_two_calls() -> None:
+    rows = (Call(0, 10, 1), Call(0, 20, 1, pid=2, name="cudaLaunchKernelExC"),
+            Kernel(30, 40, 1, pid=2), Kernel(30, 40, 1), Kernel(50, 60, 1))  # fmt: skip
+    found = by_name(*rows)
+    assert {name: row["kernel_count"] for name, row in found.items()} == {
+        "cudaLaunchKernel": 2, "cudaLaunchKernelExC": 1}  # fmt: skip
+
+
+# -- statistics and shares
+
+
+def kernels_of(*durations: int) -> tuple[Kernel, ...]:
+    return tuple(Kernel(1000 * i, 1000 * i + dur) for i, dur in enumerate(durations, 1))
+
+
+def test_statistics_of_the_documentation() -> None:
+    row = only("kernels", *kernels_of(60, 10, 100, 20))
+    assert (row["kernel_count"], row["kernel_sum_ns"], row["avg_ns"]) == (4, 190, 47.5)
+    assert (row["med_ns"], row["min_ns"], row["max_ns"]) == ((20 + 60) / 2, 10, 100)
+    assert row["stddev_ns"] == pytest.approx((5075 / 3) ** 0.5)
+
+
+def test_the_median_of_an_odd_number_is_the_middle_one() -> None:
+    assert only("kernels", *kernels_of(60, 10, 100))["med_ns"] == 60
+
+
+def test_the_deviation_of_one_row_is_zero() -> None:
+    assert only("kernels", Kernel(10, 30))["stddev_ns"] == 0
+
+
+def test_small_deviations_of_long_kernels_do_not_drown() -> None:
+    base = 10**12
+    rows = [Kernel(i * 2 * base, i * 2 * base + base + i) for i in (1, 2, 3)]
+    assert only("kernels", *rows)["stddev_ns"] == pytest.approx(1.0)
+
+
+def test_statistics_leave_out_kernels_without_time_and_count_them() -> None:
+    row = only("kernels", Kernel(None, None), Kernel(10, 30), Kernel(40, 50))
+    assert (row["kernel_count"], row["avg_ns"], row["min_ns"]) == (3, 15, 10)
+
+
+def test_kernel_shares_are_of_all_rows_of_the_table() -> None:
+    rows = (Kernel(0, 10, name="a"), Kernel(20, 50, name="b"), Kernel(0, 60, device=1, name="a"))
+    found = answers("kernels", *rows)
+    assert [(r["device_id"], r["name"], r["kernel_pct"]) for r in found] == [
+        (1, "a", 60), (0, "b", 30), (0, "a", 10)]  # fmt: skip
+
+
+def test_kernel_shares_of_no_time_at_all_are_zero() -> None:
+    assert only("kernels", Kernel(10, 10))["kernel_pct"] == 0
+
+
+# -- transfers
+
+
+def test_throughput_is_sum_over_sum() -> None:
+    rows = (Memcpy(0, 400_000, bytes=4_000_000), Memcpy(500_000, 502_000, bytes=1_000))
+    row = only("transfers", *rows)
+    assert (row["bytes_sum"], row["memcpy_sum_ns"]) == (4_001_000, 402_000)
+    assert row["throughput_bytes_per_s"] == pytest.approx(4_001_000 / 402_000 * 1e9)
+
+
+def test_throughput_of_no_time_is_not_recorded() -> None:
+    assert only("transfers", Memcpy(10, 10))["throughput_bytes_per_s"] is None
+
+
+def test_transfers_are_told_apart_by_direction_and_both_kinds_of_memory() -> None:
+    rows = (
+        Memcpy(0, 1, bytes=1), Memcpy(0, 1, bytes=2, src="Pinned"),
+        Memcpy(0, 1, bytes=4, direction="DtoH", src="Device", dst="Pageable"),
+        Memcpy(0, 1, bytes=8, direction="DtoH", src="Device", dst="Pinned"),
+        Memcpy(0, 1, bytes=16), Memcpy(0, 1, bytes=32, direction=None, src=None, dst=None),
+    )  # fmt: skip
+    found = answers("transfers", *rows)
+    assert {(r["direction"], r["src_kind"], r["dst_kind"]): r["bytes_sum"] for r in found} == {
+        ("HtoD", "Pageable", "Device"): 17, ("HtoD", "Pinned", "Device"): 2,
+        ("DtoH", "Device", "Pageable"): 4, ("DtoH", "Device", "Pinned"): 8,
+        ("Unknown", None, None): 32}  # fmt: skip
+
+
+def test_a_peer_copy_belongs_to_the_device_that_executed_it_once() -> None:
+    rows = (Memcpy(0, 10, device=1, direction="PtoP", src="Device", peer=0), Kernel(0, 1))
+    row = only("transfers", *rows)
+    assert (row["device_id"], row["peer_device_id"], row["memcpy_count"]) == (1, 0, 1)
+
+
+def test_migrations_are_rows_of_their_own() -> None:
+    found = answers("transfers", Memcpy(0, 10, bytes=5), Migration(0, 4, bytes=7))
+    assert [(r["direction"], r["src_kind"], r["bytes_sum"], r["memcpy_sum_ns"]) for r in found] == [
+        ("UM HtoD", None, 7, 4), ("HtoD", "Pageable", 5, 10)]  # fmt: skip
+
+
+def test_statistics_of_sizes() -> None:
+    row = only("transfers", *(Memcpy(i, i + 1, bytes=size) for i, size in enumerate((9, 1, 2, 4), 1)))
+    names = ("bytes_avg", "bytes_med", "bytes_min", "bytes_max")
+    assert [row[name] for name in names] == [4, 3, 1, 9]
+
+
+def test_a_slice_takes_whole_transfers() -> None:
+    rows = (Memcpy(0, 100, bytes=5), Memcpy(100, 200, bytes=7), Migration(150, 151))
+    (row,) = answers("transfers", *rows, time=(99, 100))
+    assert (row["bytes_sum"], row["memcpy_sum_ns"]) == (5, 100)
+
+
+def test_copies_by_size_fall_into_the_bucket_they_reach() -> None:
+    sizes = (0, 999, 1_000, 9_999, 10_000, 100_000)
+    found = answers("transfer_sizes", *(Memcpy(i, i + 2, bytes=b) for i, b in enumerate(sizes, 1)))
+    assert [(r["bucket_min_bytes"], r["memcpy_count"], r["bytes_sum"]) for r in found] == [
+        (0, 2, 999), (1_000, 2, 10_999), (10_000, 1, 10_000), (100_000, 1, 100_000)]  # fmt: skip
+
+
+def test_a_copy_of_unknown_size_is_in_no_bucket_of_sizes() -> None:
+    """Its size is not recorded, and that is never a zero."""
+    found = answers("transfer_sizes", Memcpy(0, 10, bytes=None), Memcpy(20, 30, bytes=5))
+    assert {row["bucket_min_bytes"]: row["memcpy_count"] for row in found} == {None: 1, 0: 1}
+
+
+def test_bytes_that_were_not_recorded_are_null_and_no_zero() -> None:
+    assert only("transfers", Memcpy(0, 10, bytes=None))["bytes_sum"] is None
+
+
+# -- what the host did: thread 11 in the host part [400, 490) of the gap [400, 600)
+
+
+GAP = (Kernel(300, 400), Kernel(600, 700, 1), Call(490, 520, 1))
+OUTSIDE = ("outside", "[no API call or range]")
+
+
+def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
+    """Time by activity and name."""
+    found = answers("idle_host", *GAP, *rows, **options)
+    return {(row["activity"], row["name"]): row["host_sum_ns"] for row in found}
+
+
+def test_nothing_recorded_is_outside() -> None:
+    assert host() == {OUTSIDE: 90}
+
+
+def test_the_outermost_call_goes_before_ranges_and_before_calls_inside_it() -> None:
+    rows = (Call(380, 420, 2, name="cudaStreamSynchronize"), Call(385, 415, 3, name="cuInner"),
+            Range(420, 530, "mm"), Range(390, 410, "wait"))  # fmt: skip
+    assert host(*rows) == {("api_call", "cudaStreamSynchronize"): 20, ("range", "mm"): 70}
+
+
+def test_of_ranges_the_innermost_counts() -> None:
+    rows = (Range(350, 480, "outer"), Range(420, 440, "inner"))
+    assert host(*rows) == {("range", "outer"): 80 - 20, ("range", "inner"): 20, OUTSIDE: 10}
+
+
+def test_only_push_pop_ranges_count() -> None:
+    assert host(Range(350, 480, "phase", "start_end"), Range(450, None, "here", "mark")) == {
+        OUTSIDE: 90}  # fmt: skip
+
+
+def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
+    assert host(Range(470, None, "open"), recording_ns=480) == {("range", "open"): 10, OUTSIDE: 80}
+
+
+def test_only_the_launching_thread_counts() -> None:
+    rows = (Call(400, 480, 2, tid=12), Range(400, 480, "other", tid=12), Range(400, 480, "o", pid=2))
+    assert host(*rows) == {OUTSIDE: 90}
+
+
+def test_the_profilers_work_is_nobodys_activity() -> None:
+    assert host(Overhead(410, 430), Range(400, 440, "r")) == {("range", "r"): 20, OUTSIDE: 50}
+
+
+def test_a_gap_counts_once_for_an_activity_of_several_pieces() -> None:
+    rows = (Range(400, 410, "r"), Range(450, 460, "r"))
+    found = {r["name"]: r["gap_count"] for r in answers("idle_host", *GAP, *rows)}
+    assert found == {"r": 1, OUTSIDE[1]: 1}
+
+
+def test_a_gap_names_what_the_thread_did_longest() -> None:
+    rows = (Range(400, 410, "a"), Range(410, 460, "b"), Range(470, 475, "a"))
+    row = only("idle_gaps", *GAP, *rows)
+    assert (row["thread"], row["during"], row["during_ns"]) == ("11", "b", 50)
+    assert row["next_op"] == "kernel"
+
+
+def test_two_symbols_of_one_function_are_one_activity() -> None:
+    """cudaFree 30 + 20 is longer than the 40 outside."""
+    rows = (Call(400, 430, 2, name="cudaFree_v1"), Call(430, 450, 3, name="cudaFree_v2"))
+    row = only("idle_gaps", *GAP, *rows)
+    assert (row["during"], row["during_ns"]) == ("cudaFree", 50)
+
+
+def test_a_gap_without_a_host_part_was_during_nothing() -> None:
+    row = only("idle_gaps", Kernel(300, 400), Kernel(600, 700, 1), Call(350, 360, 1))
+    assert (row["during"], row["during_ns"]) == (None, None)
+
+
+# -- ranks
+
+
+RANKED = {1: 3, 2: 5}
+
+
+@pytest.mark.parametrize(("pids", "rank"), [
+    ((1,), 3), ((1, 2), None), ((9,), None), ((1, 9), 3), ((2, 9), 5),
+])  # fmt: skip
+@pytest.mark.parametrize("report", [
+    "overview", "kernels", "transfers", "transfer_sizes", "api_vs_kernel", "idle_gaps",
+    "idle_summary", "idle_host",
+])  # fmt: skip
+def test_the_rank_is_that_of_the_only_ranked_process_behind_a_row(
+    report: str, pids: tuple[int, ...], rank: int | None
+) -> None:
+    rows = [row for pid in pids for row in (
+        Call(20, 25, 1, pid=pid), Kernel(10, 15, pid=pid, name="k"), Kernel(30, 40, 1, pid=pid),
+        Memcpy(32, 35, 1, pid=pid))]  # fmt: skip
+    found = {row["rank"] for row in answers(report, *rows, ranks=RANKED)}
+    assert found == {rank}
+
+
+def test_every_process_shows_its_own_rank() -> None:
+    rows = answers("processes", Kernel(1, 2), Kernel(1, 2, pid=2), Kernel(1, 2, pid=9), ranks=RANKED)
+    assert [(row["pid"], row["rank"]) for row in rows] == [(1, 3), (2, 5), (9, None)]
+
+
+# -- what is not recorded
+
+
+@pytest.mark.parametrize(("fact", "prefix"), [
+    (Fact.MEMCPYS, "memcpy"), (Fact.MEMSETS, "memset"), (Fact.UNIFIED_MEMORY, "um")])  # fmt: skip
+def test_counts_of_what_was_not_recorded_are_null_and_no_zero(fact: Fact, prefix: str) -> None:
+    row = only("overview", Kernel(10, 20), without=(fact,))
+    assert (row[f"{prefix}_count"], row[f"{prefix}_sum_ns"]) == (None, None)
+
+
+def test_a_process_without_recorded_calls_has_no_api_time() -> None:
+    row = only("processes", Kernel(10, 20), without=(Fact.API_CALLS, Fact.THREADS))
+    names = ("thread_count", "api_call_count", "api_sum_ns", "gpu_op_count")
+    assert [row[name] for name in names] == [None, None, None, 1]

@@ -1,0 +1,130 @@
+"""Every output format x every nasty report; and the package's own functions."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nasty import all_reports, nasty_report, unrecorded_report
+
+from nsysconv.errors import UsageError
+from nsysconv.render import FORMATS, Options, format_for, renderer, suffix
+from nsysconv.report import Column, Report, build_table
+from nsysconv.units import Unit
+
+ONE_REPORT = ("csv", "tsv")
+OPTIONS = (Options(), Options(width=40), Options(width=80), Options(width=160))
+
+
+def rendered(name: str, *reports: Report, options: Options = Options()) -> str:  # noqa: B008
+    out = io.StringIO()
+    renderer(name)(reports, out, options)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_writes_every_report(name: str, report: Report, options: Options) -> None:
+    text = rendered(name, report, options=options)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    text.encode("utf-8")  # raises where a surrogate got through
+    assert text == rendered(name, report, options=options)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_stream_can_take_it(name: str, encoding: str) -> None:
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    renderer(name)([nasty_report()], out, Options(width=100))
+    out.flush()
+    raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_several_reports(name: str) -> None:
+    reports = all_reports()
+    if name in ONE_REPORT:
+        with pytest.raises(UsageError, match="several reports: use -o DIR/"):
+            rendered(name, *reports)
+        with pytest.raises(UsageError):
+            rendered(name)
+    else:
+        text = rendered(name, *reports)
+        assert text.count("Left out") == len(reports)
+        assert text.count("API") == 1  # of the one that was not recorded
+        rendered(name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_no_rows_and_not_recorded_never_look_alike(name: str) -> None:
+    columns = (Column("call_count", Unit.COUNT, "Calls."),)
+    full = Report("r", "R", columns, build_table(columns, {"call_count": [7]}), row_count=1)
+    empty = Report("r", "R", columns, build_table(columns, {"call_count": []}))
+    missing = Report("r", "R", columns, None, not_recorded=("API calls",))
+    outputs = [rendered(name, report) for report in (full, empty, missing)]
+    if name in ONE_REPORT:
+        # These hold rows alone; what is missing is said on stderr (test_render_text.py).
+        assert outputs == ["call_count\n7\n", "call_count\n", "call_count\n"]
+    else:
+        assert len(set(outputs)) == 3
+        assert ["7" in text for text in outputs] == [True, False, False]
+        assert ["API calls" in text for text in outputs] == [False, False, True]
+        assert "0" not in outputs[2].replace("1.5em", "").replace("initial-scale=1", "")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_module_per_format_with_the_contract(name: str) -> None:
+    module = importlib.import_module(f"nsysconv.render.{name}")
+    assert suffix(name) == module.SUFFIX
+    assert module.render is renderer(name)
+    assert format_for(Path(f"some.dir/report{module.SUFFIX}")) == name
+    assert format_for(Path(f"REPORT{module.SUFFIX.upper()}")) == name
+    assert module.__doc__
+
+
+def test_unknown_formats_are_answered_with_the_known_ones() -> None:
+    with pytest.raises(UsageError) as unknown:
+        renderer("xlsx")
+    assert all(name in str(unknown.value) for name in FORMATS)
+    for path in (Path("report"), Path("report.xlsx"), Path(".json")):
+        with pytest.raises(UsageError) as no_suffix:
+            format_for(path)
+        assert str(path) in str(no_suffix.value)
+        assert ".md" in str(no_suffix.value)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_columns_without_any_value(name: str) -> None:
+    columns = (Column("rank", Unit.ID, "A rank.", key=True), Column("dur_ns", Unit.NS, "A time."))
+    table = build_table(columns, {"rank": [None], "dur_ns": [None]})
+    assert rendered(name, Report("r", "R", columns, table, row_count=1), options=Options(width=80))
+
+
+_LOADED = """
+import io, sys
+sys.path[:0] = {path!r}
+from nasty import nasty_report
+from nsysconv.render import Options, renderer
+renderer({name!r})([nasty_report()], io.StringIO(), Options())
+print(*(m for m in ("rich", "pandas", "sqlalchemy", "sqlite3", "typer") if m in sys.modules))
+"""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_only_text_loads_rich_and_nothing_loads_pandas(name: str) -> None:
+    here = Path(__file__).parent
+    code = _LOADED.format(path=[str(here), str(here.parent)], name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == (["rich"] if name == "text" else [])
+
+
+def test_an_unrecorded_report_of_several_profiles() -> None:
+    report = unrecorded_report()
+    assert "Not recorded in this profile: kernel <events>, API|calls." in rendered("text", report)

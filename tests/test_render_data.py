@@ -1,0 +1,201 @@
+"""JSON, CSV and TSV: what is parsed back is what the report holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from nasty import (
+    COLUMNS,
+    LARGEST,
+    NOTES,
+    ROWS,
+    all_reports,
+    empty_report,
+    nasty_report,
+    unrecorded_report,
+)
+from test_render import rendered
+
+from nsysconv.render import Options, renderer
+from nsysconv.report import Column, ProfileRef, Report, build_table
+from nsysconv.units import Unit
+
+NAMES = [column.name for column in COLUMNS]
+
+
+def spelled(text: str) -> str:
+    """Lone surrogates cannot be written in UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def no_constants(token: str) -> None:
+    raise AssertionError(f"{token} is no JSON")
+
+
+def parsed(*reports: Report) -> Any:
+    return json.loads(rendered("json", *reports), parse_constant=no_constants)
+
+
+def test_json_gives_the_rows_back() -> None:
+    (report,) = parsed(nasty_report())["reports"]
+    assert report["rows"] == ROWS
+    assert report["rows"][0]["call_count"] == LARGEST
+    # 1 == 1.0 in Python: the types have to be equal, too.
+    types = [{k: type(v) for k, v in row.items()} for row in report["rows"]]
+    assert types == [{k: type(v) for k, v in row.items()} for row in ROWS]
+
+
+def test_json_form() -> None:
+    document = parsed(nasty_report())
+    assert list(document) == ["format", "reports"]
+    assert document["format"] == 1
+    (report,) = document["reports"]
+    assert list(report) == [
+        "report",
+        "profiles",
+        "slice",
+        "columns",
+        "row_count",
+        "rows",
+        "notes",
+        "not_recorded",
+    ]
+    assert report["report"] == "nasty"
+    assert report["profiles"] == [
+        {"id": 1, "label": "run \x1b[1m<1>", "source": "made up", "path": "/tmp/a \ud800\n|b"}
+    ]
+    assert report["slice"] == {"start_ns": -1, "end_ns": 2**53}
+    assert [column["name"] for column in report["columns"]] == NAMES
+    assert report["columns"][4] == {
+        "name": "bucket_min_ns",
+        "unit": "ns",
+        "doc": "A key that is a quantity.",
+    }
+    assert report["row_count"] == 10**6
+    assert report["notes"][0] == {
+        "slug": "graph-intervals",
+        "severity": "info",
+        "count": 3,
+        "where": "graph\t|id <7>",
+        "text": "Three [bold]graphs[/bold].",
+    }
+    assert [note["slug"] for note in report["notes"]] == [note.slug for note in NOTES]
+    assert report["not_recorded"] == []
+
+
+def test_json_empty_and_unrecorded() -> None:
+    empty, unrecorded = parsed(empty_report(), unrecorded_report())["reports"]
+    assert (empty["rows"], empty["row_count"], empty["not_recorded"]) == ([], 0, [])
+    assert (unrecorded["rows"], unrecorded["row_count"]) == (None, None)
+    assert unrecorded["not_recorded"] == ["kernel <events>", "API|calls"]
+    assert parsed(replace(empty_report(), slice=None))["reports"][0]["slice"] is None
+    assert parsed() == {"format": 1, "reports": []}
+
+
+def test_json_text_of_a_small_report() -> None:
+    columns = (
+        Column("name", Unit.TEXT, "A name.", key=True),
+        Column("avg_ns", Unit.NS, "A mean.", real=True),
+    )
+    table = build_table(columns, {"name": ["é", None], "avg_ns": [47.5, None]})
+    profiles = (ProfileRef(3, "base", "made up", "a.db"),)
+    report = Report("calls", "Calls", columns, table, profiles, row_count=2)
+    assert rendered("json", report) == (
+        '{"format": 1, "reports": [\n'
+        ' {"report": "calls",\n'
+        '  "profiles": [\n'
+        '   {"id": 3, "label": "base", "source": "made up", "path": "a.db"}\n'
+        "  ],\n"
+        '  "slice": null,\n'
+        '  "columns": [\n'
+        '   {"name": "name", "unit": "text", "doc": "A name."},\n'
+        '   {"name": "avg_ns", "unit": "ns", "doc": "A mean."}\n'
+        "  ],\n"
+        '  "row_count": 2,\n'
+        '  "rows": [\n'
+        '   {"name": "é", "avg_ns": 47.5},\n'
+        '   {"name": null, "avg_ns": null}\n'
+        "  ],\n"
+        '  "notes": [],\n'
+        '  "not_recorded": []}\n'
+        "]}\n"
+    )
+
+
+def test_json_steers_no_terminal() -> None:
+    text = rendered("json", *all_reports())
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e\ufeff]", text)
+
+
+def test_json_in_ascii_is_the_same_json() -> None:
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii", newline="")
+    renderer("json")([nasty_report()], out, Options())
+    out.flush()
+    assert json.loads(raw.getvalue()) == parsed(nasty_report())
+
+
+def as_cells(row: dict[str, Any]) -> list[str]:
+    return ["" if value is None else spelled(str(value)) for value in row.values()]
+
+
+def test_csv_gives_the_rows_back() -> None:
+    text = rendered("csv", nasty_report())
+    header, *found = csv.reader(io.StringIO(text, newline=""))
+    assert header == NAMES
+    assert found == [as_cells(row) for row in ROWS]
+    for cells, row in zip(found, ROWS, strict=True):
+        for text, (name, value) in zip(cells, row.items(), strict=True):
+            if value is not None and name not in ("profile", "name", "next_op", "remark"):
+                assert type(value)(text) == value  # not a digit is lost
+
+
+def test_csv_text_of_a_small_report() -> None:
+    columns = (
+        Column("name", Unit.TEXT, "A name.", key=True),
+        Column("call_count", Unit.COUNT, "Calls."),
+        Column("avg_ns", Unit.NS, "A mean.", real=True),
+    )
+    names = ["=cmd()", 'a "b", c', "one\rtwo", None]
+    table = build_table(
+        columns, {"name": names, "call_count": [1, None, -3, 0], "avg_ns": [0.1, 1e22, None, 5]}
+    )
+    report = Report("calls", "Calls", columns, table, row_count=4)
+    assert rendered("csv", report) == (
+        'name,call_count,avg_ns\n=cmd(),1,0.1\n"a ""b"", c",,1e+22\n"one\rtwo",-3,\n,0,5.0\n'
+    )
+    assert rendered("tsv", report) == (
+        'name\tcall_count\tavg_ns\n=cmd()\t1\t0.1\na "b", c\t\t1e+22\none\\rtwo\t-3\t\n\t0\t5.0\n'
+    )
+
+
+_BACK = {"\\\\": "\\", "\\t": "\t", "\\n": "\n", "\\r": "\r"}
+
+
+def test_tsv_gives_the_rows_back() -> None:
+    header, *lines = rendered("tsv", nasty_report()).removesuffix("\n").split("\n")
+    assert header.split("\t") == NAMES
+    assert len(lines) == len(ROWS)
+    for line, row in zip(lines, ROWS, strict=True):
+        expected = ["" if value is None else str(value) for value in row.values()]
+        # A surrogate is spelled out last, after the backslashes of the name were doubled.
+        expected = [
+            re.sub(r"[\ud800-\udfff]", lambda found: spelled(found[0]), t) for t in expected
+        ]
+        cells = [
+            re.sub(r"\\[\\tnr]", lambda found: _BACK[found[0]], cell) for cell in line.split("\t")
+        ]
+        assert cells == expected
+
+
+@pytest.mark.parametrize("name", ["csv", "tsv"])
+@pytest.mark.parametrize("report", [empty_report(), unrecorded_report()], ids=lambda r: r.name)
+def test_only_a_header_without_rows(name: str, report: Report) -> None:
+    separator = "," if name == "csv" else "\t"
+    assert rendered(name, report) == separator.join(NAMES) + "\n"

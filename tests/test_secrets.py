@@ -1,0 +1,118 @@
+"""Nothing of the environments, paths and output in a profile may leave it, whichever way it is read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import (
+    NSYS,
+    NSYS_FILES,
+    ODD_FILES,
+    UNREADABLE_FILES,
+    Shelf,
+    dump,
+    import_file,
+    name_of,
+    store_in_place,
+)
+
+from nsysconv import schema
+from nsysconv.errors import NsysconvError
+from nsysconv.store.read import Store, reading
+from nsysconv.store.views import views
+
+SECRET = "SECRET-"
+FILES = [*NSYS_FILES, *ODD_FILES]
+
+
+def everything(store: Store) -> Iterator[str]:
+    """All that a store shows to anybody: rows of tables and views, notes, advice, labels."""
+    for name in (*schema.metadata.tables, *views()):
+        yield str(store.sql(f'SELECT * FROM "{name}"')[0].to_pylist())
+    for profile in store.profiles():
+        yield str((profile.ref, profile.attributes, profile.notes, profile.advice))
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_file_holds_secrets(path: Path) -> None:
+    """So that the tests below can fail."""
+    assert path.read_bytes().count(SECRET.encode()) >= 3
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_secret_in_the_bytes_of_a_store(shelf: Shelf, path: Path) -> None:
+    content = shelf.store(path).read_bytes()
+    assert SECRET.encode() not in content
+    assert SECRET.encode("utf-16-le") not in content
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_secret_in_anything_a_store_shows(shelf: Shelf, path: Path) -> None:
+    with reading(shelf.store(path)) as store:
+        assert [text for text in everything(store) if SECRET in text] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_secret_in_anything_shown_in_place(shelf: Shelf, path: Path) -> None:
+    assert [text for text in everything(shelf.in_place(path)) if SECRET in text] == []
+
+
+@pytest.mark.parametrize("path", UNREADABLE_FILES, ids=name_of)
+def test_no_secret_in_a_refusal(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(NsysconvError) as caught:
+        import_file(path, tmp_path / "store.db")
+    assert SECRET not in str(caught.value)
+
+
+def test_no_secret_in_a_store_that_refused_rows(tmp_path: Path) -> None:
+    """Pages of a batch that was rolled back are part of the file until something else uses them."""
+    source = tmp_path / "export.sqlite"
+    source.write_bytes((NSYS / "basic-3.25.0.sqlite").read_bytes())
+    connection = sqlite3.connect(source)
+    # A text with a secret where a number belongs, in the last row of the table.
+    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 'SECRET-cell' "
+                       "WHERE rowid = 20")  # fmt: skip
+    connection.commit()
+    connection.close()
+    import_file(source, tmp_path / "store.db")
+    assert len(dump(tmp_path / "store.db")["api_call"]) == 19
+    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
+
+
+MORE_PLACES = {
+    "a rank that is text": "UPDATE META_DATA_CAPTURE SET value = 'RANK=SECRET-rank' "
+                           "WHERE name LIKE '%ENVIRONMENT_VARIABLE'",
+    "a version that is text": "UPDATE META_DATA_EXPORT SET value = 'SECRET-version 1.2' "
+                              "WHERE name = 'EXPORT_PRODUCT_VERSION'",
+    "a host with a user": "UPDATE TARGET_INFO_SYSTEM_ENV SET value = 'SECRET-user@host' "
+                          "WHERE name = 'Hostname'",
+    "a program's whole path": "UPDATE PROCESSES SET name = '/home/SECRET-home/bin/train' "
+                              "WHERE name = 'train'",
+    "a path of Windows": r"UPDATE PROCESSES SET name = 'C:\Users\SECRET-home\train.exe' "
+                         "WHERE name = 'train'",
+    "a known message, and more": "UPDATE DIAGNOSTIC_EVENT SET severity = 2, text = 'Not all CUDA "
+                                 "events might have been collected. See /home/SECRET-more'",
+    "a known message on two lines": "UPDATE DIAGNOSTIC_EVENT SET severity = 3, text = 'CUDA "
+                                    "device 0: Unified Memory cannot be traced' || char(10) || "
+                                    "'SECRET-line'",
+    "an install folder": "UPDATE TARGET_INFO_SYSTEM_ENV SET value = "
+                         "'/home/SECRET-home/nsight-systems/2025.1/target' "
+                         "WHERE name = 'TargetInstallDir'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", MORE_PLACES)
+def test_no_secret_from(place: str, tmp_path: Path) -> None:
+    source = tmp_path / "export.sqlite"
+    source.write_bytes((NSYS / "basic-3.25.0.sqlite").read_bytes())
+    connection = sqlite3.connect(source)
+    assert connection.execute(MORE_PLACES[place]).rowcount > 0
+    connection.commit()
+    connection.close()
+    import_file(source, tmp_path / "store.db")
+    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
+    with store_in_place(source) as store:
+        assert [text for text in everything(store) if SECRET in text] == []

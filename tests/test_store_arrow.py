@@ -1,0 +1,200 @@
+"""Sources that are no SQLite hand over Arrow: the same rows, the same refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import EVENTS, event_rows, integer_columns, known, texts_in_order
+
+from nsysconv import schema
+from nsysconv.errors import NsysconvError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING
+from nsysconv.store.attached import in_place
+from nsysconv.store.read import reading
+from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.write import Imported, Origin, writing
+
+DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
+PROCESSES = rows_of(schema.process, [{"pid": 7, "rank": 0}, {"pid": 8}])
+NAMES = rows_of(schema.name, [
+    {"id": 1, "text": "_Z1fv"}, {"id": 2, "text": "cudaLaunchKernel_v7000",
+                                 "plain": "cudaLaunchKernel"},
+])  # fmt: skip
+KERNELS = [
+    {"start_ns": 10, "dur_ns": 5, "pid": 7, "device_id": 0, "stream_id": 1, "correlation_id": 1,
+     "name_id": 1, "grid_x": 1 << 31},
+    {"start_ns": 20, "dur_ns": 0, "pid": 8, "device_id": 1, "name_id": 1},
+    {"start_ns": None, "dur_ns": None, "pid": None, "device_id": None, "name_id": None},
+]  # fmt: skip
+RANGES = [
+    {"start_ns": 0, "dur_ns": 9, "pid": 7, "tid": 7, "kind": 0, "domain_id": 0,
+     "text": "a 'quoted' \N{LATIN SMALL LETTER U WITH DIAERESIS}"},
+    {"start_ns": 1, "dur_ns": None, "pid": 7, "tid": 7, "kind": 2, "domain_id": 0, "text": None,
+     "name_id": 1},
+]  # fmt: skip
+ORIGIN = Origin("label", "made_up", "trace.json", "sha", "identity")
+
+
+def rows(table: str, cells: Sequence[Mapping[str, Any]]) -> ArrowRows:
+    return rows_of(schema.metadata.tables[table], cells)
+
+
+def recording(batches: Iterable[Batch], notes: Sequence[Note] = ()) -> Recording:
+    return Recording(
+        ProfileAttributes(tool_version="1", recording_ns=100),
+        lambda: frozenset({Fact.KERNELS, Fact.RANGES}), {Fact.API_CALLS: "Record them."}, notes,
+        iter(batches),
+    )  # fmt: skip
+
+
+def import_rows(store: Path, *batches: Batch, identity: str = "identity") -> Imported:
+    origin = Origin("label", "made_up", "trace.json", "sha", identity)
+    with writing(store) as writer:
+        return writer.add(recording(batches), lambda: origin, lambda table, count: None)
+
+
+def test_rows_come_out_as_they_went_in(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    batches = (rows("kernel", KERNELS), rows("range", RANGES), DEVICES, PROCESSES, NAMES)
+    imported = import_rows(store, *batches)
+    assert imported.row_counts == dict.fromkeys(EVENTS, 0) | {"kernel": 3, "range": 2}
+    with reading(store) as opened:
+        (profile,) = opened.profiles()
+        for table, cells in (("kernel", KERNELS), ("range", RANGES)):
+            for name in integer_columns(table):
+                wanted = [row.get(name) for row in cells]
+                assert known(profile.columns(table, (name,))[name]) == wanted, name
+        assert texts_in_order(profile, "range", "text") == [row["text"] for row in RANGES]
+        assert profile.names([1, 2, 3]) == {
+            1: "_Z1fv", 2: "cudaLaunchKernel_v7000", 3: "[name 3]"}  # fmt: skip
+        assert profile.names([1, 2], plain=True) == {1: "_Z1fv", 2: "cudaLaunchKernel"}
+        assert profile.facts == {Fact.KERNELS, Fact.RANGES}
+        assert profile.advice == {Fact.API_CALLS: "Record them."}
+        assert [row["name"] for row in profile.rows("device")] == ["Some GPU", None]
+
+
+def test_a_null_is_missing_though_all_others_agree(tmp_path: Path) -> None:
+    """One process and one device, and a row that names neither."""
+    one = [{"start_ns": 1, "dur_ns": 1, "pid": 7, "device_id": 0},
+           {"start_ns": 2, "dur_ns": 1, "pid": None, "device_id": None}]  # fmt: skip
+    store = tmp_path / "store.db"
+    import_rows(store, rows("kernel", one), rows_of(schema.device, [{"device_id": 0}]),
+                rows_of(schema.process, [{"pid": 7}]))  # fmt: skip
+    with reading(store) as opened:
+        (profile,) = opened.profiles()
+        found = profile.columns("kernel", ("start_ns", "pid", "device_id"))
+    assert found["pid"].tolist() == [7, MISSING]
+    assert found["device_id"].tolist() == [0, MISSING]
+
+
+def test_batches_of_a_table_are_contiguous(tmp_path: Path) -> None:
+    """Even when other tables' batches come between them, and other profiles before and after."""
+    store = tmp_path / "store.db"
+    for number in range(3):
+        first = [{"start_ns": 100 * number + n, "dur_ns": 1, "pid": 7} for n in range(5)]
+        second = [{"start_ns": 100 * number + 50 + n, "dur_ns": 2, "pid": 7} for n in range(4)]
+        import_rows(store, rows("kernel", first), rows("range", RANGES), rows("kernel", []),
+                    rows("kernel", second), identity=str(number))  # fmt: skip
+    with reading(store) as opened:
+        for number, profile in enumerate(opened.profiles()):
+            found = profile.columns("kernel", ("start_ns", "dur_ns"))
+            assert found["start_ns"].tolist() == [
+                100 * number + n for n in (*range(5), *range(50, 54))]  # fmt: skip
+            assert found["dur_ns"].tolist() == [1] * 5 + [2] * 4
+            assert len(event_rows(profile, "range")) == 2
+
+
+def test_columns_may_come_in_any_order_and_be_left_out(tmp_path: Path) -> None:
+    table = pa.table({"dur_ns": pa.array([3], pa.int64()), "start_ns": pa.array([4], pa.int64())})
+    import_rows(tmp_path / "store.db", ArrowRows("memset", table))
+    with reading(tmp_path / "store.db") as opened:
+        (profile,) = opened.profiles()
+        (row,) = event_rows(profile, "memset")
+    assert {name: cell for name, cell in row.items() if cell is not None} == {
+        "start_ns": 4, "dur_ns": 3}  # fmt: skip
+
+
+def test_large_numbers_stay_exact(tmp_path: Path) -> None:
+    numbers = [(1 << 63) - 1, -(1 << 63) + 1, (1 << 53) + 1]
+    cells = [{"start_ns": 1, "dur_ns": 1, "bytes": number} for number in numbers]
+    import_rows(tmp_path / "store.db", rows("memcpy", cells))
+    with reading(tmp_path / "store.db") as opened:
+        (profile,) = opened.profiles()
+        assert profile.columns("memcpy", ("bytes",))["bytes"].tolist() == numbers
+
+
+REFUSED = {
+    "a kernel ends before it starts": {"start_ns": 5, "dur_ns": -1},
+    "a time further away than any recording is long": {"start_ns": (1 << 53) + 1, "dur_ns": 1},
+    "no time, written as zeros": {"start_ns": 0, "dur_ns": 0},
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("old", [False, True], ids=["new store", "old store"])
+def test_rows_that_the_schema_does_not_admit(tmp_path: Path, what: str, old: bool) -> None:
+    """An importer's mistake: nothing of the recording stays."""
+    store = tmp_path / "store.db"
+    if old:
+        import_rows(store, rows("kernel", KERNELS), identity="old")
+    with pytest.raises(NsysconvError):
+        import_rows(store, rows("kernel", [*KERNELS, REFUSED[what]]), identity="new")
+    assert [path.name for path in tmp_path.iterdir()] == (["store.db"] if old else [])
+    if old:
+        with reading(store) as opened:
+            assert [p.attributes["identity"] for p in opened.profiles()] == ["old"]
+            assert opened.profiles()[0].row_count("kernel") == 3
+
+
+@pytest.mark.parametrize("values", [pa.array(["wide"]), pa.array([1.5]), pa.array([b"\x00"])],
+                         ids=["text", "fraction", "bytes"])  # fmt: skip
+def test_columns_of_a_wrong_type_are_refused(tmp_path: Path, values: pa.Array) -> None:
+    table = pa.table({"start_ns": pa.array([1], pa.int64()), "grid_x": values})
+    with pytest.raises(NsysconvError):
+        import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_that_is_not_in_the_schema_is_refused(tmp_path: Path) -> None:
+    table = pa.table({"start_ns": pa.array([1], pa.int64()), "mood": pa.array([2], pa.int64())})
+    with pytest.raises(NsysconvError):
+        import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
+
+
+def test_the_same_identity_again_changes_nothing(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    first = import_rows(store, rows("kernel", KERNELS))
+    again = import_rows(store, rows("kernel", KERNELS[:1]))
+    assert (first.existing, again.existing) == (False, True)
+    with reading(store) as opened:
+        assert [p.row_count("kernel") for p in opened.profiles()] == [3]
+
+
+def test_notes_are_kept_and_equal_ones_added_up(tmp_path: Path) -> None:
+    kernels, all_facts = frozenset({Fact.KERNELS, Fact.MEMCPYS}), frozenset[Fact]()
+    notes = [
+        Note("wrong-type", Severity.DROPPED, "a row", 2, "row 5", kernels),
+        Note("source-copied", Severity.INFO, "it's copied", 1, "trace.json-wal", all_facts),
+        Note("wrong-type", Severity.DROPPED, "a row", 3, "row 9", kernels),
+        Note("wrong-type", Severity.DROPPED, "another row", 1, "row 7", kernels),
+    ]
+    with writing(tmp_path / "store.db") as writer:
+        writer.add(recording([], notes), lambda: ORIGIN, lambda table, count: None)
+    with reading(tmp_path / "store.db") as opened:
+        (profile,) = opened.profiles()
+        assert profile.notes == (
+            Note("wrong-type", Severity.DROPPED, "a row", 5, "row 5", kernels),
+            Note("source-copied", Severity.INFO, "it's copied", 1, "trace.json-wal", all_facts),
+            Note("wrong-type", Severity.DROPPED, "another row", 1, "row 7", kernels),
+        )
+
+
+def test_only_sqlite_sources_are_read_in_place() -> None:
+    with pytest.raises(ValueError, match="in place"), in_place(recording([]), ORIGIN):
+        pass

@@ -1,0 +1,159 @@
+"""A write transaction is safe from other processes, whatever this process opens meanwhile.
+
+SQLite's locks belong to the process, and closing any descriptor of a file drops all of them. One SQLite
+library knows that and keeps count; Python's own and the driver's do not know of each other
+(docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+import ast
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import NSYS, ROOT, import_file
+
+from nsysconv.importers import detect
+from nsysconv.importers.probe import Probe
+from nsysconv.store.connection import Connection, sqlite_uri
+from nsysconv.store.database import attach_source, is_store, require_store
+from nsysconv.store.read import reading
+from nsysconv.store.write import writing
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+
+TRY_TO_WRITE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+    print("wrote")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+def another_process_writes(store: Path) -> str:
+    """What another process is told that wants to write."""
+    done = subprocess.run([sys.executable, "-c", TRY_TO_WRITE, store], capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    import_file(BASIC, tmp_path / "store.db")
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "source.sqlite").write_bytes(BASIC.read_bytes())
+    return tmp_path / "source.sqlite"
+
+
+@pytest.fixture
+def transaction(store: Path, source: Path) -> Iterator[Connection]:
+    """A write transaction as an import has it: the source attached, rows written."""
+    with Connection(sqlite_uri(store, "rw"), str(store)) as connection:
+        attach_source(connection, source, "source")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE run SET label = 'changed'")
+        yield connection
+        connection.execute("ROLLBACK")
+
+
+def test_another_process_is_locked_out(transaction: Connection, store: Path) -> None:
+    assert another_process_writes(store) == "database is locked"
+
+
+def test_without_a_transaction_another_process_may_write(store: Path) -> None:
+    """So that the other tests can fail."""
+    with reading(store):
+        assert another_process_writes(store) == "wrote"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks are the handle's there")
+def test_python_sqlite_on_a_store_drops_its_locks(transaction: Connection, store: Path) -> None:
+    """Why the rule is there. If this fails, the two libraries are one, and the rule may go."""
+    connection = sqlite3.connect(store)
+    connection.execute("SELECT count(*) FROM run").fetchall()
+    connection.close()
+    assert another_process_writes(store) == "wrote"
+
+
+def _read_with_python(source: Path, store: Path) -> None:
+    connection = sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)
+    connection.execute("SELECT count(*) FROM StringIds").fetchall()
+    connection.close()
+
+
+def _probe(source: Path, store: Path) -> None:
+    with Probe(source) as probe:
+        importer = detect(probe)
+        probe.select("SELECT count(*) FROM StringIds")
+        probe.sha256()
+        for recording in importer.read(probe):
+            list(recording.batches)
+
+
+def _hash_bytes(source: Path, store: Path) -> None:
+    source.read_bytes()
+
+
+# What happens in this process while a transaction is open; the last three are about the store itself,
+# as when a program reads a store while it adds to it.
+MEANWHILE: dict[str, Callable[[Path, Path], object]] = {
+    "the source is read with Python's SQLite": _read_with_python,
+    "the source is probed, hashed and read": _probe,
+    "the source's bytes are read": _hash_bytes,
+    "is it a store?": lambda source, store: is_store(store),
+    "is it a store of this version?": lambda source, store: require_store(store),
+    "the store is opened for reading": lambda source, store: _open_and_close(store),
+}
+
+
+def _open_and_close(store: Path) -> None:
+    with reading(store) as opened:
+        opened.profiles()
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_the_lock_holds_while(
+    transaction: Connection, source: Path, store: Path, what: str
+) -> None:
+    MEANWHILE[what](source, store)
+    assert another_process_writes(store) == "database is locked"
+
+
+def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:
+    """In a real import, at the moment when it has written all and not committed."""
+    told = []
+    with Probe(source) as probe, writing(store) as writer:
+        (recording,) = detect(probe).read(probe)
+
+        def origin() -> None:
+            probe.sha256()
+            told.append(another_process_writes(store))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            writer.add(recording, origin, lambda table, rows: None)  # type: ignore[arg-type]
+    assert told == ["database is locked"]
+
+
+def test_the_store_never_imports_python_sqlite() -> None:
+    for path in (ROOT / "nsysconv").rglob("*.py"):
+        if path.is_relative_to(ROOT / "nsysconv" / "importers"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not [n for n in names if n.split(".")[0] in ("sqlite3", "_sqlite3")], path

@@ -1,0 +1,432 @@
+"""What a store holds: profiles apart from each other, of the right types, readable by anybody."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import (
+    EVENTS,
+    NSYS,
+    NSYS_FILES,
+    ODD,
+    ODD_FILES,
+    REAL_FILES,
+    SMALL_TABLES,
+    Shelf,
+    add,
+    all_columns,
+    all_name_ids,
+    event_rows,
+    import_file,
+    integer_columns,
+    known,
+    name_of,
+    profile_in_place,
+    real,
+    small_rows,
+)
+
+from nsysconv import schema
+from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.importers import detect
+from nsysconv.importers.probe import Probe
+from nsysconv.store import read, write
+from nsysconv.store.read import Profile, find_profile, reading
+from nsysconv.store.views import views
+from nsysconv.store.write import writing
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+SEVERAL = [BASIC, NSYS / "graphs-3.28.1.sqlite", NSYS / "unified_memory-2021.sqlite",
+           NSYS / "no_gpu-3.16.1.sqlite", ODD / "bad-cells.sqlite",
+           NSYS / "two_processes_one_gpu-3.13.2.sqlite"]  # fmt: skip
+
+
+def contents(profile: Profile) -> dict[str, Any]:
+    """All that a profile says, but for its numbers in the store."""
+    return {
+        **{table: event_rows(profile, table) for table in EVENTS},
+        **{table: small_rows(profile, table) for table in SMALL_TABLES},
+        "names": profile.names(all_name_ids(profile)),
+        "facts": profile.facts, "notes": profile.notes, "advice": profile.advice,
+    }  # fmt: skip
+
+
+# -- several profiles in one store
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of several profiles; not to be written to."""
+    store = tmp_path_factory.mktemp("several") / "store.db"
+    with writing(store) as writer:
+        for source in SEVERAL[:3]:
+            add(writer, source)
+    for source in SEVERAL[3:]:
+        import_file(source, store)
+    return store
+
+
+def test_profiles_do_not_mix(several: Path, shelf: Shelf) -> None:
+    with reading(several) as store:
+        profiles = store.profiles()
+        assert [profile.ref.label for profile in profiles] == [path.name for path in SEVERAL]
+        for profile, source in zip(profiles, SEVERAL, strict=True):
+            assert contents(profile) == contents(shelf.profile(source))
+
+
+def test_rows_of_a_profile_are_contiguous(several: Path) -> None:
+    """Extents lie one after the other, without holes, and hold the rows of their profile only."""
+    connection = sqlite3.connect(f"{several.as_uri()}?mode=ro", uri=True)
+    for table in EVENTS:
+        extents = connection.execute(
+            "SELECT profile_id, first_id, last_id, row_count FROM extent "
+            "WHERE table_name = ? ORDER BY first_id", (table,)).fetchall()  # fmt: skip
+        runs = connection.execute(
+            f'SELECT profile_id, min(id), max(id), count(*) FROM "{table}" '
+            "GROUP BY profile_id ORDER BY min(id)").fetchall()  # fmt: skip
+        assert extents == runs
+        following = 1
+        for _, first, last, count in extents:
+            assert (first, last - first + 1) == (following, count)
+            following = last + 1
+    connection.close()
+
+
+def test_labels_are_made_unique(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    labels = [import_file(source, store, label="run").label for source in SEVERAL[:3]]
+    assert labels == ["run", "run-2", "run-3"]
+    with reading(store) as opened:
+        assert [profile.ref.label for profile in opened.profiles()] == labels
+        assert [row["label"] for row in opened.runs()] == labels
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_profile_is_replaced_without_a_trace(tmp_path: Path, shelf: Shelf, number: int) -> None:
+    """The first, one between others, and the last, whose row ids are given again."""
+    store, new = tmp_path / "store.db", SEVERAL[5]
+    for source in SEVERAL[:3]:
+        import_file(source, store)
+    with writing(store) as writer:
+        imported = add(writer, new, label="new", replacing=number)
+    assert not imported.existing
+    left = [source for n, source in enumerate(SEVERAL[:3], 1) if n != number]
+    with reading(store) as opened:
+        *others, last = opened.profiles()
+        assert [contents(p) for p in others] == [contents(shelf.profile(path)) for path in left]
+        assert contents(last) == contents(shelf.profile(new))
+        assert [row["label"] for row in opened.runs()] == [*(path.name for path in left), "new"]
+    numbers = {profile.id for profile in (*others, last)}
+    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
+    for table in schema.metadata.tables.values():
+        if "profile_id" in table.c:
+            sql = f'SELECT DISTINCT profile_id FROM "{table.name}"'
+            assert {n for (n,) in connection.execute(sql)} <= numbers, table.name
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:
+    with reading(several) as store:
+        assert find_profile(store, "2").ref.label == SEVERAL[1].name
+        assert find_profile(store, SEVERAL[1].name).id == 2
+        with pytest.raises(UsageError) as caught:
+            find_profile(store, "nothing")
+    assert all(source.name in caught.value.hint for source in SEVERAL)
+
+
+# -- types
+
+
+@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+def test_cells_are_of_the_declared_types(shelf: Shelf, path: Path) -> None:
+    _assert_types(shelf.store(path))
+
+
+@real
+@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+def test_cells_of_real_files_are_of_the_declared_types(shelf: Shelf, path: Path) -> None:
+    _assert_types(shelf.store(path))
+
+
+def _assert_types(store: Path) -> None:
+    connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
+    limit = schema.TIME_LIMIT_NS
+    for table in schema.metadata.tables.values():
+        for column in table.columns:
+            wanted = ["integer" if column.type.python_type is int else "text"]
+            if column.nullable:
+                wanted.append("null")
+            found = [kind for (kind,) in connection.execute(
+                f'SELECT DISTINCT typeof("{column.name}") FROM "{table.name}"')]  # fmt: skip
+            assert set(found) <= set(wanted), f"{table.name}.{column.name}"
+        if {"start_ns", "dur_ns"} <= set(table.c.keys()):
+            wrong = connection.execute(
+                f'SELECT count(*) FROM "{table.name}" WHERE dur_ns < 0 OR abs(start_ns) > {limit} '
+                f"OR dur_ns > {limit}").fetchone()  # fmt: skip
+            assert wrong == (0,), table.name
+    connection.close()
+
+
+@pytest.mark.parametrize("path", [*NSYS_FILES[::4], *ODD_FILES], ids=name_of)
+def test_columns_are_what_sql_says(shelf: Shelf, path: Path) -> None:
+    """The fast way to read against the plain one."""
+    profile = shelf.profile(path)
+    connection = sqlite3.connect(f"{shelf.store(path).as_uri()}?mode=ro", uri=True)
+    for table in EVENTS:
+        names = integer_columns(table)
+        sql = f'SELECT {", ".join(names)} FROM "{table}" ORDER BY id'
+        rows = connection.execute(sql).fetchall()
+        ours = zip(*(known(profile.columns(table, names)[n]) for n in names), strict=True)
+        assert list(ours) == rows, table
+    connection.close()
+
+
+UNTOLD = {
+    "a call's thread": ("CUPTI_ACTIVITY_KIND_RUNTIME", "globalTid", "api_call"),
+    "a kernel's process": ("CUPTI_ACTIVITY_KIND_KERNEL", "globalPid", "kernel"),
+    "an overhead's thread": ("PROFILER_OVERHEAD", "globalTid", "overhead"),
+    "a range's thread": ("NVTX_EVENTS", "globalTid", "range"),
+}
+
+
+@pytest.mark.parametrize("what", UNTOLD)
+def test_what_one_row_does_not_tell_is_null_or_assumed_everywhere(
+    tmp_path: Path, what: str
+) -> None:
+    """With one process it may be assumed; but then in the store as well as in what is read."""
+    theirs, column, ours = UNTOLD[what]
+    source = tmp_path / "export.sqlite"
+    source.write_bytes(BASIC.read_bytes())
+    connection = sqlite3.connect(source)
+    connection.execute(f"UPDATE {theirs} SET {column} = NULL WHERE rowid = 2")
+    connection.commit()
+    connection.close()
+    import_file(source, tmp_path / "store.db")
+    with reading(tmp_path / "store.db") as store, profile_in_place(source) as in_place:
+        (profile,) = store.profiles()
+        plain = store.sql(f'SELECT pid FROM "{ours}" ORDER BY id')[0].to_pylist()
+        assert known(profile.columns(ours, ("pid",))["pid"]) == [row["pid"] for row in plain]
+        assert event_rows(in_place, ours) == event_rows(profile, ours)
+
+
+# -- in pieces
+
+
+@pytest.mark.parametrize("path", [BASIC, ODD / "odd-durations.sqlite", ODD / "bad-cells.sqlite",
+                                  NSYS / "unified_memory-3.25.0.sqlite"], ids=name_of)  # fmt: skip
+def test_reading_in_pieces_gives_the_same(
+    shelf: Shelf, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large tables are read by several connections; here, large is three rows."""
+    whole = {table: all_columns(shelf.profile(path), table) for table in EVENTS}
+    monkeypatch.setattr(read, "_ROWS_PER_THREAD", 3)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    with reading(shelf.store(path)) as store, profile_in_place(path) as in_place:
+        (imported,) = store.profiles()
+        for table, columns in whole.items():
+            for profile in (imported, in_place):
+                found = all_columns(profile, table)
+                assert {n: v.tolist() for n, v in found.items()} == {
+                    n: v.tolist() for n, v in columns.items()}, table  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [BASIC, ODD / "odd-durations.sqlite",
+                                  NSYS / "unified_memory-3.25.0.sqlite"], ids=name_of)  # fmt: skip
+def test_writing_in_pieces_gives_the_same(
+    shelf: Shelf, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(write, "_ROWS_AT_ONCE", 3)
+    import_file(path, tmp_path / "store.db")
+    with reading(tmp_path / "store.db") as store:
+        (profile,) = store.profiles()
+        assert contents(profile) == contents(shelf.profile(path))
+
+
+def test_progress_adds_up_to_the_rows_of_the_source(tmp_path: Path) -> None:
+    done: dict[str, int] = {}
+
+    def progress(table: str, rows: int) -> None:
+        done[table] = done.get(table, 0) + rows
+
+    origin = write.Origin("label", "source", "path", "sha", "identity")
+    with Probe(BASIC) as probe, writing(tmp_path / "store.db") as writer:
+        (recording,) = detect(probe).read(probe)
+        writer.add(recording, lambda: origin, progress)
+    assert (done["kernel"], done["api_call"]) == (8, 20)
+
+
+# -- for everybody else
+
+
+def test_the_schema_is_readable_by_old_libraries(shelf: Shelf) -> None:
+    """STRICT is known to SQLite 3.37 and later; it stands there only while rows come in."""
+    connection = sqlite3.connect(f"{shelf.store(BASIC).as_uri()}?mode=ro", uri=True)
+    texts = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master") if sql]
+    connection.close()
+    assert len(texts) >= len(schema.metadata.tables) + len(views())
+    words = ("STRICT", "GENERATED", "RETURNING")
+    assert [sql for sql in texts if any(word in sql.upper() for word in words)] == []
+
+
+def test_a_store_is_whole_for_python_sqlite(shelf: Shelf) -> None:
+    for path in (BASIC, ODD / "bad-cells.sqlite"):
+        connection = sqlite3.connect(f"{shelf.store(path).as_uri()}?mode=ro", uri=True)
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA application_id").fetchone() == (schema.APPLICATION_ID,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        connection.close()
+
+
+@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
+    with reading(shelf.store(path)) as store:
+        (profile,) = store.profiles()
+        for table in EVENTS:
+            rows, _ = store.sql(f"SELECT count(*) AS n FROM v_{table}")
+            assert rows.to_pylist() == [{"n": profile.row_count(table)}], table
+        rows, _ = store.sql("SELECT count(*) AS n FROM v_gpu_op")
+        ops = sum(profile.row_count(table) for table in schema.GPU_OP_TABLES)
+        assert rows.to_pylist() == [{"n": ops}]
+
+
+def test_views_show_words_and_names(shelf: Shelf) -> None:
+    def first(sql: str) -> dict[str, Any]:
+        with reading(shelf.store(BASIC)) as store:
+            (row, *_) = store.sql(sql)[0].to_pylist()
+            return dict(row)
+
+    copy = first("SELECT * FROM v_memcpy WHERE correlation_id = 112")
+    assert (copy["direction"], copy["src_kind"], copy["dst_kind"]) == ("DtoH", "Device", "Pageable")
+    kernel = first("SELECT * FROM v_kernel WHERE correlation_id = 116")
+    assert (kernel["name"], kernel["dur_ns"]) == ("triton_poi_fused_add_0", 3_000)
+    call = first("SELECT * FROM v_api_call WHERE correlation_id = 106")
+    assert (call["name"], call["layer"]) == ("cudaLaunchKernel", "runtime")
+    named = first("SELECT * FROM v_range WHERE start_ns = 9500")
+    assert (named["name"], named["kind"]) == ("load", "push_pop")
+    assert first("SELECT * FROM v_range WHERE start_ns = 9000")["name"] == "iteration 1"
+    wait = first("SELECT * FROM v_sync WHERE correlation_id = 120")
+    assert wait["api_call"] == "cudaDeviceSynchronize"
+    moved = first("SELECT * FROM v_gpu_op WHERE correlation_id = 112")
+    assert (moved["kind"], moved["name"], moved["bytes"]) == ("memcpy", "memcpy DtoH", 6_000)
+
+
+def test_a_wait_whose_call_shares_its_id_is_one_row(tmp_path: Path) -> None:
+    """A driver call inside a runtime call with the same id, as old drivers record it."""
+    source = tmp_path / "export.sqlite"
+    source.write_bytes(BASIC.read_bytes())
+    connection = sqlite3.connect(source)
+    connection.execute("""INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME
+        SELECT start + 1, end - 1, 1, globalTid, correlationId, nameId, 0, NULL
+        FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId = 120""")
+    connection.commit()
+    connection.close()
+    import_file(source, tmp_path / "store.db")
+    with reading(tmp_path / "store.db") as store:
+        rows, _ = store.sql("SELECT id FROM v_sync")
+        assert sorted(row["id"] for row in rows.to_pylist()) == [1, 2]
+
+
+# -- what is no store, or not ours to touch
+
+
+def _version(number: int) -> Callable[[bytes], bytes]:
+    return lambda content: content[:60] + number.to_bytes(4, "big") + content[64:]
+
+
+@pytest.mark.parametrize("version", [0, schema.SCHEMA_VERSION + 1, 999])
+def test_a_store_of_another_version_is_refused(tmp_path: Path, version: int, shelf: Shelf) -> None:
+    store = tmp_path / "store.db"
+    content = _version(version)(shelf.store(BASIC).read_bytes())
+    store.write_bytes(content)
+    for use in (lambda: import_file(BASIC, store), lambda: reading(store).__enter__()):
+        with pytest.raises(InputError) as caught:
+            use()
+        assert f"version {version}," in str(caught.value)
+        assert str(schema.SCHEMA_VERSION) in caught.value.what
+        assert ("pip install --upgrade" in caught.value.hint) == (version > schema.SCHEMA_VERSION)
+        assert ("nsysconv import" in caught.value.hint) == (version < schema.SCHEMA_VERSION)
+    assert store.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
+
+
+FOREIGN: dict[str, Callable[[], bytes]] = {
+    "an empty file": lambda: b"",
+    "a text": lambda: b"my notes\n",
+    "an export": BASIC.read_bytes,
+    "another program's database": (ODD / "foreign.sqlite").read_bytes,
+    "the beginning of a store's header": lambda: b"SQLite format 3\0",
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_is_not_ours_is_never_written_to(tmp_path: Path, what: str) -> None:
+    store = tmp_path / "store.db"
+    store.write_bytes(FOREIGN[what]())
+    before = store.stat()
+    for use in (lambda: import_file(BASIC, store), lambda: reading(store).__enter__()):
+        with pytest.raises(InputError, match="not an nsysconv store") as caught:
+            use()
+        assert caught.value.where == str(store)
+        assert caught.value.hint
+    assert store.read_bytes() == FOREIGN[what]()
+    assert store.stat().st_mtime_ns == before.st_mtime_ns
+    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NsysconvError):
+        import_file(BASIC, tmp_path)
+    with pytest.raises(NsysconvError), reading(tmp_path):
+        pass
+
+
+def test_a_store_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="folder does not exist") as caught:
+        import_file(BASIC, tmp_path / "missing" / "store.db")
+    assert "mkdir -p" in caught.value.hint
+
+
+def test_no_store_to_read(tmp_path: Path) -> None:
+    with pytest.raises(NsysconvError, match="no such file"), reading(tmp_path / "store.db"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_store_says_so(tmp_path: Path, shelf: Shelf) -> None:
+    content = shelf.store(BASIC).read_bytes()
+    store = tmp_path / "store.db"
+    for cut in (100, 16_384, len(content) // 2):
+        store.write_bytes(content[:cut])
+        with pytest.raises(NsysconvError), reading(store) as opened:
+            for profile in opened.profiles():
+                contents(profile)
+
+
+def test_reading_changes_nothing(tmp_path: Path, shelf: Shelf) -> None:
+    store = tmp_path / "store.db"
+    store.write_bytes(shelf.store(BASIC).read_bytes())
+    before = store.stat()
+    with reading(store) as opened:
+        for profile in opened.profiles():
+            contents(profile)
+        for statement in ("DELETE FROM kernel", "DROP TABLE run", "CREATE TABLE mine (a)",
+                          "PRAGMA user_version = 5"):  # fmt: skip
+            with pytest.raises(NsysconvError):
+                opened.sql(statement)
+    assert store.read_bytes() == shelf.store(BASIC).read_bytes()
+    assert store.stat().st_mtime_ns == before.st_mtime_ns
+    assert [path.name for path in tmp_path.iterdir()] == ["store.db"]
+
+
+def test_wrong_sql_is_an_error_of_ours(shelf: Shelf) -> None:
+    with reading(shelf.store(BASIC)) as store:
+        for statement in ("SELEC 1", "SELECT nothing FROM kernel", "SELECT * FROM missing", ""):
+            with pytest.raises(NsysconvError):
+                store.sql(statement)
+        assert store.sql("SELECT 1 AS one")[0].to_pylist() == [{"one": 1}]

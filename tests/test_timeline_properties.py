@@ -1,0 +1,332 @@
+"""The fast arithmetic against the slow one of slow_versions, on random small profiles."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_versions import (
+    PARTS,
+    Gap,
+    Slow,
+    edges,
+    figures,
+    innermost,
+    instants,
+    numbered,
+    outermost,
+    runs,
+)
+from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Overhead, Range, Row, opened
+
+from nsysconv.report import MISSING
+from nsysconv.timeline import nesting
+from nsysconv.timeline.buckets import decade
+from nsysconv.timeline.calls import by_group
+from nsysconv.timeline.idle import IDLE_KINDS
+from nsysconv.timeline.intervals import Union, counts, sums, union
+from nsysconv.timeline.statistics import grouped_statistics, number
+
+LAST = 40
+times = st.integers(0, LAST)
+intervals = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
+some_intervals = st.lists(intervals, max_size=12)
+
+
+def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def pairs_of(found: Union | nesting.Segments) -> list[tuple[int, int]]:
+    return list(zip(found.starts.tolist(), found.ends.tolist(), strict=True))
+
+
+# -- unions
+
+
+@given(some_intervals)
+def test_union(pairs: list[tuple[int, int]]) -> None:
+    found = union(*arrays(pairs))
+    assert pairs_of(found) == runs(instants(pairs))
+    assert found.measure == len(instants(pairs))
+    assert edges(pairs_of(found))
+
+
+@given(some_intervals, some_intervals)
+def test_covered(pairs: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
+    found = union(*arrays(pairs)).covered(*arrays(asked)).tolist()
+    assert found == [len(instants(pairs) & instants([one])) for one in asked]
+
+
+@given(some_intervals, intervals)
+def test_gaps_of_a_union(pairs: list[tuple[int, int]], span: tuple[int, int]) -> None:
+    low, high = union(*arrays(pairs)).gaps(*span)
+    expected = runs(set(range(*span)) - instants(pairs))
+    assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
+
+
+# -- nesting
+
+
+@given(some_intervals)
+def test_innermost(pairs: list[tuple[int, int]]) -> None:
+    """Crossing intervals included: they are cut."""
+    labels = np.arange(len(pairs))
+    found = nesting.innermost(*arrays(pairs), labels)
+    by_instant = {t: label for (start, end), label in
+                  zip(pairs_of(found), found.labels.tolist(), strict=True)
+                  for t in range(start, end)}  # fmt: skip
+    expected = innermost([(start, end, i) for i, (start, end) in enumerate(pairs)])
+    assert by_instant == expected
+
+
+@given(some_intervals)
+def test_segments_are_sorted_and_disjoint(pairs: list[tuple[int, int]]) -> None:
+    found = pairs_of(nesting.innermost(*arrays(pairs), np.arange(len(pairs))))
+    assert all(start < end for start, end in found)
+    assert all(a[1] <= b[0] for a, b in pairwise(found))
+
+
+@given(some_intervals, some_intervals)
+def test_split(pairs: list[tuple[int, int]], cutting: list[tuple[int, int]]) -> None:
+    segments = nesting.innermost(*arrays(cutting), np.arange(len(cutting)))
+    inside, labels, rest = nesting.split(nesting.whole(*arrays(pairs)), segments)
+    holder = innermost([(start, end, i) for i, (start, end) in enumerate(cutting)])
+    cut = {(i, t, label)
+           for i, label, start, end in zip(inside.interval.tolist(), labels.tolist(),
+                                           inside.starts.tolist(), inside.ends.tolist(),
+                                           strict=True)
+           for t in range(start, end)}  # fmt: skip
+    left = {(i, t) for i, start, end in zip(rest.interval.tolist(), rest.starts.tolist(),
+                                            rest.ends.tolist(), strict=True)
+            for t in range(start, end)}  # fmt: skip
+    everything = [(i, t) for i, pair in enumerate(pairs) for t in range(*pair)]
+    assert cut == {(i, t, holder[t]) for i, t in everything if t in holder}
+    assert left == {(i, t) for i, t in everything if t not in holder}
+    lengths = int((inside.ends - inside.starts).sum() + (rest.ends - rest.starts).sum())
+    assert lengths == len(everything)  # no piece twice
+
+
+# -- groups and statistics
+
+
+@given(st.lists(st.integers(0, 4), max_size=20))
+def test_by_group(groups: list[int]) -> None:
+    found = by_group(np.array(groups, np.int64), 5)
+    assert [part.tolist() for part in found] == [
+        [i for i, group in enumerate(groups) if group == number] for number in range(5)]  # fmt: skip
+
+
+def test_by_group_of_more_groups_than_sixteen_bits_hold() -> None:
+    count = (1 << 16) + 3
+    groups = np.arange(count)[::-1]
+    found = by_group(groups, count)
+    assert [part.tolist() for part in (found[0], found[-1])] == [[count - 1], [0]]
+
+
+values = st.one_of(st.integers(-5, 5), st.integers(-(2**53), 2**53), st.just(MISSING))
+
+
+@given(st.integers(1, 3).flatmap(lambda width: st.lists(st.tuples(*[values] * width), max_size=15)))
+def test_number(rows: list[tuple[int, ...]]) -> None:
+    columns = list(zip(*rows, strict=True)) if rows else [()]
+    numbers, distinct = number(*(np.array(column, np.int64) for column in columns))
+    expected, expected_rows = numbered(*columns)
+    assert numbers.tolist() == expected
+    assert list(zip(*(column.tolist() for column in distinct), strict=True)) == expected_rows
+
+
+@given(st.integers(-5, 5), st.lists(st.integers(-5, 5), min_size=1, max_size=9))
+def test_number_of_a_column_that_is_one_value_everywhere(value: int, other: list[int]) -> None:
+    column = np.broadcast_to(np.int64(value), len(other))
+    numbers, (same, distinct) = number(column, np.array(other))
+    assert numbers.tolist() == [sorted(set(other)).index(one) for one in other]
+    assert (set(same.tolist()), distinct.tolist()) == ({value}, sorted(set(other)))
+
+
+durations = st.one_of(st.integers(0, 50), st.integers(0, 2**45), st.just(MISSING))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), durations), max_size=25))
+def test_grouped_statistics(rows: list[tuple[int, int]]) -> None:
+    groups = np.array([group for group, _ in rows], np.int64)
+    found = grouped_statistics(groups, np.array([value for _, value in rows], np.int64), 4)
+    for group in range(4):
+        expected = figures([None if v == MISSING else v for g, v in rows if g == group])
+        exact = (found.count, found.total, found.minimum, found.maximum)
+        assert [int(column[group]) for column in exact] == [
+            MISSING if value is None else value for value in
+            (expected.count, expected.total, expected.minimum, expected.maximum)]  # fmt: skip
+        for column, value in ((found.mean, expected.mean), (found.median, expected.median),
+                              (found.deviation, expected.deviation)):  # fmt: skip
+            wanted = np.nan if value is None else value
+            assert float(column[group]) == pytest.approx(wanted, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-(2**55), 2**55)), max_size=9))
+def test_sums_and_counts_are_exact(rows: list[tuple[int, int]]) -> None:
+    groups = np.array([group for group, _ in rows], np.int64)
+    found = sums(groups, np.array([value for _, value in rows], np.int64), 3)
+    assert found.tolist() == [sum(v for g, v in rows if g == group) for group in range(3)]
+    assert counts(groups, 3).tolist() == [sum(g == i for g, _ in rows) for i in range(3)]
+
+
+@given(st.lists(st.integers(0, 10**17), max_size=9))
+def test_buckets(sizes: list[int]) -> None:
+    expected = [0 if size < 1000 else 10 ** (len(str(size)) - 1) for size in sizes]
+    assert decade(np.array(sizes, np.int64)).tolist() == expected
+
+
+# -- whole profiles
+
+
+class Choice:
+    """A random small profile: some processes, threads, streams, devices and all kinds of rows."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.pids = [1, 2][: self._random.randint(1, 2)]
+        self.devices = [0, 1][: self._random.randint(1, 2)]
+        self._free = 100
+        self.rows: list[Row] = []
+        for pid in self.pids:
+            for tid in (11, 12)[: self._random.randint(1, 2)]:
+                self._calls(pid, tid)
+                self._ranges(pid, tid)
+            if self._random.random() < 0.5:
+                self.rows += [
+                    Overhead(*self._interval(1), self._random.choice(("profiler", "driver")), pid)
+                    for _ in range(self._random.randint(1, 3))]  # fmt: skip
+        ops = [self._op() for _ in range(self._random.randint(1, 9))]
+        # Beside a migration that begins at the same time, an op of no length is tested by hand.
+        moved = {op.start for op in ops if isinstance(op, Migration)}
+        self.rows += [op for op in ops if isinstance(op, Migration) or op.start is None
+                      or op.start != op.end or op.start not in moved]  # fmt: skip
+        self.time = self._interval(1) if self._random.random() < 0.4 else None
+
+    def _interval(self, least: int = 0) -> tuple[int, int]:
+        start = self._random.randint(1, LAST - least)
+        return start, min(LAST, start + least + self._random.choice((0, 0, 2, 5, 9)))
+
+    def _own(self) -> int:
+        self._free += 1
+        return self._free
+
+    def _calls(self, pid: int, tid: int) -> None:
+        """Calls side by side, some with one more inside; ids may collide on one thread.
+
+        Only the outer call's own id is shared inside it: which of two that a third call holds owns
+        the ops is tested by hand.
+        """
+        at = self._random.randint(1, 6)
+        while at < LAST:
+            end = min(LAST, at + self._random.randint(0, 8))
+            layer = self._random.choice(("runtime", "driver"))
+            shared = self._random.randint(*((1, 5) if tid == 11 else (6, 9)))
+            outer = Call(at, end, shared, layer, tid, pid, f"outer{at % 3}")
+            self.rows.append(outer)
+            if end - at > 2 and self._random.random() < 0.5:
+                inside = self._random.choice((outer.correlation, self._own(), 0))
+                layer = self._random.choice(("runtime", "driver"))
+                self.rows.append(Call(at + 1, end - 1, inside, layer, tid, pid, "inner"))
+            at = end + self._random.choice((int(end == at), 1, 4))
+
+    def _ranges(self, pid: int, tid: int) -> None:
+        for i in range(self._random.randint(0, 4)):
+            start, end = self._interval()
+            kind = self._random.choice(("push_pop", "push_pop", "start_end"))
+            unclosed = self._random.random() < 0.1
+            self.rows.append(Range(start, None if unclosed else end, f"r{i}", kind, tid, pid))
+
+    def _op(self) -> Row:
+        kind = self._random.choice((Kernel, Kernel, Kernel, Memcpy, Memset, Migration, Graph))
+        untimed = self._random.random() < 0.05
+        start, end = (None, None) if untimed else self._interval()
+        pid, device = self._random.choice(self.pids), self._random.choice(self.devices)
+        if kind is Migration:
+            if start == end and start is not None and end is not None:
+                end += 1
+            return Migration(start, end, pid=pid, device=device)
+        correlation = self._random.choice((None, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 99))
+        stream = self._random.choice((7, 8))
+        made: Row = kind(start, end, correlation, stream, pid, device)
+        return made
+
+
+def found_gap(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["device_id"], row["stream"], row["start_ns"], row["dur_ns"], row["cause"],
+            *(row[f"{part}_ns"] for part in PARTS))  # fmt: skip
+
+
+def slow_gap(gap: Gap) -> tuple[Any, ...]:
+    return (gap.device, gap.stream, gap.start, gap.dur, gap.cause,
+            *(gap.parts[part] for part in PARTS))  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_idle_time_of_random_profiles(seed: int) -> None:
+    """Overview, gaps of every kind, their parts, and what the host did in them."""
+    choice = Choice(seed)
+    slow = Slow(choice.rows, recording_ns=LAST)
+    with opened(*choice.rows, recording_ns=LAST) as profile:
+        for row in profile.report("overview", time=choice.time).rows():
+            busy = slow.busy(row["device_id"], choice.time)
+            span = slow.window(row["device_id"], choice.time)
+            if span is None:
+                assert row["window_ns"] is row["busy_ns"] is row["idle_ns"] is None
+                continue
+            assert (row["window_start_ns"], row["window_ns"]) == (span[0], span[1] - span[0])
+            assert (row["busy_ns"], row["idle_ns"]) == (len(busy), span[1] - span[0] - len(busy))
+        for kind in IDLE_KINDS:
+            rows = profile.report("idle_gaps", time=choice.time, idle=(kind,)).rows()
+            expected = slow.gaps(kind, choice.time)
+            assert sorted(map(found_gap, rows), key=repr) == sorted(
+                map(slow_gap, expected), key=repr)  # fmt: skip
+            for row in rows:
+                assert sum(row[f"{part}_ns"] for part in PARTS) == row["dur_ns"]
+        host = {
+            (row["device_id"], row["activity"], row["name"]): row["host_sum_ns"]
+            for row in profile.report("idle_host", time=choice.time).rows()
+        }
+    instants_of = Counter((gap.device, *did) for gap in slow.gaps("no_op", choice.time)
+                          for did in gap.during)  # fmt: skip
+    assert host == dict(instants_of)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32))
+def test_owners_of_random_profiles(seed: int) -> None:
+    """GPU time by the function that owns it, layer by layer."""
+    choice = Choice(seed)
+    slow = Slow(choice.rows)
+    expected: Counter[tuple[str | None, str]] = Counter()
+    for op in slow.ops:
+        call = slow.owner(op)
+        expected[(call.layer, call.name) if call else (None, "[no API call]")] += 1
+    with opened(*choice.rows) as profile:
+        found = {(row["layer"], row["name"]): row["gpu_op_count"]
+                 for row in profile.report("api_vs_kernel").rows()}  # fmt: skip
+    assert {key: count for key, count in found.items() if count} == dict(expected)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(intervals, st.sampled_from([11, 12])), min_size=1, max_size=9))
+def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> None:
+    """Crossing calls included."""
+    calls = [Call(start + 1, end + 1, 0, tid=tid) for (start, end), tid in rows]
+    expected = 0
+    for tid in (11, 12):
+        mine = [(call.start or 0, call.end or 0) for call in calls if call.tid == tid]
+        expected += sum(end - start for (start, end), outer in
+                        zip(mine, outermost(mine), strict=True) if outer)  # fmt: skip
+    with opened(*calls) as profile:
+        (row,) = profile.report("processes").rows()
+    assert row["api_sum_ns"] == expected
