@@ -227,6 +227,8 @@ extent = sa.Table(
     _column("first_id", "First row id.", required=True),
     _column("last_id", "Last row id.", required=True),
     _column("row_count", "Rows in between.", Unit.COUNT, required=True),
+    _column("pid", "The process of all of them; null: not known to be one."),
+    _column("device_id", "The device of all of them; null: not known to be one."),
     comment="Where one profile's rows stand in one event table: contiguous from first_id to last_id.",
 )
 

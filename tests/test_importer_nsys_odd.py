@@ -16,11 +16,13 @@ from conftest import (
     EVENTS,
     NSYS,
     ODD,
+    Row,
     Shelf,
     all_columns,
     event_rows,
     import_file,
     in_any_order,
+    known,
     profile_in_place,
 )
 from odd_fixtures import ODD as DESCRIPTIONS
@@ -137,22 +139,29 @@ def _trimmed(profile: Profile, basic: Profile) -> None:
 
 
 def _bad_cells(profile: Profile, basic: Profile) -> None:
-    assert _ids(basic, "kernel") - _ids(profile, "kernel") == {105, 107, 116}
-    assert _ids(basic, "memcpy") - _ids(profile, "memcpy") == {103, 104}
+    """A cell that places its row costs the row; any other is not recorded."""
+    not_recorded: dict[int, Row] = {
+        116: {"grid_x": None}, 103: {"bytes": None}, 104: {"bytes": None},
+    }  # fmt: skip
+    # The name of the only stencil that is left is no text.
+    (stencil,) = (row for row in event_rows(profile, "kernel") if row["correlation_id"] == 999)
+    assert stencil["name"].startswith("[name ")
+    not_recorded[999] = dict.fromkeys(("name", "short_name", "mangled_name"), stencil["name"])
+    for table, dropped in (("kernel", {105, 107}), ("memcpy", set())):
+        wanted = [row | not_recorded.get(row["correlation_id"], {})
+                  for row in event_rows(basic, table)
+                  if row["correlation_id"] not in dropped]  # fmt: skip
+        assert event_rows(profile, table) == wanted, table
     assert _ids(basic, "api_call") - _ids(profile, "api_call") == {119}
     texts = [{row["name"] for row in event_rows(p, "range")} for p in (basic, profile)]
     assert texts[0] - texts[1] == {"saxpy step"}
     notes = _notes(profile, "wrong-type")
     assert {note.severity for note in notes} == {Severity.DROPPED}
-    assert sum(note.count for note in notes) == 7
     by_fact = {fact: sum(note.count for note in notes if fact in note.facts) for fact in Fact}
     assert {fact: count for fact, count in by_fact.items() if count} == {
         Fact.KERNELS: 3, Fact.MEMCPYS: 2, Fact.API_CALLS: 1, Fact.RANGES: 1,
     }  # fmt: skip
     assert all(note.where.split()[0] in note.text for note in notes)
-    # The name of the only stencil that is left is no text.
-    (stencil,) = (r for r in event_rows(profile, "kernel") if r["correlation_id"] == 999)
-    assert stencil["name"].startswith("[name ")
     assert [note.count for note in _notes(profile, "nameless-id")] == [1]
 
 
@@ -334,7 +343,8 @@ def test_an_event_table_without_a_needed_column(change: Change) -> None:
 
 def test_row_numbers_with_holes_and_below_zero(change: Change, shelf: Shelf) -> None:
     source = change(f"""
-        UPDATE {KERNEL} SET rowid = rowid * 1000 - 5000;
+        UPDATE {KERNEL} SET rowid = -rowid * 2 - 5;
+        UPDATE {KERNEL} SET rowid = -rowid - 50;
         DELETE FROM {RUNTIME} WHERE correlationId = 120;
         UPDATE {RUNTIME} SET rowid = rowid - 100;""")
     basic = shelf.profile(NSYS / "basic-3.17.2.sqlite")
@@ -342,30 +352,29 @@ def test_row_numbers_with_holes_and_below_zero(change: Change, shelf: Shelf) -> 
     assert len(_both_ways(source, lambda p: event_rows(p, "api_call"))) == 19
 
 
-@pytest.mark.parametrize("rowid", [(1 << 63) - 1, -(1 << 63), 1 << 52])
-def test_row_numbers_at_the_ends_of_the_world(change: Change, rowid: int) -> None:
-    """Rows far apart must not be walked through number by number. Read, or refused."""
+@pytest.mark.parametrize("rowid", [(1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000])
+def test_row_numbers_far_apart(change: Change, rowid: int) -> None:
+    """They must not be walked through number by number. Imported; in place only if that is cheap."""
     source = change(f"UPDATE {KERNEL} SET rowid = {rowid} WHERE correlationId = 116")
     code = f"""
 import sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
 from pathlib import Path
 from conftest import event_rows, import_file, profile_in_place
-from nsysconv.errors import InputError
+from nsysconv.store.attached import NotInPlace
 source = Path({str(source)!r})
-counts = []
+counts = [import_file(source, Path(f'{{source}}.db')).row_counts['kernel']]
 try:
-    counts.append(import_file(source, Path(f'{{source}}.db')).row_counts['kernel'])
     with profile_in_place(source) as profile:
         counts.append(len(event_rows(profile, 'kernel')))
-except InputError:
+except NotInPlace:
     counts.append(8)
-print(set(counts))
+print(counts)
 """
     # In a process of its own: what never ends can be ended.
     done = subprocess.run([sys.executable, "-c", code], env=CHILD_ENVIRONMENT, timeout=8,
                           capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.stdout == "{8}\n", done.stderr[-2000:]
+    assert done.stdout == "[8, 8]\n", done.stderr[-2000:]
 
 
 def test_two_texts_for_one_name(change: Change) -> None:
@@ -491,12 +500,14 @@ def test_a_wrong_cell_far_down(tmp_path: Path) -> None:
     connection.execute(f"UPDATE {RUNTIME} SET correlationId = 0.5 WHERE rowid = 4999")
     connection.commit()
     connection.close()
-    counts = _both_ways(source, lambda p: [len(all_columns(p, t)["pid"]) for t in EVENTS])
-    connection = sqlite3.connect(source)
-    calls = connection.execute(f"SELECT count(*) FROM {RUNTIME}").fetchone()[0]
-    connection.close()
-    assert counts[EVENTS.index("kernel")] == 5_999
-    assert counts[EVENTS.index("api_call")] == calls - 1
+
+    def damaged(profile: Profile) -> list[Any]:
+        grid = known(profile.columns("kernel", ("grid_x",))["grid_x"])
+        ids = known(profile.columns("api_call", ("correlation_id",))["correlation_id"])
+        return [len(grid), grid.count(None), grid[4_999], ids.count(None), ids[4_998]]
+
+    assert _both_ways(source, damaged) == [6_000, 1, None, 1, None]
+    assert _both_ways(source, _slugs) == [("wrong-type", 1), ("wrong-type", 1)]
 
 
 # -- paths

@@ -72,9 +72,10 @@ def test_no_secret_in_a_store_that_refused_rows(tmp_path: Path) -> None:
     source = tmp_path / "export.sqlite"
     source.write_bytes((NSYS / "basic-3.25.0.sqlite").read_bytes())
     connection = sqlite3.connect(source)
-    # A text with a secret where a number belongs, in the last row of the table.
-    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 'SECRET-cell' "
-                       "WHERE rowid = 20")  # fmt: skip
+    # Texts with secrets where numbers belong, in the last rows of the table.
+    table = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    connection.execute(f"UPDATE {table} SET returnValue = 'SECRET-cell' WHERE rowid = 19")
+    connection.execute(f"UPDATE {table} SET end = 'SECRET-end' WHERE rowid = 20")
     connection.commit()
     connection.close()
     import_file(source, tmp_path / "store.db")

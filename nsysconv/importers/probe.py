@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sqlite3
 import stat
@@ -76,10 +77,12 @@ class Probe:
     @cached_property
     def readable(self) -> Path:
         """The file to read: the input itself, or its copy where a hot journal lay beside it."""
+        # SQLite keeps them beside the file itself, not beside a link to it.
+        real = self.path.resolve()
         hot = [
             side
             for end in ("-wal", "-journal")
-            if (side := _beside(self.path, end)).exists() and side.stat().st_size > 0
+            if (side := _beside(real, end)).exists() and side.stat().st_size > 0
         ]
         if not hot:
             return self.path
@@ -87,7 +90,7 @@ class Probe:
         copy = Path(self._folder.name) / "source.sqlite"
         shutil.copyfile(self.path, copy)
         for side in hot:
-            shutil.copyfile(side, str(copy) + side.name[len(self.path.name) :])
+            shutil.copyfile(side, str(copy) + side.name[len(real.name) :])
         connection = sqlite3.connect(copy)
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.close()
@@ -181,7 +184,7 @@ class Probe:
             connection.close()
 
     def _connect(self) -> sqlite3.Connection:
-        uri = f"file:{quote(str(self.readable.absolute()))}?mode=ro&immutable=1"
+        uri = f"file:{quote(os.fsencode(self.readable.absolute()))}?mode=ro&immutable=1"
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.execute("PRAGMA trusted_schema=OFF")
@@ -189,8 +192,9 @@ class Probe:
         return connection
 
     def sha256(self) -> str:
-        """SHA-256 of the bytes of the file that the user named."""
-        with self.origin.open("rb") as file:
+        """SHA-256 of the bytes of the file that the user named, its journal applied where it was hot."""
+        path = self.origin if self.readable == self.path else self.readable
+        with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -20,7 +20,7 @@ from nsysconv.store.database import attach_source, compiled, create_schema
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.store.views import views
-from nsysconv.store.write import Origin, Writer
+from nsysconv.store.write import Origin, Writer, common
 
 _MEMORY = ":memory:"
 _ONLY_PROFILE = 1
@@ -91,6 +91,7 @@ class _AttachedStore(Store):
                         first_id=1,
                         last_id=last,
                         row_count=last,
+                        **common([batch.constants for batch in batches]),
                     )
                 )
             )

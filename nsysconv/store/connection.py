@@ -8,6 +8,7 @@ can write into an open transaction. So nothing in nsysconv opens a store with `s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +35,7 @@ _CACHE_KIB = 512
 
 def sqlite_uri(path: Path, mode: str) -> str:
     """A SQLite URI for a file; `mode` is what follows `mode=`: ro, rw, rwc, ro&immutable=1."""
-    return f"file:{quote(str(path.absolute()))}?mode={mode}"
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
 
 
 class Connection:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.views import views
 
@@ -17,7 +17,6 @@ from nsysconv.store.views import views
 PAGE_SIZE = 16_384
 
 _DIALECT = sqlite_dialect.dialect(paramstyle="named")
-_HEADER = b"SQLite format 3\0"
 
 
 def compiled(statement: sa.ClauseElement) -> str:
@@ -26,8 +25,7 @@ def compiled(statement: sa.ClauseElement) -> str:
 
 
 def create_schema(connection: Connection) -> None:
-    """Makes tables, views and version marks in an empty database."""
-    connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+    """Makes tables, views and version marks in an empty database (whose page size is set)."""
     connection.execute("BEGIN")
     for table in schema.metadata.sorted_tables:
         connection.execute(str(CreateTable(table).compile(dialect=_DIALECT)))
@@ -39,27 +37,38 @@ def create_schema(connection: Connection) -> None:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file is a store of ours, of any version. Reads the header only."""
+    """Whether a file is a store of ours, of any version."""
+    return _marks(path)[0] == schema.APPLICATION_ID
+
+
+def _marks(path: Path) -> tuple[int, int]:
+    """Application id and schema version of a file; zeros where it is no SQLite database.
+
+    Asked through the store's own library: opening and closing a file by any other way drops the locks
+    that this process holds on it.
+    """
+    if not path.is_file():
+        return 0, 0
     try:
-        with path.open("rb") as file:
-            header = file.read(72)
-    except OSError:
-        return False
-    return header.startswith(_HEADER) and header[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
+        with Connection(sqlite_uri(path, "ro&immutable=1"), str(path)) as connection:
+            application = connection.value("PRAGMA application_id")
+            version = connection.value("PRAGMA user_version")
+            return int(str(application)), int(str(version))
+    except NsysconvError:
+        return 0, 0
 
 
 def require_store(path: Path) -> None:
     """Raises unless the file is a store of the version this program reads and writes."""
     if not path.exists():
         raise InputError("no such file", where=str(path))
-    if not is_store(path):
+    application, version = _marks(path)
+    if application != schema.APPLICATION_ID:
         raise InputError(
             "not an nsysconv store",
             where=str(path),
             hint="`nsysconv import FILE -o STORE` makes one; `nsysconv info FILE` tells what a file is.",
         )
-    with path.open("rb") as file:
-        version = int.from_bytes(file.read(64)[60:64], "big")
     if version != schema.SCHEMA_VERSION:
         newer = version > schema.SCHEMA_VERSION
         raise InputError(

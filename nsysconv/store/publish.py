@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ _SUFFIX = ".partial"
 
 def partial_name(path: Path) -> Path:
     """Where this process builds the store that will be `path`: beside it, hidden."""
-    return path.with_name(f"{_prefix(path)}{os.getpid()}{_SUFFIX}")
+    return path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
 
 
 def _prefix(path: Path) -> str:
@@ -47,7 +48,7 @@ def sweep(path: Path) -> None:
     """Removes what killed imports of this store left, on this host."""
     prefix = _prefix(path)
     for left in path.parent.glob(f"{_literal(prefix)}*.partial"):
-        number = left.name[len(prefix) : -len(".partial")]
+        number, _, _ = left.name[len(prefix) :].partition("-")
         if number.isdigit() and not _alive(int(number)):
             with suppress(OSError):
                 left.unlink()

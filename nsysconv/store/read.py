@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ class Extent:
 
     first_id: int
     last_id: int
+    constants: Mapping[str, int] = field(default_factory=dict)
 
 
 class Profile:
@@ -83,7 +83,8 @@ class Profile:
         """
         known = self._columns.setdefault(table, {})
         wanted = [name for name in names if name not in known]
-        stored = [name for name in wanted if name not in self._constants]
+        constants = self._store.constants(self.id, table)
+        stored = [name for name in wanted if name not in constants]
         if wanted and not stored and not known:
             stored = wanted
         if stored:
@@ -92,18 +93,8 @@ class Profile:
         length = len(next(iter(known.values())))
         for name in wanted:
             if name not in known:
-                known[name] = np.broadcast_to(np.int64(self._constants[name]), length)
+                known[name] = np.broadcast_to(np.int64(constants[name]), length)
         return {name: known[name] for name in names}
-
-    @cached_property
-    def _constants(self) -> dict[str, int]:
-        """Columns that need not be read: with one process, or one device, every event names it."""
-        found = {}
-        for column, table in (("pid", "process"), ("device_id", "device")):
-            rows = self.rows(table)
-            if len(rows) == 1:
-                found[column] = int(rows[0][column])
-        return found
 
     def texts(self, table: str, column: str) -> dict[int, str]:
         """A text column of an event table by row id, rows without text left out."""
@@ -202,9 +193,19 @@ class Store:
             table = schema.extent
             rows = self.rows(sa.select(table).where(table.c.profile_id == profile_id))
             self._extents[profile_id] = {
-                str(row["table_name"]): Extent(row["first_id"], row["last_id"]) for row in rows
+                str(row["table_name"]): Extent(
+                    row["first_id"],
+                    row["last_id"],
+                    {k: row[k] for k in ("pid", "device_id") if row[k] is not None},
+                )
+                for row in rows
             }
         return self._extents[profile_id]
+
+    def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
+        """Columns that hold one value in all rows of the profile, and need not be read."""
+        extent = self.extents(profile_id).get(table)
+        return extent.constants if extent is not None else {}
 
     def row_count(self, profile_id: int, table: str) -> int:
         """Rows of one profile in an event table."""

@@ -24,7 +24,8 @@ class SourceRows:
     number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
     `sparse`: the numbers have large holes, so that they are no measure of the work. `guarded` gives the
     same rows without those that the schema does not admit, and notes that count them; it is asked only
-    where the plain rows were refused or are `suspect`, because checking costs a scan.
+    where the plain rows were refused or are `suspect`, because checking costs a scan. `constants` are
+    columns known to hold one value in every row; asked once all batches are written.
     """
 
     table: str
@@ -35,6 +36,7 @@ class SourceRows:
     guarded: Callable[[], tuple[SourceRows, list[Note]]]
     sparse: bool = False
     suspect: Callable[[], bool] = lambda: False
+    constants: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass(frozen=True)

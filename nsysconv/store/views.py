@@ -74,16 +74,22 @@ def _name_of(table: sa.Table, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
 
 def _sync() -> sa.Select[Any]:
     sync, call, names = schema.sync, schema.api_call, schema.name
+    # Two calls may share a correlation id: the first is the one that waited.
+    by_id = (call.c.profile_id, call.c.pid, call.c.correlation_id)
+    first = (
+        sa.select(*by_id, sa.func.min(call.c.id), call.c.name_id).group_by(*by_id).subquery("first")
+    )
     return sa.select(
         *sync.columns, sa.func.coalesce(names.c.plain, names.c.text).label("api_call")
     ).select_from(
         sync.outerjoin(
-            call,
-            (call.c.profile_id == sync.c.profile_id)
-            & (call.c.pid == sync.c.pid)
-            & (call.c.correlation_id == sync.c.correlation_id),
+            first,
+            (first.c.profile_id == sync.c.profile_id)
+            & (first.c.pid == sync.c.pid)
+            & (first.c.correlation_id == sync.c.correlation_id)
+            & (sync.c.correlation_id != 0),
         ).outerjoin(
-            names, (names.c.profile_id == call.c.profile_id) & (names.c.id == call.c.name_id)
+            names, (names.c.profile_id == first.c.profile_id) & (names.c.id == first.c.name_id)
         )
     )
 

@@ -6,7 +6,7 @@ gets everything in one transaction. A killed import leaves the store as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.report import Column, build_table
 from nsysconv.store.connection import Connection, sqlite_uri
-from nsysconv.store.database import attach_source, compiled, create_schema, require_store
+from nsysconv.store.database import PAGE_SIZE, attach_source, compiled, create_schema, require_store
 from nsysconv.store.publish import partial_name, publish, sweep
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.units import Unit
@@ -138,9 +138,12 @@ class Writer:
         )
         notes: list[Note] = []
         before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
+        constants: dict[str, list[Callable[[], Mapping[str, int]]]] = {}
         for batch in recording.batches:
             notes += self._write(batch, profile_id, progress)
-        counts = self._write_extents(profile_id, before)
+            ask = batch.constants if isinstance(batch, SourceRows) else dict
+            constants.setdefault(batch.table, []).append(ask)
+        counts = self._write_extents(profile_id, before, constants)
         facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
         accept(all_notes)
         known = origin()
@@ -209,7 +212,12 @@ class Writer:
             )
         )
 
-    def _write_extents(self, profile_id: int, before: dict[str, int]) -> dict[str, int]:
+    def _write_extents(
+        self,
+        profile_id: int,
+        before: dict[str, int],
+        constants: Mapping[str, list[Callable[[], Mapping[str, int]]]],
+    ) -> dict[str, int]:
         counts = {}
         for name, last_before in before.items():
             last = self._last_id(name)
@@ -223,6 +231,7 @@ class Writer:
                             first_id=last_before + 1,
                             last_id=last,
                             row_count=last - last_before,
+                            **common(constants.get(name, [])),
                         )
                     )
                 )
@@ -314,6 +323,12 @@ class Writer:
         return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
 
 
+def common(constants: Iterable[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
+    """The constants that all batches of a table share."""
+    known = [ask() for ask in constants]
+    return {k: v for k, v in known[0].items() if all(o.get(k) == v for o in known)} if known else {}
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[Writer]:
     """A writer on the store at `path`, which is made if it does not exist.
@@ -336,11 +351,12 @@ def writing(path: Path) -> Iterator[Writer]:
     partial = partial_name(path)
     try:
         with Connection(sqlite_uri(partial, "rwc"), str(path)) as connection:
-            create_schema(connection)
             # Nobody else sees the file yet: what a crash leaves is not a store, so nothing need be
             # flushed on the way. It is, once, before it gets its name.
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute("PRAGMA journal_mode=MEMORY")
+            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+            create_schema(connection)
             yield Writer(connection)
         publish(partial, path)
     finally:

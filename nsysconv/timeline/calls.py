@@ -153,11 +153,8 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
         if len(mine) and len(wanted):
             table = _Lookup(calls.correlation[mine], mine)
             if table.ambiguous:
-                # Of equal keys the last stays: the least entitled go first.
-                order = np.lexsort(
-                    (-calls.start[mine], calls.layer[mine] != DRIVER, calls.outermost[mine])
-                )
-                table = _Lookup(calls.correlation[mine[order]], mine[order])
+                mine = mine[_by_entitlement(calls, mine)]
+                table = _Lookup(calls.correlation[mine], mine)
             owner[wanted] = table.of(ops.correlation[wanted])
     return owner
 
@@ -166,6 +163,22 @@ def has_correlation(ids: Array) -> Array:
     """Which correlation ids name a call: 0 and null name none."""
     result: Array = (ids != MISSING) & (ids != 0)
     return result
+
+
+def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
+    """An order in which, of calls with one correlation id, the one that owns its operations is last."""
+    order = np.lexsort((-calls.end[mine], calls.start[mine], calls.correlation[mine]))
+    keys = calls.correlation[mine[order]]
+    same = keys[1:] == keys[:-1]
+    doubled = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
+    enclosed = np.zeros(len(mine), bool)
+    by_key: dict[tuple[int, int], list[int]] = {}
+    for place in order[doubled].tolist():
+        call = int(mine[place])
+        holders = by_key.setdefault((int(calls.correlation[call]), int(calls.thread[call])), [])
+        enclosed[place] = any(calls.end[other] >= calls.end[call] for other in holders)
+        holders.append(call)
+    return np.lexsort((-calls.start[mine], calls.layer[mine] != DRIVER, ~enclosed))
 
 
 class _Lookup:

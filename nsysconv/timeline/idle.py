@@ -154,6 +154,10 @@ def _gaps_of(
     starts, ends = ops.start[members], ops.end[members]
     low, high = union(starts, ends).gaps(span.start, span.end)
     ended_by = np.full(len(high), -1)
+    if not half_open:
+        # Migrations may follow the last operation of a window; they lie outside of it.
+        inside = (starts < span.end) | (ends == span.end)
+        members, starts, ends = members[inside], starts[inside], ends[inside]
     if len(members):
         # Members are sorted by (start, stream, id): the first with this start is the one that counts.
         place = np.minimum(np.searchsorted(starts, high, side="left"), len(members) - 1)

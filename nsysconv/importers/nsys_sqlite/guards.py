@@ -78,7 +78,7 @@ def guarded(
     select = tables.select(mapping, whole, replace(context, careful=True))
     for condition in conditions:
         select = select.where(condition(whole))
-    return replace(rows, select=select), notes
+    return replace(rows, select=select, suspect=lambda: False, constants=dict), notes
 
 
 def _is_whole(name: str, columns: tables.Columns) -> sa.ColumnElement[bool]:

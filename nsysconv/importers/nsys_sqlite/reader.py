@@ -103,12 +103,26 @@ class Reader:
             guarded=careful,
             sparse=last - first > _SPARSE * count,
             suspect=lambda: self._survey.suspects(mapping.source),
+            constants=lambda: self._constants(mapping),
         )
         if "deviceId" in mapping.needs and rows.suspect():
             # Known before the rows are copied: arithmetic on such ids would go unnoticed.
             rows, notes = careful()
             self._notes += notes
         return rows
+
+    def _constants(self, mapping: tables.Mapping) -> dict[str, int]:
+        """The process and device of all rows of a table, where they are one."""
+        found = self._survey.of(mapping.source)
+        if mapping.source in found.suspects or found.anonymous:
+            return {}
+        constants = {}
+        if len(found.pids) == 1 and 0 not in found.pids:
+            constants["pid"] = next(iter(found.pids))
+        if len(found.op_ordinals) == 1 and found.op_ordinals == found.ordinals:
+            numbers = self._devices(self._survey.everything()).numbers
+            constants["device_id"] = numbers[next(iter(found.op_ordinals))]
+        return constants
 
     def _leave_unread(self, source: str, why: str) -> None:
         """Notes that a source table was not read: what it may hold is not recorded."""
@@ -143,6 +157,8 @@ class Reader:
             return next(iter(own)) if len(own) == 1 else None
         pids = self._survey.everything().pids
         only = next(iter(pids)) if len(pids) == 1 else None
+        if any(n.slug == "process-assumed" and n.where == mapping.source for n in self._notes):
+            return only
         count = self._probe.select(f"SELECT count(*) FROM {mapping.source}")[0][0]
         text = f"{mapping.source} does not name processes; " + (
             f"process {only} was assumed" if only is not None else "their process is not known"

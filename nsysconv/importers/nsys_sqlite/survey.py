@@ -34,6 +34,7 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
 _NAME_COLUMNS = frozenset({"nameId", "demangledName", "shortName", "mangledName", "textId"})
 _GPU_TABLES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE, tables.SYNCS)
 _PTOP = 10
+_IDS = frozenset({"globalPid", "globalTid", "deviceId"})
 _CODES = frozenset({"copyKind", "srcKind", "dstKind", "memKind"})
 
 
@@ -54,6 +55,8 @@ class Found:
     event_classes: set[int] = field(default_factory=set)
     codes: set[tuple[str, int]] = field(default_factory=set)
     """(column, code) of copies and sets."""
+    anonymous: set[str] = field(default_factory=set)
+    """Source tables with rows that name no process or no device."""
     suspects: set[str] = field(default_factory=set)
     """Source tables with ids that are no numbers."""
 
@@ -92,9 +95,13 @@ class Survey:
         """What all tables mention."""
         return _merged(scan for _, _, scan in self._running)
 
+    def of(self, source: str) -> Found:
+        """What one table mentions."""
+        return _merged(scan for _, name, scan in self._running if name == source)
+
     def suspects(self, source: str) -> bool:
         """Whether ids of this table are no numbers."""
-        return source in _merged(scan for _, name, scan in self._running if name == source).suspects
+        return source in self.of(source).suspects
 
     @property
     def gpu_sources(self) -> tuple[str, ...]:
@@ -122,6 +129,8 @@ def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
         row = {n: v for n, v in zip(columns, values, strict=True) if isinstance(v, int)}
         if any(v is not None and not isinstance(v, int) for v in values):
             found.suspects.add(source)
+        if any(v is None and n in _IDS for n, v in zip(columns, values, strict=True)):
+            found.anonymous.add(source)
         found.codes.update((n, v) for n, v in row.items() if n in _CODES)
         _note_process(found, source, row)
         _note_names(found, source, row)
