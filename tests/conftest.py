@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from nsysconv import schema
 from nsysconv.importers import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
-from nsysconv.store.attached import in_place
+from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.read import Profile, Store, reading
 from nsysconv.store.write import Imported, Origin, Writer, writing
 
@@ -110,8 +111,20 @@ def store_in_place(source: Path) -> Iterator[Store]:
         importer = detect(probe)
         (recording,) = importer.read(probe)
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
-        with in_place(recording, origin) as store:
+        try:
+            place = in_place(recording, origin)
+            store = place.__enter__()
+        except NotInPlace:
+            # As nsysconv.open does: rows that are not numbered in a row are copied.
+            with TemporaryDirectory() as folder:
+                import_file(source, Path(folder) / "store.db")
+                with reading(Path(folder) / "store.db") as copy:
+                    yield copy
+            return
+        try:
             yield store
+        finally:
+            place.__exit__(None, None, None)
 
 
 @contextmanager

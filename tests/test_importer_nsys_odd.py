@@ -352,7 +352,7 @@ def test_row_numbers_with_holes_and_below_zero(change: Change, shelf: Shelf) -> 
     assert len(_both_ways(source, lambda p: event_rows(p, "api_call"))) == 19
 
 
-@pytest.mark.parametrize("rowid", [(1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000])
+@pytest.mark.parametrize("rowid", [(1 << 63) - 1, -(1 << 63), 1 << 52])
 def test_row_numbers_far_apart(change: Change, rowid: int) -> None:
     """They must not be walked through number by number. Imported; in place only if that is cheap."""
     source = change(f"UPDATE {KERNEL} SET rowid = {rowid} WHERE correlationId = 116")

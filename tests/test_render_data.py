@@ -44,7 +44,13 @@ def parsed(*reports: Report) -> Any:
 
 def test_json_gives_the_rows_back() -> None:
     (report,) = parsed(nasty_report())["reports"]
-    assert report["rows"] == ROWS
+    # A table holds no lone surrogates: they are spelled out on the way in.
+    spelled = [
+        {k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v
+         for k, v in row.items()}
+        for row in ROWS
+    ]  # fmt: skip
+    assert report["rows"] == spelled
     assert report["rows"][0]["call_count"] == LARGEST
     # 1 == 1.0 in Python: the types have to be equal, too.
     types = [{k: type(v) for k, v in row.items()} for row in report["rows"]]

@@ -88,7 +88,7 @@ device_id  name                        kernel_count  kernel_sum  kernel      avg
                                                              ms       %       µs
 ─────────  ──────────────────────────  ────────────  ──────────  ──────  ───────
         0  ampere_sgemm_128x64_tn           120,000     812.346   99.85    6.769
-        0  fill_kernel<…>                        12       1.235    0.15  102.881
+        0  fill_kernel<4, at::n…oat>>            12       1.235    0.15  102.881
         1  -                                      1      <0.001   <0.01        -
 … 3 of 312 rows, --limit 0 shows all
 not shown in 80 columns: min_ns, stddev_ns; --format csv has them
@@ -232,7 +232,7 @@ def test_a_stream_without_utf_8() -> None:
     lines = raw.getvalue().decode("ascii").splitlines()
     assert lines[2].split() == ["ms", "%", "us"]
     assert set(lines[3]) == {"-", " "}
-    assert "fill_kernel<...>" in lines[5]
+    assert "fill_kernel<4, at:...oat>>" in lines[5]
     assert lines[7] == "... 3 of 312 rows, --limit 0 shows all"
 
 

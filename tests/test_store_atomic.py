@@ -26,6 +26,7 @@ from nsysconv.importers import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import connection
 from nsysconv.store.connection import Connection, sqlite_uri
+from nsysconv.store.publish import partial_name
 from nsysconv.store.read import reading
 from nsysconv.store.write import Writer, writing
 
@@ -206,8 +207,11 @@ def test_a_killed_import_can_be_looked_at_where_nothing_may_be_written(
 # -- what killed imports left
 
 
-def _partial(store: Path, pid: int, ending: str = "partial") -> Path:
-    return store.with_name(f".{store.name}.{socket.gethostname()}-{pid}.{ending}")
+def _partial(store: Path, pid: int, beside: str = "") -> Path:
+    """Where process `pid` would build the store; `beside`: the ending of a file next to it."""
+    ours = partial_name(store).name
+    assert f"-{os.getpid()}-" in ours
+    return store.with_name(ours.replace(f"-{os.getpid()}-", f"-{pid}-") + beside)
 
 
 @pytest.fixture
@@ -237,7 +241,7 @@ def test_journals_of_leftovers_are_swept(tmp_path: Path, dead_pid: int) -> None:
     """A kill while the tables were made leaves the file and its journal."""
     store = tmp_path / "store.db"
     _partial(store, dead_pid).write_bytes(b"half a store")
-    _partial(store, dead_pid, "partial-journal").write_bytes(b"its journal")
+    _partial(store, dead_pid, "-journal").write_bytes(b"its journal")
     import_file(BASIC, store)
     assert names(tmp_path) == ["store.db"]
 
@@ -259,9 +263,9 @@ def test_what_is_not_a_leftover_of_this_store_stays(tmp_path: Path, dead_pid: in
     host = socket.gethostname()
     kept = [
         _partial(store, os.getppid()), _partial(tmp_path / "other.db", dead_pid),
-        tmp_path / f".store.db.not-{host}-{dead_pid}.partial",
-        tmp_path / f".store.db.{host}-x{dead_pid}.partial",
-        tmp_path / f".store.db.{host}-{10**30}.partial",
+        _partial(store, 10**30),
+        tmp_path / f".store.db.not-{host}-{dead_pid}-00000000.partial",
+        tmp_path / f".store.db.{host}-x{dead_pid}-00000000.partial",
         tmp_path / "store.db.partial",
     ]  # fmt: skip
     for path in kept:

@@ -156,7 +156,7 @@ def _import_one(
             def origin() -> Origin:
                 digest = hashing.result()
                 return Origin(
-                    _text(path.stem), importer.NAME, _text(path), digest, _identity(digest, importer)
+                    path.stem, importer.NAME, str(path), digest, _identity(digest, importer)
                 )
 
             imported = [
@@ -174,11 +174,6 @@ def _import_one(
         if not error.where:
             error.where = str(path)
         return FileResult(path, error=error)
-
-
-def _text(path: StrPath) -> str:
-    """A path as text that a database takes: bytes that are no UTF-8 are spelled out."""
-    return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def _identity(digest: str, importer: Importer) -> str:

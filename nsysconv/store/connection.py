@@ -141,8 +141,12 @@ class _Statement:
 
     def __init__(self, connection: adbc.AdbcConnection, sql: str, batch_rows: int) -> None:
         self._statement = adbc.AdbcStatement(connection)
-        self._statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
-        self._statement.set_sql_query(sql)
+        try:
+            self._statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+            self._statement.set_sql_query(sql)
+        except BaseException:
+            self._statement.close()
+            raise
 
     def __enter__(self) -> adbc.AdbcStatement:
         return self._statement

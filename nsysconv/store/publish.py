@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nsysconv.errors import UsageError
 
 _SUFFIX = ".partial"
+_JOURNAL = "-journal"
+_LEFTOVER = re.compile(rf"(\d{{1,9}})(?:-[0-9a-f]+)?{re.escape(_SUFFIX)}(?:{_JOURNAL})?")
+_IN_PROGRESS: set[str] = set()
+"""Names that this process is building stores under."""
 
 
 def partial_name(path: Path) -> Path:
-    """Where this process builds the store that will be `path`: beside it, hidden."""
+    """A place beside `path`, hidden, where this process can build the store."""
     return path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
+
+
+@contextmanager
+def building(path: Path) -> Iterator[Path]:
+    """The place to build the store that will be `path`; whatever is left there is removed."""
+    partial = partial_name(path)
+    _IN_PROGRESS.add(partial.name)
+    try:
+        yield partial
+    finally:
+        partial.unlink(missing_ok=True)
+        _IN_PROGRESS.discard(partial.name)
 
 
 def _prefix(path: Path) -> str:
@@ -47,9 +65,13 @@ def publish(partial: Path, path: Path) -> None:
 def sweep(path: Path) -> None:
     """Removes what killed imports of this store left, on this host."""
     prefix = _prefix(path)
-    for left in path.parent.glob(f"{_literal(prefix)}*.partial"):
-        number, _, _ = left.name[len(prefix) :].partition("-")
-        if number.isdigit() and not _alive(int(number)):
+    for left in path.parent.glob(f"{_literal(prefix)}*{_SUFFIX}*"):
+        match = _LEFTOVER.fullmatch(left.name[len(prefix) :])
+        if match is None or left.name.removesuffix(_JOURNAL) in _IN_PROGRESS:
+            continue
+        # In a container every run can have our number: what is ours and alive is in progress.
+        number = int(match.group(1))
+        if number == os.getpid() or not _alive(number):
             with suppress(OSError):
                 left.unlink()
 

@@ -21,7 +21,7 @@ from nsysconv.notes import Note, merged
 from nsysconv.report import Column, build_table
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import PAGE_SIZE, attach_source, compiled, create_schema, require_store
-from nsysconv.store.publish import partial_name, publish, sweep
+from nsysconv.store.publish import building, publish, sweep
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.units import Unit
 
@@ -245,7 +245,7 @@ class Writer:
         facts: Iterable[Fact],
         notes: Iterable[Note],
     ) -> None:
-        label = self._free_label(origin.label)
+        label = self._free_label(_storable(origin.label))
         run_id = int(
             str(
                 self._connection.value(
@@ -262,7 +262,7 @@ class Writer:
                     label=label,
                     identity=origin.identity,
                     source=origin.source,
-                    path=origin.path,
+                    path=_storable(origin.path),
                     sha256=origin.sha256,
                     **asdict(recording.attributes),
                 )
@@ -323,6 +323,11 @@ class Writer:
         return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
 
 
+def _storable(text: str) -> str:
+    """Text that a database takes: bytes of a file name that are no UTF-8 are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def common(constants: Iterable[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
     """The constants that all batches of a table share."""
     known = [ask() for ask in constants]
@@ -336,6 +341,7 @@ def writing(path: Path) -> Iterator[Writer]:
     A new store appears under its name when the block ends, and not at all when it raises. Raises
     UsageError or InputError where something else stands under the name.
     """
+    sweep(path)
     if path.exists():
         require_store(path)
         with Connection(sqlite_uri(path, "rw"), str(path)) as connection:
@@ -347,9 +353,7 @@ def writing(path: Path) -> Iterator[Writer]:
             where=str(path.parent),
             hint=f"Make it first: mkdir -p {path.parent}",
         )
-    sweep(path)
-    partial = partial_name(path)
-    try:
+    with building(path) as partial:
         with Connection(sqlite_uri(partial, "rwc"), str(path)) as connection:
             # Nobody else sees the file yet: what a crash leaves is not a store, so nothing need be
             # flushed on the way. It is, once, before it gets its name.
@@ -359,8 +363,6 @@ def writing(path: Path) -> Iterator[Writer]:
             create_schema(connection)
             yield Writer(connection)
         publish(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager
