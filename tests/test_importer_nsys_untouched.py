@@ -130,6 +130,33 @@ def test_a_copy_is_a_note(kind: str, tmp_path: Path, request: pytest.FixtureRequ
         [("source-copied", Severity.INFO, 1)]] * 2  # fmt: skip
 
 
+def test_a_file_in_wal_mode_without_a_log(tmp_path: Path, shelf: Shelf) -> None:
+    """SQLite would make the log and its index anew, even for a reader."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    source = folder / "export.sqlite"
+    shutil.copyfile(BASIC, source)
+    connection = sqlite3.connect(source, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.close()
+    assert source.read_bytes()[18:20] == b"\2\2"
+    before = state(folder)
+    wanted = event_rows(shelf.profile(BASIC), "kernel")
+
+    def during(profile: Profile) -> object:
+        assert state(folder) == before
+        return _kernels(profile)
+
+    assert read_both_ways(source, tmp_path / "scratch", during) == [wanted, wanted]
+    with Probe(source) as probe:
+        assert next(probe.iterate("SELECT 1 FROM StringIds")) == (1,)
+        rows = probe.iterate("SELECT id FROM StringIds")
+        next(rows)
+        assert state(folder) == before
+        rows.close()
+    assert state(folder) == before
+
+
 def test_a_link_to_a_file_with_a_log(wal: Path, tmp_path: Path) -> None:
     """The log lies beside the file, not beside the link."""
     link = tmp_path / "link.sqlite"

@@ -296,8 +296,8 @@ def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
 
 
 def test_views_show_words_and_names(shelf: Shelf) -> None:
-    def first(sql: str) -> dict[str, Any]:
-        with reading(shelf.store(BASIC)) as store:
+    def first(sql: str, source: Path = BASIC) -> dict[str, Any]:
+        with reading(shelf.store(source)) as store:
             (row, *_) = store.sql(sql)[0].to_pylist()
             return dict(row)
 
@@ -314,6 +314,12 @@ def test_views_show_words_and_names(shelf: Shelf) -> None:
     assert wait["api_call"] == "cudaDeviceSynchronize"
     moved = first("SELECT * FROM v_gpu_op WHERE correlation_id = 112")
     assert (moved["kind"], moved["name"], moved["bytes"]) == ("memcpy", "memcpy DtoH", 6_000)
+    migrated = first("SELECT * FROM v_gpu_op WHERE start_ns = 20000",
+                     NSYS / "unified_memory-3.25.0.sqlite")  # fmt: skip
+    assert (migrated["name"], migrated["bytes"]) == ("UM DtoH", 8_192)
+    launched = first("SELECT * FROM v_gpu_op WHERE start_ns = 22000",
+                     NSYS / "graphs-3.28.1.sqlite")  # fmt: skip
+    assert (launched["kind"], launched["dur_ns"]) == ("graph_launch", 5_000)
 
 
 def test_a_wait_whose_call_shares_its_id_is_one_row(tmp_path: Path) -> None:
