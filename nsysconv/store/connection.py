@@ -207,14 +207,19 @@ def _translated(error: BaseException, place: str) -> NsysconvError:
 
 def _pylist(table: pa.Table) -> list[dict[str, object]]:
     """Rows as dictionaries. Text that is no UTF-8 (SQLite does not check) keeps its readable part."""
-    columns = []
-    for column in table.columns:
-        if pa.types.is_string(column.type):
-            raw = column.cast(pa.binary()).to_pylist()
-            columns.append([None if v is None else v.decode("utf-8", "replace") for v in raw])
-        else:
-            columns.append(column.to_pylist())
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    try:
+        return list(table.to_pylist())
+    except UnicodeDecodeError:
+        columns = [_decoded(column) for column in table.columns]
+        rows = zip(*columns, strict=True)
+        return [dict(zip(table.column_names, row, strict=True)) for row in rows]
+
+
+def _decoded(column: pa.ChunkedArray) -> list[object]:
+    if not pa.types.is_string(column.type):
+        return list(column.to_pylist())
+    raw = column.cast(pa.binary()).to_pylist()
+    return [None if value is None else value.decode("utf-8", "replace") for value in raw]
 
 
 def _reader(statement: adbc.AdbcStatement) -> pa.RecordBatchReader:

@@ -263,7 +263,7 @@ class Store:
                 source.c.id.between(extent.first_id, extent.last_id), source.c[column].is_not(None)
             )
         )
-        return {int(row["id"]): str(row[column]) for row in rows}
+        return {row["id"]: row[column] for row in rows}
 
     def _in_threads(
         self, read: Callable[[Extent, Connection], int], pieces: list[Extent]
