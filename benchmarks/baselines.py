@@ -15,7 +15,8 @@ COLUMNS = {
     "CUPTI_ACTIVITY_KIND_KERNEL": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
     "demangledName, shortName, mangledName, gridX, gridY, gridZ, blockX, blockY, blockZ, "
     "registersPerThread, staticSharedMemory, dynamicSharedMemory, localMemoryPerThread, graphNodeId",
-    "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, globalTid, correlationId, eventClass, nameId, returnValue",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, globalTid, correlationId, eventClass, nameId, "
+    "returnValue",
     "CUPTI_ACTIVITY_KIND_MEMCPY": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
     "bytes, copyKind, srcKind, dstKind, srcDeviceId, dstDeviceId, copyCount, graphNodeId",
     "CUPTI_ACTIVITY_KIND_MEMSET": "start, end, globalPid, deviceId, contextId, streamId, correlationId, "
