@@ -268,7 +268,7 @@ device = sa.Table(
     _column("pid", "The process that the ordinal belongs to; null: every process uses the same."),
     _text("uuid", "UUID of the GPU (a MIG instance has its own)."),
     _text("bus_id", "PCI bus id."),
-    _text("name", "Product name; null: the profile does not say which GPU it is."),
+    _text("name", "Product name; null: the profile does not tell it."),
     _column("sm_count", "Streaming multiprocessors.", Unit.COUNT),
     _column("compute_major", "Compute capability, major."),
     _column("compute_minor", "Compute capability, minor."),

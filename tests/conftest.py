@@ -245,6 +245,16 @@ def small_rows(profile: Profile, table: str) -> list[Row]:
     return in_any_order(rows)
 
 
+def contents(profile: Profile) -> dict[str, Any]:
+    """All that a profile says, but for its numbers in the store."""
+    return {
+        **{table: event_rows(profile, table) for table in EVENTS},
+        **{table: small_rows(profile, table) for table in SMALL_TABLES},
+        "names": profile.names(all_name_ids(profile)),
+        "facts": profile.facts, "notes": profile.notes, "advice": profile.advice,
+    }  # fmt: skip
+
+
 def dump(store: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables of a store, read with Python's own SQLite. Nobody may have it open."""
     connection = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)

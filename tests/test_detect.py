@@ -131,8 +131,11 @@ def test_two_claims_are_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An importer that knows what the file is explains it better than a list of refusals."""
-    near = SimpleNamespace(NAME="near", TITLE="Near",
-                           sniff=lambda p: No("of a later age", close=True, hint="export again"))
+    near = SimpleNamespace(
+        NAME="near",
+        TITLE="Near",
+        sniff=lambda p: No("of a later age", close=True, hint="export again"),
+    )
     far = SimpleNamespace(NAME="far", TITLE="Far", sniff=lambda p: No("no such table"))
     monkeypatch.setattr(importers, "all_importers", lambda: [far, near])
     (tmp_path / "unknown").write_bytes(b"something")

@@ -111,7 +111,7 @@ def test_an_old_header_is_no_damage() -> None:
 
 @pytest.mark.parametrize("read", [_imported, _in_place], ids=["imported", "in place"])
 @pytest.mark.parametrize("header", HEADERS)
-@settings(FIND, max_examples=40)
+@settings(FIND, max_examples=15)
 @given(offset=offsets)
 @example(offset=0)
 @example(offset=1)
@@ -127,7 +127,7 @@ def test_a_cut_file_is_refused_or_whole(
     assert _differences(read(HEADERS[header][:offset])) == []
 
 
-@settings(FIND, max_examples=40)
+@settings(FIND, max_examples=15)
 @given(offset=offsets)
 def test_a_cut_file_whose_header_was_put_right(offset: int) -> None:
     """As a repair tool leaves it: pages are missing, and the header agrees with what is there."""
@@ -137,7 +137,7 @@ def test_a_cut_file_whose_header_was_put_right(offset: int) -> None:
     assert _differences(found) == []
 
 
-@settings(FIND, max_examples=20)
+@settings(FIND, max_examples=12)
 @given(
     changes=st.lists(
         st.tuples(st.integers(0, len(BASIC) - 1), st.integers(0, 255)), min_size=1, max_size=6
@@ -151,7 +151,7 @@ def test_changed_bytes_give_rows_or_an_error(changes: list[tuple[int, int]]) -> 
     _in_place(bytes(content))
 
 
-@settings(FIND, max_examples=15)
+@settings(FIND, max_examples=8)
 @given(page=st.integers(0, len(BASIC) // PAGE - 1), seed=st.binary(min_size=16, max_size=16))
 def test_a_page_of_noise_gives_rows_or_an_error(page: int, seed: bytes) -> None:
     noise = (seed * (PAGE // len(seed)))[:PAGE]
@@ -188,7 +188,7 @@ cells = st.one_of(
 )  # fmt: skip
 
 
-@settings(FIND, max_examples=25)
+@settings(FIND, max_examples=15)
 @given(
     changes=st.lists(
         st.tuples(st.sampled_from(_columns()), st.integers(1, 20), cells), min_size=1, max_size=3

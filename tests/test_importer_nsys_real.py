@@ -126,13 +126,15 @@ def _links_in(path: Path) -> Counter[tuple[int, ...]]:
     links: Counter[tuple[int, ...]] = Counter()
     for kind in ("KERNEL", "MEMCPY", "MEMSET"):
         if {f"CUPTI_ACTIVITY_KIND_{kind}", "CUPTI_ACTIVITY_KIND_RUNTIME"} <= present:
-            links.update(connection.execute(f"""
+            links.update(
+                connection.execute(f"""
                 SELECT (op.globalPid >> 24) & 16777215, op.start, call.start,
                     call.globalTid & 16777215
                 FROM CUPTI_ACTIVITY_KIND_{kind} op JOIN CUPTI_ACTIVITY_KIND_RUNTIME call
                 ON call.correlationId = op.correlationId
                     AND call.globalTid / 16777216 = op.globalPid / 16777216
-                WHERE op.correlationId <> 0 AND call.eventClass IN (0, 1)"""))
+                WHERE op.correlationId <> 0 AND call.eventClass IN (0, 1)""")
+            )
     connection.close()
     return links
 

@@ -100,7 +100,9 @@ def journal(tmp_path: Path) -> Path:
     connection.execute("ROLLBACK")
     connection.close()
     assert b"changed " in (folder / "export.sqlite").read_bytes()
-    assert (folder / "export.sqlite-journal").read_bytes()[:8] == b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+    assert (folder / "export.sqlite-journal").read_bytes()[
+        :8
+    ] == b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
     return folder / "export.sqlite"
 
 

@@ -112,7 +112,8 @@ def assert_sound(store: Path, identities: list[str]) -> None:
         for name in schema.EVENT_TABLES:
             (rows,) = opened_again.rows(f'SELECT count(*) AS n FROM "{name}"')
             (told,) = opened_again.rows(
-                f"SELECT coalesce(sum(row_count), 0) AS n FROM extent WHERE table_name = '{name}'")
+                f"SELECT coalesce(sum(row_count), 0) AS n FROM extent WHERE table_name = '{name}'"
+            )
             assert rows == told, name
 
 
@@ -444,7 +445,7 @@ def test_a_second_writer_waits(held: tuple[Path, subprocess.Popen[str]]) -> None
 
 
 def test_a_store_can_be_read_while_another_is_about_to_write(
-    held: tuple[Path, subprocess.Popen[str]]
+    held: tuple[Path, subprocess.Popen[str]],
 ) -> None:
     with reading(held[0]) as opened:
         (profile,) = opened.profiles()

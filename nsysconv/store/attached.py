@@ -16,10 +16,9 @@ from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.connection import Connection
-from nsysconv.store.database import attach_source, compiled, create_schema
+from nsysconv.store.database import attach_source, compiled, create_schema, view_statements
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
-from nsysconv.store.views import views
 from nsysconv.store.write import Origin, Writer, common
 
 _MEMORY = ":memory:"
@@ -68,8 +67,8 @@ class _AttachedStore(Store):
         self._write_extents()
         self._connect = self._connect_to_views
         self._lay_views(self._connection)
-        for name, statement in views().items():
-            self._connection.execute(f"CREATE TEMP VIEW {name} AS {compiled(statement)}")
+        for name, statement in view_statements().items():
+            self._connection.execute(f"CREATE TEMP VIEW {name} AS {statement}")
         for table in suspects:
             self._be_careful(table)
 

@@ -194,7 +194,7 @@ def _translated(error: BaseException, place: str) -> NsysconvError:
             where=place,
             hint="Copy or export it again; a partial download is the usual cause.",
         )
-    if "readonly" in text or "unable to open" in text:
+    if "readonly" in text or "unable to open" in text or "failed to open" in text:
         return UsageError(
             "the file cannot be opened for this",
             where=place,

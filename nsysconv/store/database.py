@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -27,13 +28,26 @@ def compiled(statement: sa.ClauseElement) -> str:
 def create_schema(connection: Connection) -> None:
     """Makes tables, views and version marks in an empty database (whose page size is set)."""
     connection.execute("BEGIN")
-    for table in schema.metadata.sorted_tables:
-        connection.execute(str(CreateTable(table).compile(dialect=_DIALECT)))
-    for name, statement in views().items():
-        connection.execute(f"CREATE VIEW {name} AS {compiled(statement)}")
+    for statement in _schema_statements():
+        connection.execute(statement)
     connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}")
     connection.execute("COMMIT")
+
+
+@cache
+def _schema_statements() -> tuple[str, ...]:
+    """What makes tables and views, compiled once: a process may make many stores."""
+    tables = [
+        str(CreateTable(table).compile(dialect=_DIALECT)) for table in schema.metadata.sorted_tables
+    ]
+    return (*tables, *(f"CREATE VIEW {name} AS {sql}" for name, sql in view_statements().items()))
+
+
+@cache
+def view_statements() -> dict[str, str]:
+    """The SQL of the views by name."""
+    return {name: compiled(statement) for name, statement in views().items()}
 
 
 def is_store(path: Path) -> bool:

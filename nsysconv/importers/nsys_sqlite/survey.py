@@ -71,7 +71,7 @@ class Survey:
 
     def __init__(self, probe: Probe, sources: Iterable[str]) -> None:
         self.sources = tuple(sources)
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="survey")
+        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="survey")
         scans = [
             (level, source, columns)
             for source in self.sources

@@ -1,0 +1,316 @@
+"""An export in which one thing is unusual: imported and read in place alike, and said so."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import generate_nsys
+import pytest
+from conftest import (
+    CHILD_ENVIRONMENT,
+    EVENTS,
+    NSYS,
+    Shelf,
+    all_columns,
+    event_rows,
+    import_file,
+    known,
+    profile_in_place,
+)
+
+from nsysconv.errors import InputError, NsysconvError
+from nsysconv.facts import Fact
+from nsysconv.store.read import Profile, reading
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+
+Change = Callable[..., Path]
+
+
+@pytest.fixture
+def change(tmp_path: Path) -> Change:
+    """Writes a fixture's copy, changed by a script, and returns its path."""
+
+    def make(sql: str, original: str = "basic-3.17.2") -> Path:
+        path = tmp_path / "changed.sqlite"
+        path.write_bytes((NSYS / f"{original}.sqlite").read_bytes())
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.executescript(sql)
+        connection.close()
+        return path
+
+    return make
+
+
+_OPENED: dict[Path, tuple[Profile, Profile]] = {}
+_STACK: list[ExitStack] = []
+
+
+@pytest.fixture(autouse=True)
+def _opened() -> Iterator[None]:
+    """Closes what `_both_ways` opened in a test."""
+    with ExitStack() as stack:
+        _OPENED.clear()
+        _STACK.append(stack)
+        yield
+        _STACK.pop()
+
+
+def _both_ways(source: Path, question: Callable[[Profile], Any]) -> Any:
+    """The answer of an imported profile, which has to be that of the profile in place."""
+    if source not in _OPENED:
+        store = source.with_name("both-ways.db")
+        import_file(source, store)
+        (imported,) = _STACK[-1].enter_context(reading(store)).profiles()
+        _OPENED[source] = (imported, _STACK[-1].enter_context(profile_in_place(source)))
+    imported, in_place = _OPENED[source]
+    answer = question(imported)
+    assert question(in_place) == answer
+    return answer
+
+
+def _kernels(profile: Profile) -> list[Any]:
+    return event_rows(profile, "kernel")
+
+
+def _slugs(profile: Profile) -> list[tuple[str, int]]:
+    for table in EVENTS:
+        all_columns(profile, table)
+    return sorted((note.slug, note.count) for note in profile.notes)
+
+
+def test_text_that_is_no_utf_8(change: Change) -> None:
+    """In a range's own text and in the string table: shown with a replacement, never an error."""
+    source = change("""
+        UPDATE NVTX_EVENTS SET text = CAST(x'6c6f6164ff66' AS TEXT) WHERE text = 'iteration 1';
+        UPDATE StringIds SET value = CAST(x'c3286b' AS TEXT) WHERE value = 'stencil';""")
+    texts = _both_ways(source, lambda p: {row["name"] for row in event_rows(p, "range")})
+    assert "load\N{REPLACEMENT CHARACTER}f" in texts
+    names = _both_ways(source, lambda p: {row["name"] for row in event_rows(p, "kernel")})
+    assert "\N{REPLACEMENT CHARACTER}(k" in names
+
+
+def test_text_with_a_nul_and_other_kinds_of_cells(change: Change) -> None:
+    source = change("""
+        UPDATE NVTX_EVENTS SET text = CAST(x'610062' AS TEXT) WHERE text = 'iteration 1';
+        UPDATE NVTX_EVENTS SET text = x'626c6f62' WHERE text = 'saxpy step';
+        UPDATE NVTX_EVENTS SET text = 12.5 WHERE text = 'checkpoint';""")
+    texts = _both_ways(source, lambda p: {str(row["name"]) for row in event_rows(p, "range")})
+    assert {"blob", "12.5"} <= texts
+    assert any(text.startswith("a") for text in texts)
+
+
+def test_a_column_called_rowid(change: Change) -> None:
+    """It hides SQLite's own row number under that name."""
+    source = change(f"""
+        ALTER TABLE {KERNEL} ADD COLUMN rowid TEXT;
+        UPDATE {KERNEL} SET rowid = 'kernel ' || correlationId;""")
+    assert len(_both_ways(source, _kernels)) == 8
+
+
+def test_an_event_table_without_row_ids(change: Change) -> None:
+    """Not read, and said so: never something without a word."""
+    source = change(f"""
+        ALTER TABLE {KERNEL} RENAME TO old;
+        CREATE TABLE {KERNEL} (start INTEGER, end INTEGER, deviceId INTEGER, globalPid INTEGER,
+            correlationId INTEGER, PRIMARY KEY (start, deviceId)) WITHOUT ROWID;
+        INSERT INTO {KERNEL} SELECT start, end, deviceId, globalPid, correlationId FROM old;
+        DROP TABLE old;""")
+    assert _both_ways(source, _kernels) == []
+    assert ("not-a-table", 1) in _both_ways(source, _slugs)
+    assert Fact.KERNELS not in _both_ways(source, lambda p: p.facts)
+
+
+def test_a_virtual_table_in_place_of_events(change: Change) -> None:
+    source = change(f"""
+        DROP TABLE {KERNEL};
+        CREATE VIRTUAL TABLE {KERNEL} USING fts5(start, end, deviceId, globalPid);""")
+    assert _both_ways(source, _kernels) == []
+    assert ("not-a-table", 1) in _both_ways(source, _slugs)
+
+
+def test_an_event_table_without_a_needed_column(change: Change) -> None:
+    source = change(f"ALTER TABLE {KERNEL} DROP COLUMN deviceId")
+    assert _both_ways(source, _kernels) == []
+    (note,) = _both_ways(source, lambda p: [n for n in p.notes if n.slug == "not-a-table"])
+    assert "deviceId" in note.text
+    assert Fact.KERNELS not in _both_ways(source, lambda p: p.facts)
+
+
+def test_row_numbers_with_holes_and_below_zero(change: Change, shelf: Shelf) -> None:
+    source = change(f"""
+        UPDATE {KERNEL} SET rowid = -rowid * 2 - 5;
+        UPDATE {KERNEL} SET rowid = -rowid - 50;
+        DELETE FROM {RUNTIME} WHERE correlationId = 120;
+        UPDATE {RUNTIME} SET rowid = rowid - 100;""")
+    basic = shelf.profile(NSYS / "basic-3.17.2.sqlite")
+    assert _both_ways(source, _kernels) == _kernels(basic)
+    assert len(_both_ways(source, lambda p: event_rows(p, "api_call"))) == 19
+
+
+def test_row_numbers_far_apart(tmp_path: Path) -> None:
+    """They must not be walked through number by number. Imported; in place only if that is cheap."""
+    code = f"""
+import sqlite3, sys
+sys.path[:0] = [{str(Path(__file__).parent)!r}]
+from pathlib import Path
+from conftest import NSYS, event_rows, import_file, profile_in_place
+from nsysconv.store.attached import NotInPlace
+for rowid in ((1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000):
+    source = Path({str(tmp_path)!r}) / f'{{rowid}}.sqlite'
+    source.write_bytes((NSYS / 'basic-3.17.2.sqlite').read_bytes())
+    connection = sqlite3.connect(source)
+    connection.execute('UPDATE {KERNEL} SET rowid = ? WHERE correlationId = 116', (rowid,))
+    connection.commit()
+    connection.close()
+    counts = [import_file(source, Path(f'{{source}}.db')).row_counts['kernel']]
+    try:
+        with profile_in_place(source) as profile:
+            counts.append(len(event_rows(profile, 'kernel')))
+    except NotInPlace:
+        counts.append(8)
+    print(counts)
+"""
+    # In a process of its own: what never ends can be ended.
+    done = subprocess.run([sys.executable, "-c", code], env=CHILD_ENVIRONMENT, timeout=20,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.stdout == "[8, 8]\n" * 4, done.stderr[-2000:]
+
+
+def test_two_texts_for_one_name(change: Change) -> None:
+    """The first is kept, and said so."""
+    source = change("""
+        ALTER TABLE StringIds RENAME TO old;
+        CREATE TABLE StringIds (id INTEGER, value TEXT);
+        INSERT INTO StringIds SELECT id, value FROM old;
+        INSERT INTO StringIds SELECT id, 'another' FROM old WHERE value = 'stencil';
+        DROP TABLE old;""")
+    names = _both_ways(source, lambda p: {row["name"] for row in event_rows(p, "kernel")})
+    assert "stencil" in names
+    assert "another" not in names
+    assert ("duplicate-name", 1) in _both_ways(source, _slugs)
+
+
+def test_kinds_that_nobody_knows(change: Change) -> None:
+    """Kept as Unknown, and said so."""
+    source = change(f"""
+        UPDATE {MEMCPY} SET copyKind = 42 WHERE correlationId = 112;
+        UPDATE {MEMCPY} SET srcKind = 99 WHERE correlationId = 113;""")
+    rows = _both_ways(source, lambda p: event_rows(p, "memcpy"))
+    by_id = {row["correlation_id"]: row for row in rows}
+    assert by_id[112]["direction"] == "Unknown"
+    assert by_id[113]["src_kind"] == "Unknown"
+    assert [slug for slug, _ in _both_ways(source, _slugs)].count("unknown-code") >= 1
+
+
+def test_calls_of_an_unknown_class_are_counted(change: Change) -> None:
+    source = change(f"UPDATE {RUNTIME} SET eventClass = 5 WHERE correlationId IN (117, 118)")
+    assert len(_both_ways(source, lambda p: event_rows(p, "api_call"))) == 18
+    assert _both_ways(source, _slugs) == [("unknown-code", 2)]
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["the export says so", "the times say so"])
+def test_times_of_day(change: Change, shelf: Shelf, told: bool) -> None:
+    """`nsys export --ts-normalize`: zero is the whole second before the first event."""
+    utc = 1_767_225_612_750_000_000
+    tables = [KERNEL, MEMCPY, RUNTIME, "CUPTI_ACTIVITY_KIND_MEMSET", "NVTX_EVENTS",
+              "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "PROFILER_OVERHEAD"]  # fmt: skip
+    source = change(
+        "".join(f"UPDATE {t} SET start = start + {utc}, end = end + {utc};" for t in tables)
+        + f"UPDATE META_DATA_EXPORT SET value = '{str(told).lower()}' "
+        "WHERE name = 'EXPORT_PARAM_TIME_NORMALIZE'"
+    )
+    basic = shelf.profile(NSYS / "basic-3.17.2.sqlite")
+    later = 750_000_000
+    wanted = [row | {"start_ns": row["start_ns"] + later} for row in event_rows(basic, "kernel")]
+    assert _both_ways(source, _kernels) == wanted
+    assert _both_ways(source, lambda p: p.attributes["zero_utc_ns"]) == utc - later
+    assert _both_ways(source, _slugs) == [("time-shifted", 1)]
+
+
+def test_ranks_that_disagree(change: Change) -> None:
+    """MPI's word counts more than the launcher's environment."""
+    source = change("""
+        CREATE TABLE MPI_RANKS (globalTid INTEGER, rank INTEGER);
+        INSERT INTO MPI_RANKS SELECT globalTid, 7 FROM CUPTI_ACTIVITY_KIND_RUNTIME LIMIT 1;""")
+    assert _both_ways(source, lambda p: [row["rank"] for row in p.rows("process")]) == [7]
+    slugs = _both_ways(source, _slugs)
+    assert slugs == [("rank-clash", 1)]
+
+
+def test_one_process_number_on_two_machines(change: Change) -> None:
+    source = change(f"""
+        UPDATE {KERNEL} SET globalPid = globalPid + (1 << 48) WHERE correlationId = 116;
+        UPDATE {RUNTIME} SET globalTid = globalTid + (1 << 48) WHERE correlationId = 116;""")
+    assert len(_both_ways(source, _kernels)) == 8
+    assert ("stray-pid", 2) in _both_ways(source, _slugs)
+
+
+def test_work_that_was_called_for_and_not_recorded(change: Change) -> None:
+    """Launches and copies, and no row of GPU work: nothing is known of kernels."""
+    source = change(f"""
+        DROP TABLE {KERNEL}; DROP TABLE {MEMCPY}; DROP TABLE CUPTI_ACTIVITY_KIND_MEMSET;
+        DROP TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;""")
+    facts = _both_ways(source, lambda p: p.facts)
+    assert facts.isdisjoint({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_LINKS})
+    assert Fact.API_CALLS in facts
+    assert _both_ways(source, _slugs) == [("gpu-activity-missing", 1)]
+
+
+def test_tracing_that_began_and_found_nothing(change: Change) -> None:
+    """The capture was to trace CUDA and tells of no trouble: then it is known that nothing ran."""
+    source = change("DELETE FROM DIAGNOSTIC_EVENT", "no_gpu-3.16.1")
+    facts = _both_ways(source, lambda p: p.facts)
+    assert facts >= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY}
+    assert _both_ways(source, _slugs) == [("no-gpu-work", 1)]
+
+
+def test_tables_of_metadata_without_their_columns(change: Change) -> None:
+    """The events count more than what is told about them."""
+    source = change("""
+        DROP TABLE META_DATA_EXPORT; CREATE TABLE META_DATA_EXPORT (key TEXT);
+        DROP TABLE META_DATA_CAPTURE; CREATE TABLE META_DATA_CAPTURE (name TEXT);
+        DROP TABLE ThreadNames; CREATE TABLE ThreadNames (who INTEGER);
+        DROP TABLE PROCESSES; CREATE TABLE PROCESSES (who INTEGER);
+        DROP TABLE DIAGNOSTIC_EVENT; CREATE TABLE DIAGNOSTIC_EVENT (what TEXT);""")
+    assert len(_both_ways(source, _kernels)) == 8
+
+
+def test_no_string_table_at_all_is_no_export(change: Change, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="StringIds"):
+        import_file(change("DROP TABLE StringIds"), tmp_path / "store.db")
+
+
+def test_a_string_table_of_another_shape(change: Change, tmp_path: Path) -> None:
+    source = change("DROP TABLE StringIds; CREATE TABLE StringIds (number INTEGER, text TEXT)")
+    try:
+        import_file(source, tmp_path / "store.db")
+    except NsysconvError:
+        assert [path.name for path in tmp_path.iterdir()] == ["changed.sqlite"]
+
+
+def test_a_wrong_cell_far_down(tmp_path: Path) -> None:
+    """Beyond what is fetched at once: the driver takes a column's type from the first rows."""
+    source = tmp_path / "far.sqlite"
+    generate_nsys.generate(source, 6_000, 1, 1, 1)
+    connection = sqlite3.connect(source)
+    connection.execute(f"UPDATE {KERNEL} SET gridX = 'wide' WHERE rowid = 5000")
+    connection.execute(f"UPDATE {RUNTIME} SET correlationId = 0.5 WHERE rowid = 4999")
+    connection.commit()
+    connection.close()
+
+    def damaged(profile: Profile) -> list[Any]:
+        grid = known(profile.columns("kernel", ("grid_x",))["grid_x"])
+        ids = known(profile.columns("api_call", ("correlation_id",))["correlation_id"])
+        return [len(grid), grid.count(None), grid[4_999], ids.count(None), ids[4_998]]
+
+    assert _both_ways(source, damaged) == [6_000, 1, None, 1, None]
+    assert _both_ways(source, _slugs) == [("wrong-type", 1), ("wrong-type", 1)]
