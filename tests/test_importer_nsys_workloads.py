@@ -496,6 +496,8 @@ def test_notes_of_the_profile(shelf: Shelf, path: Path) -> None:
         wanted.append(("no-gpu-work", 1))
         if expected.since(3, 13, 0):
             wanted += [("profiler-diagnostic", 1)] * 2
+    if expected.name == "ranges":
+        wanted.append(("range-unclosed", 1))  # one range of that workload is never closed
     notes = shelf.profile(path).notes
     assert sorted((note.slug, note.count) for note in notes) == sorted(wanted)
 

@@ -13,7 +13,7 @@ def keep_freed_memory() -> None:
     """Makes the C library reuse freed arrays rather than return them to the kernel.
 
     A report makes and drops arrays of 40 MB by the dozen; glibc gives each back at once and gets zeroed
-    pages for the next, which took a third of a large report's time. Where there is no glibc, nothing
+    pages for the next, which took a quarter of a large report's time. Where there is no glibc, nothing
     happens. To be called before threads start.
     """
     if not sys.platform.startswith("linux"):

@@ -23,6 +23,8 @@ _KNOWN_CODES = {
     "memKind": range(8),
 }
 
+_RANGE_COLUMNS = {"eventType", "end"}
+
 NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
 
 
@@ -30,6 +32,7 @@ def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
     """What the surveyed rows give cause to say."""
     yield from _on_classes(probe, found)
     yield from _on_codes(probe, found)
+    yield from _on_unclosed(probe)
     if devices.unnamed:
         text = "the profile does not say which GPU a device number means"
         facts = frozenset({Fact.DEVICES})
@@ -49,6 +52,18 @@ def _on_classes(probe: Probe, found: Found) -> Iterator[Note]:
         else:
             text = f"rows of event class {event_class} among the API calls were left out"
             yield Note("unknown-code", Severity.DROPPED, text, count, first, _API_CALLS)
+
+
+def _on_unclosed(probe: Probe) -> Iterator[Note]:
+    if tables.NVTX not in probe.tables or not set(
+        probe.tables[tables.NVTX].columns
+    ) >= _RANGE_COLUMNS:
+        return
+    kinds = ", ".join(str(kind) for kind in tables.RANGE_KINDS if kind != tables.MARK)
+    count, first = _counted(probe, tables.NVTX, f"eventType IN ({kinds}) AND end IS NULL")
+    if count:
+        text = "ranges that were never closed"
+        yield Note("range-unclosed", Severity.INFO, text, count, first, frozenset({Fact.RANGES}))
 
 
 def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:

@@ -37,7 +37,7 @@ MIGRATION_KINDS = (11, 12, 13)
 # Their copyKind -> the code of schema.DIRECTIONS; 0..10 are the same numbers in both.
 _MIGRATION_DIRECTION = {11: 1, 12: 2, 13: 8}
 RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, 34: 2}
-_MARK = 34
+MARK = 34
 # overheadType: JIT compilation, module loading, lazy loading and a full command buffer are the
 # driver's work for the program; everything else is the profiler's.
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
@@ -270,7 +270,7 @@ def _range(c: Columns, context: Context) -> dict[str, Expression]:
     start = c["start"]
     return {
         "start_ns": start - context.zero if context.zero else start,
-        "dur_ns": sa.case((c["eventType"] != _MARK, c["end"] - start)),
+        "dur_ns": sa.case((c["eventType"] != MARK, c["end"] - start)),
         **_on_thread(c, context),
         "end_tid": sa.case((c["endGlobalTid"] != c["globalTid"], end_tid)),
         "kind": sa.case(RANGE_KINDS, value=c["eventType"]),
