@@ -193,7 +193,8 @@ def all_columns(profile: Profile, table: str) -> dict[str, np.ndarray]:
 
 def texts_in_order(profile: Profile, table: str, column: str) -> list[str | None]:
     """A text column of an event table in the order of its rows."""
-    texts = profile.texts(table, column)
+    found = profile.texts(table, column)
+    texts = {int(i): found.texts[n] for i, n in zip(found.ids, found.numbers, strict=True)}
     return [texts.get(int(i)) for i in profile.columns(table, ("id",))["id"]]
 
 

@@ -135,7 +135,8 @@ def test_columns_read_one_by_one_belong_together(damaged: Damaged, backwards: bo
 def test_texts_and_notes_belong_to_the_rows(damaged: Damaged) -> None:
     """Texts are read by row id, whether or not integer columns were read before."""
     with profile_in_place(damaged.source) as ours:
-        before = sorted(ours.texts("range", "text").values())
+        found = ours.texts("range", "text")
+        before = sorted(found.texts[number] for number in found.numbers)
         for table in EVENTS:
             all_columns(ours, table)
         after = texts_in_order(ours, "range", "text")

@@ -29,8 +29,9 @@ from nsysconv.report import MISSING
 from nsysconv.timeline import nesting
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.calls import by_group
+from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.intervals import Union, counts, sums, union
+from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.statistics import grouped_statistics, number
 
 LAST = 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,12 +138,12 @@ def _import_one(
     fresh: bool,
 ) -> FileResult:
     try:
-        with importers.opened(path, say) as probe, ThreadPoolExecutor(1) as pool:
+        with importers.opened(path, say) as probe:
             try:
                 importer = importers.detect(probe)
             except InputError as error:
                 return FileResult(path, error=error, skipped=from_folder)
-            hashing = pool.submit(probe.sha256)
+            hashing = probe.beside(probe.sha256)
             replacing = None
             if not fresh:
                 # Hashing first is cheaper than copying rows that are there already.

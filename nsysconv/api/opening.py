@@ -85,8 +85,9 @@ class OpenProfile:
         `limit` None: 20 rows for people; else 1000 gaps and all of the rest.
         """
         found = []
-        for name in names if names is not None else queries.REPORTS:
-            queries.query(name)
+        names = queries.REPORTS if names is None else names
+        queries.read_ahead(names, self._timeline)
+        for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             try:
                 report = queries.answer(

@@ -9,16 +9,19 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from nsysconv.errors import InputError
 from nsysconv.notes import Note, Severity
+
+T = TypeVar("T")
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 1 << 16
@@ -42,7 +45,7 @@ class Probe:
 
     A SQLite file with a hot `-wal` or `-journal` is copied into a private folder first; `notes` says so.
     `origin` is the file that the user named, where `path` was made from it. Use as a context manager;
-    leaving it removes the copy.
+    leaving it ends what runs in the background and removes the copy.
     """
 
     def __init__(self, path: Path, origin: Path | None = None) -> None:
@@ -50,6 +53,8 @@ class Probe:
         self.origin = origin or path
         self.notes: list[Note] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        # One core is busy copying rows; more threads than the others only slow it down.
+        self._spare = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
         try:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
@@ -71,8 +76,13 @@ class Probe:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._spare.shutdown(wait=True, cancel_futures=True)
         if self._folder is not None:
             self._folder.cleanup()
+
+    def beside(self, work: Callable[..., T], *arguments: object) -> Future[T]:
+        """Runs a function on a spare core, in its turn."""
+        return self._spare.submit(work, *arguments)
 
     @cached_property
     def readable(self) -> Path:

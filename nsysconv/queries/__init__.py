@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import cast
 
 from nsysconv.errors import NotRecorded, UsageError
@@ -39,6 +40,13 @@ def query(name: str) -> Query:
 def default_limit(name: str, *, for_people: bool) -> int:
     """How many rows a report shows unless told: 0 is all of them."""
     return 20 if for_people else _LIMITS.get(name, 0)
+
+
+def read_ahead(names: Iterable[str], timeline: Timeline) -> None:
+    """Has the timeline read at once what these reports will ask it for one by one."""
+    wanted = {fact for name in names for fact in query(name).NEEDS | query(name).USES}
+    if wanted >= {Fact.KERNELS, Fact.API_CALLS}:
+        timeline.read_ahead()
 
 
 def answer(name: str, timeline: Timeline, request: Request) -> Report:

@@ -8,7 +8,7 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Request, in_part, ranks_by_group
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.intervals import counts, sums
+from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
@@ -80,11 +80,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
     }
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
-        ran = in_part(request, ops.start, ops.end)
         # Operations without a call form one more group.
-        op_group = np.where(timeline.owner >= 0, group[timeline.owner] if len(group) else 0, count)
         data = {name: np.append(values, MISSING) for name, values in data.items()}
-        data.update(_gpu_sums(timeline, op_group, ran, count + 1))
+        data.update(_gpu_sums(timeline, request, group, count + 1))
         data.update(_latencies(timeline, group, called, count + 1))
         layers, names = [*layers, None], [*names, NO_CALL]
     else:
@@ -133,21 +131,31 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
     return merged[pair] if len(merged) else pair, layers, [name for _, name in places]
 
 
-def _gpu_sums(timeline: Timeline, group: Array, ran: Array, count: int) -> dict[str, Array]:
-    ops = timeline.ops
-    dur = ops.dur
-    result = {"gpu_op_count": counts(group[ran], count)}
-    for name, kind in (("kernel", Kind.KERNEL), ("memcpy", Kind.MEMCPY), ("memset", Kind.MEMSET)):
-        mine = ran & (ops.kind == kind)
-        result[f"{name}_sum_ns"] = sums(group[mine], dur[mine], count)
-        if kind is Kind.KERNEL:
-            result["kernel_count"] = counts(group[mine], count)
-    return result
+def _gpu_sums(timeline: Timeline, request: Request, group: Array, count: int) -> dict[str, Array]:
+    """Per group the operations that its calls launched; in the last one, those without a call."""
+    ops, kinds = timeline.ops, len(Kind)
+    # Owner -1 finds the last group.
+    group_of = np.append(group, np.int32(count - 1))
+    cells = count * kinds
+    number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
+    for block in blocks(len(ops)):
+        start, end = ops.start[block], ops.end[block]
+        ran = in_part(request, start, end)
+        both = (group_of[timeline.owner[block]] * kinds + ops.kind[block])[ran]
+        number_of += counts(both, cells)
+        spent += sums(both, (end - start)[ran], cells)
+    return {
+        "gpu_op_count": number_of.reshape(count, kinds).sum(axis=1),
+        "kernel_count": number_of[Kind.KERNEL :: kinds],
+        "kernel_sum_ns": spent[Kind.KERNEL :: kinds],
+        "memcpy_sum_ns": spent[Kind.MEMCPY :: kinds],
+        "memset_sum_ns": spent[Kind.MEMSET :: kinds],
+    }
 
 
 def _latencies(timeline: Timeline, group: Array, called: Array, count: int) -> dict[str, Array]:
     """Means over calls: one call with many operations has one latency, that of the first."""
-    calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
+    calls = timeline.calls
     if timeline.clocks_disagree:
         nothing = np.full(count, np.nan)
         return {
@@ -155,28 +163,30 @@ def _latencies(timeline: Timeline, group: Array, called: Array, count: int) -> d
             "queue_count": np.full(count, MISSING),
             "queue_avg_ns": nothing,
         }
-    # Operations are sorted by start: written backwards, the first of each call stays.
-    first = np.full(len(calls), -1, np.int64)
-    having = np.flatnonzero((owner >= 0) & ops.timed)[::-1]
-    first[owner[having]] = having
-    launching = np.flatnonzero((first >= 0) & called)
-    start = ops.start[first[launching]]
-    latency = start - calls.start[launching]
-    queue = start - calls.end[launching]
-    told, queued = latency >= 0, (queue >= 0) & (latency >= 0)
+    begun = _first_starts(timeline)
+    told_count, told_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
+    for block in blocks(len(calls)):
+        start, in_group = begun[block], group[block]
+        latency, queue = start - calls.start[block], start - calls.end[block]
+        told = called[block] & (start != MISSING) & (latency >= 0)
+        queued = told & (queue >= 0)
+        told_count += counts(in_group[told], count)
+        told_sum += sums(in_group[told], latency[told], count)
+        queued_count += counts(in_group[queued], count)
+        queued_sum += sums(in_group[queued], queue[queued], count)
+    with np.errstate(invalid="ignore"):
+        return {
+            "launch_latency_avg_ns": told_sum / np.where(told_count > 0, told_count, np.nan),
+            "queue_count": queued_count,
+            "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
+        }
 
-    def mean(values: Array, which: Array) -> tuple[Array, Array]:
-        groups = group[launching[which]]
-        number_of = counts(groups, count)
-        with np.errstate(invalid="ignore"):
-            return np.where(
-                number_of > 0, sums(groups, values[which], count) / np.maximum(number_of, 1), np.nan
-            ), number_of
 
-    latency_mean, _ = mean(latency, told)
-    queue_mean, queue_count = mean(queue, queued)
-    return {
-        "launch_latency_avg_ns": latency_mean,
-        "queue_count": queue_count,
-        "queue_avg_ns": queue_mean,
-    }
+def _first_starts(timeline: Timeline) -> Array:
+    """Per call the start of the first operation it launched; MISSING for none."""
+    ops, owner = timeline.ops, timeline.owner
+    result = np.full(len(timeline.calls) + 1, MISSING)
+    # Sorted by start, those without one before all others: written backwards, the first one stays.
+    timed = slice(len(ops) - int(np.count_nonzero(ops.timed)), None)
+    result[owner[timed][::-1]] = ops.start[timed][::-1]
+    return result[:-1]  # owner -1 wrote into the one behind

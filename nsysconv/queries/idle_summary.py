@@ -8,8 +8,8 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Request
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.buckets import decade
+from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, stream_label
-from nsysconv.timeline.intervals import counts, sums
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit

@@ -52,20 +52,22 @@ _NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "m
 
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device and name, most kernel time first."""
+    profile = timeline.profile
     ids_column = _NAME_COLUMNS[request.kernel_names]
-    column = timeline.profile.columns(
-        "kernel", ("start_ns", "dur_ns", "device_id", "pid", "name_id", ids_column)
-    )
-    names = np.where(column[ids_column] == MISSING, column["name_id"], column[ids_column])
+    column = profile.columns("kernel", ("dur_ns", "device_id", "pid", "name_id", ids_column))
+    names = column.pop(ids_column)
+    if ids_column != "name_id":
+        names = np.where(names == MISSING, column["name_id"].astype(np.int64), names)
     if request.part is not None:
-        end = np.where(column["dur_ns"] == MISSING, MISSING, column["start_ns"] + column["dur_ns"])
-        kept = in_part(request, column["start_ns"], end)
+        start = profile.columns("kernel", ("start_ns",))["start_ns"]
+        end = np.where(column["dur_ns"] == MISSING, MISSING, start + column["dur_ns"])
+        kept = in_part(request, start, end)
         column = {name: values[kept] for name, values in column.items()}
         names = names[kept]
     group, (devices, name_ids) = number(column["device_id"], names)
     count = len(devices)
     stats = grouped_statistics(group, column["dur_ns"], count)
-    texts = timeline.profile.names(name_ids)
+    texts = profile.names(name_ids)
     rank = ranks_by_group(timeline, column["pid"], group, count)
     spent = np.where(stats.total == MISSING, 0, stats.total)
     whole = int(spent.sum())

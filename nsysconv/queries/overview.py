@@ -9,6 +9,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Request, in_part
 from nsysconv.report import MISSING, Column
+from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
@@ -73,7 +74,7 @@ def _row(
     if request.part is not None:
         ops = ops.take(in_part(request, ops.start, ops.end))
     span = window(ops, request.part)
-    kernels = ops.take(ops.kind == Kind.KERNEL)
+    op_counts, op_sums = counts(ops.kind, len(Kind)), sums(ops.kind, ops.dur, len(Kind))
     row: dict[str, Any] = {
         "rank": timeline.rank_of(ops.pid),
         "device_id": None if device == MISSING else device,
@@ -88,13 +89,14 @@ def _row(
         "um_bytes_sum": _migrated_bytes(timeline, ops),
     }
     if span is not None:
-        busy_ns = busy(ops, span)
+        busy_ns = busy(ops.start, ops.end, span)
+        kernels = ops.kind == Kind.KERNEL
         row.update(
             window_start_ns=span.start,
             window_ns=span.length,
             busy_ns=busy_ns,
             idle_ns=span.length - busy_ns,
-            kernel_union_ns=busy(kernels, span),
+            kernel_union_ns=busy(ops.start[kernels], ops.end[kernels], span),
             idle_pct=100.0 * (span.length - busy_ns) / span.length if span.length else 0.0,
         )
     for prefix, kind in (
@@ -104,9 +106,8 @@ def _row(
         ("um", Kind.MIGRATION),
         ("graph_launch", Kind.GRAPH),
     ):
-        mine = ops.kind == kind
-        row[f"{prefix}_count"] = int(mine.sum())
-        row[f"{prefix}_sum_ns"] = int(ops.dur[mine].sum())
+        row[f"{prefix}_count"] = int(op_counts[kind])
+        row[f"{prefix}_sum_ns"] = int(op_sums[kind])
     return row
 
 

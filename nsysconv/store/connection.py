@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_manager as adbc
@@ -36,6 +38,15 @@ _CACHE_KIB = 512
 def sqlite_uri(path: Path, mode: str) -> str:
     """A SQLite URI for a file; `mode` is what follows `mode=`: ro, rw, rwc, ro&immutable=1."""
     return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of rows: `numbers` says per row of `ids` which of `texts` is its own."""
+
+    ids: np.ndarray
+    numbers: np.ndarray
+    texts: list[str]
 
 
 class Connection:
@@ -105,6 +116,20 @@ class Connection:
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             for batch in _reader(statement):
                 yield [_int64(column) for column in batch.columns]
+
+    def texts(self, sql: str) -> Texts:
+        """A query of an id and a text that is not null."""
+        known: dict[str, int] = {}
+        ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        with self._errors(), self._statement(sql) as statement:
+            for batch in _reader(statement):
+                if not batch.num_rows:
+                    continue
+                coded = batch.column(1).dictionary_encode()
+                ours = [known.setdefault(t, len(known)) for t in _decoded(coded.dictionary)]
+                ids.append(_int64(batch.column(0)))
+                numbers.append(np.array(ours, np.int32)[_int64(coded.indices.cast(pa.int64()))])
+        return Texts(np.concatenate(ids), np.concatenate(numbers), list(known))
 
     def ingest(self, table: str, rows: pa.RecordBatch | pa.Table) -> None:
         """Appends Arrow rows to a table, columns by name."""
@@ -215,7 +240,7 @@ def _pylist(table: pa.Table) -> list[dict[str, object]]:
         return [dict(zip(table.column_names, row, strict=True)) for row in rows]
 
 
-def _decoded(column: pa.ChunkedArray) -> list[object]:
+def _decoded(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if not pa.types.is_string(column.type):
         return list(column.to_pylist())
     raw = column.cast(pa.binary()).to_pylist()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,15 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import ProfileRef
-from nsysconv.store.connection import Connection
+from nsysconv.store.connection import Connection, Texts
 from nsysconv.store.database import compiled, open_for_reading
+from nsysconv.store.filling import Column
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
 _MAX_THREADS = 8
+# Read as int64 even where all values are small.
+_WIDE = frozenset({"start_ns"})
 
 Columns = dict[str, np.ndarray]
 Row = dict[str, Any]
@@ -77,9 +81,11 @@ class Profile:
         return self._store.row_count(self.id, table)
 
     def columns(self, table: str, names: Sequence[str]) -> Columns:
-        """Integer columns of an event table as int64 arrays of equal length; null is MISSING.
+        """Integer columns of an event table as arrays of equal length, not to be written to.
 
-        Rows come in the order of their ids.
+        An array is int64 where a value needs it, and int32 where none does; `start_ns` is int64
+        always, so that what is added to it cannot overflow. Null is MISSING. Rows come in the order
+        of their ids.
         """
         known = self._columns.setdefault(table, {})
         wanted = [name for name in names if name not in known]
@@ -96,8 +102,13 @@ class Profile:
                 known[name] = np.broadcast_to(np.int64(constants[name]), length)
         return {name: known[name] for name in names}
 
-    def texts(self, table: str, column: str) -> dict[int, str]:
-        """A text column of an event table by row id, rows without text left out."""
+    def release(self, table: str, names: Iterable[str]) -> None:
+        """Lets go of columns that somebody has made others from; asked for again, they are read again."""
+        for name in names:
+            self._columns.get(table, {}).pop(name, None)
+
+    def texts(self, table: str, column: str) -> Texts:
+        """A text column of an event table, rows without text left out."""
         return self._store.read_texts(self.id, table, column)
 
     def rows(self, table: str) -> list[Row]:
@@ -131,6 +142,7 @@ class Store:
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._connection = connect()
+        self._lock = Lock()  # a connection is for one thread at a time
         self._extents: dict[int, dict[str, Extent]] = {}
         self.late_notes: list[Note] = []
 
@@ -155,7 +167,8 @@ class Store:
 
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
         """The rows of a small select."""
-        return self._connection.rows(compiled(statement))
+        with self._lock:
+            return self._connection.rows(compiled(statement))
 
     def sql(self, text: str, max_rows: int | None = None) -> tuple[pa.Table, bool]:
         """The rows of any SQL that changes nothing, and whether `max_rows` cut them off."""
@@ -220,64 +233,52 @@ class Store:
         pieces = _pieces(extent)
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in names]
+        sizes = [piece.last_id - piece.first_id + 1 for piece in pieces]
+        filling = [Column(sizes, np.int64 if name in _WIDE else np.int32) for name in names]
 
-        size = extent.last_id - extent.first_id + 1
-        result = {name: np.empty(size, np.int64) for name in names}
-
-        def read(piece: Extent, connection: Connection) -> int:
-            """Fills the piece's place in the result; returns how many rows there were."""
+        def read(part: int, connection: Connection) -> None:
+            piece = pieces[part]
             statement = (
                 sa.select(*columns)
                 .where(source.c.id.between(piece.first_id, piece.last_id))
                 .order_by(source.c.id)
             )
-            begin = place = piece.first_id - extent.first_id
             for batch in connection.integers(compiled(statement)):
                 # Copied while it is in the cache; kept batches would cost memory twice.
-                for name, values in zip(names, batch, strict=True):
-                    result[name][place : place + len(values)] = values
-                place += len(batch[0])
-            return place - begin
+                for column, values in zip(filling, batch, strict=True):
+                    column.parts[part].add(values)
 
-        found = list(self._in_threads(read, pieces))
-        if sum(found) == size:
-            return result
-        # A view may leave rows of its source out: close the ranks.
-        spans = [
-            slice(piece.first_id - extent.first_id, piece.first_id - extent.first_id + count)
-            for piece, count in zip(pieces, found, strict=True)
-        ]
-        return {
-            name: np.concatenate([values[span] for span in spans])
-            for name, values in result.items()
-        }
+        self._in_threads(read, len(pieces))
+        return {name: column.finished() for name, column in zip(names, filling, strict=True)}
 
-    def read_texts(self, profile_id: int, table: str, column: str) -> dict[int, str]:
-        """A text column of one profile's rows by row id, nulls left out."""
+    def read_texts(self, profile_id: int, table: str, column: str) -> Texts:
+        """A text column of one profile's rows, nulls left out."""
         extent = self.extents(profile_id).get(table)
         if extent is None:
-            return {}
+            return Texts(np.empty(0, np.int64), np.empty(0, np.int32), [])
         source = schema.metadata.tables[table]
-        rows = self.rows(
-            sa.select(source.c.id, source.c[column]).where(
+        statement = (
+            sa.select(source.c.id, source.c[column])
+            .where(
                 source.c.id.between(extent.first_id, extent.last_id), source.c[column].is_not(None)
             )
+            .order_by(source.c.id)
         )
-        return {row["id"]: row[column] for row in rows}
+        with self._lock:
+            return self._connection.texts(compiled(statement))
 
-    def _in_threads(
-        self, read: Callable[[Extent, Connection], int], pieces: list[Extent]
-    ) -> Iterator[int]:
-        if len(pieces) == 1:
-            yield read(pieces[0], self._connection)
+    def _in_threads(self, read: Callable[[int, Connection], None], count: int) -> None:
+        if count == 1:
+            with self._lock:
+                read(0, self._connection)
             return
 
-        def work(piece: Extent) -> int:
+        def work(number: int) -> None:
             with self._connect() as connection:
-                return read(piece, connection)
+                read(number, connection)
 
-        with ThreadPoolExecutor(max_workers=len(pieces)) as pool:
-            yield from pool.map(work, pieces)
+        with ThreadPoolExecutor(max_workers=count) as pool:
+            list(pool.map(work, range(count)))
 
 
 def _pieces(extent: Extent) -> list[Extent]:

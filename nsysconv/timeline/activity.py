@@ -177,11 +177,14 @@ class _Ranges:
             numbers = np.array([number_of_id[i] for i in ids.tolist()])
             result[named] = numbers[np.searchsorted(ids, name_ids[named])]
         if not named.all():
-            first = self._profile.columns("range", ("id",))["id"]
             own = self._profile.texts("range", "text")
-            for place in np.flatnonzero(~named).tolist():
-                text = own.get(int(first[self._row[place]]), "[no text]")
-                result[place] = texts.setdefault(text, len(texts))
+            numbers = np.array([texts.setdefault(t, len(texts)) for t in (*own.texts, "[no text]")])
+            id_of_row = self._profile.columns("range", ("id",))["id"]
+            ids = id_of_row[self._row[~named]]
+            place = np.minimum(np.searchsorted(own.ids, ids), max(len(own.ids) - 1, 0))
+            told = own.ids[place] == ids if len(own.ids) else np.zeros(len(ids), bool)
+            result[~named] = numbers[-1]
+            result[np.flatnonzero(~named)[told]] = numbers[own.numbers[place[told]]]
         return result, list(texts)
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
+from nsysconv.timeline.groups import counts
 from nsysconv.timeline.ops import GpuOps, taken
 from nsysconv.timeline.statistics import distinct, number
 
@@ -44,9 +45,9 @@ class ApiCalls:
 
 def api_calls(profile: Profile) -> ApiCalls:
     """All API calls of a profile."""
-    column = profile.columns(
-        "api_call", ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
-    )
+    names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
+    column = profile.columns("api_call", names)
+    profile.release("api_call", names)  # what else is asked of calls is asked of these
     start, dur = column["start_ns"], column["dur_ns"]
     keep = (start != MISSING) & (dur != MISSING)
     if not keep.all():
@@ -56,8 +57,9 @@ def api_calls(profile: Profile) -> ApiCalls:
     if not _sorted_by_thread(start, thread, len(threads)):
         order = np.argsort(start, kind="stable")
         column = {name: taken(values, order) for name, values in column.items()}
-        start, dur, thread = column["start_ns"], column["dur_ns"], thread[order]
+        start, dur, thread = column["start_ns"], column["dur_ns"], taken(thread, order)
     end = start + dur
+    del dur, column["dur_ns"], column["tid"]
     outermost, crossing = _nesting(start, end, thread, len(threads))
     return ApiCalls(
         start,
@@ -134,7 +136,7 @@ def by_group(groups: Array, count: int) -> list[Array]:
     # numpy sorts 16-bit keys by radix: linear, and stable.
     keys = groups.astype(np.uint16) if count < 1 << 16 else groups
     order = np.argsort(keys, kind="stable")
-    edges = np.searchsorted(groups[order], np.arange(count + 1))
+    edges = np.concatenate(([0], np.cumsum(counts(groups, count)))).tolist()
     return [order[low:high] for low, high in pairwise(edges)]
 
 
@@ -144,17 +146,19 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
     Joined on (pid, correlation). Where calls share both, the outermost owns the operations, then the
     runtime's before the driver's, then the earlier.
     """
-    owner = np.full(len(ops), -1, np.int64)
+    owner = np.full(len(ops), -1, np.int32)
     linked = has_correlation(calls.correlation)
     launched = has_correlation(ops.correlation)
     for pid in distinct(ops.pid).tolist():
-        mine = np.flatnonzero(linked & (calls.pid == pid))
-        wanted = np.flatnonzero(launched & (ops.pid == pid))
-        if len(mine) and len(wanted):
-            table = _Lookup(calls.correlation[mine], mine)
+        mine = np.flatnonzero(linked & (calls.pid == pid)).astype(np.int32)
+        wanted = launched & (ops.pid == pid)
+        if len(mine) and wanted.any():
+            table = _Lookup(taken(calls.correlation, mine), mine)
             if table.ambiguous:
                 mine = mine[_by_entitlement(calls, mine)]
                 table = _Lookup(calls.correlation[mine], mine)
+            if wanted.all():
+                return table.of(ops.correlation)
             owner[wanted] = table.of(ops.correlation[wanted])
     return owner
 
@@ -189,7 +193,7 @@ class _Lookup:
         self._dense: Array | None = None
         # Correlation ids are nearly consecutive: a table by id is ten times faster than sorting.
         if self._high - self._low <= 8 * len(keys) + 1024:
-            self._dense = np.full(self._high - self._low + 1, -1, np.int64)
+            self._dense = np.full(self._high - self._low + 1, -1, np.int32)
             self._dense[keys - self._low] = values
             self.ambiguous = int(np.count_nonzero(self._dense >= 0)) < len(keys)
         else:
@@ -201,7 +205,8 @@ class _Lookup:
         """Per wanted key its value, -1 for none."""
         if self._dense is not None:
             inside = (wanted >= self._low) & (wanted <= self._high)
-            found = self._dense[np.where(inside, wanted - self._low, 0)]
-            return np.where(inside, found, -1)
+            found: Array = self._dense[np.where(inside, wanted, self._low) - self._low]
+            found[~inside] = -1
+            return found
         place = np.maximum(np.searchsorted(self._keys, wanted, side="right") - 1, 0)
         return np.where(self._keys[place] == wanted, self._values[place], -1)

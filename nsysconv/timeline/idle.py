@@ -14,6 +14,7 @@ from nsysconv.report import MISSING
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -98,14 +99,11 @@ def window(ops: GpuOps, part: Slice | None) -> Window | None:
     return Window(int(ops.start[counting].min()), int(ops.end[counting].max()))
 
 
-def busy(ops: GpuOps, span: Window) -> int:
-    """The measure of the union of these operations inside the window."""
-    timed = ops.timed
-    if not timed.all():
-        ops = ops.take(timed)
-    starts = np.clip(ops.start, span.start, span.end)
-    ends = np.clip(ops.end, span.start, span.end)
-    return union(starts, ends).measure
+def busy(starts: Array, ends: Array, span: Window) -> int:
+    """The measure of the union of these intervals inside the window. Those without a time are MISSING."""
+    found = union(starts, ends)
+    low, high = span.start, span.end
+    return int((np.clip(found.ends, low, high) - np.clip(found.starts, low, high)).sum())
 
 
 def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> list[Gaps]:
@@ -116,10 +114,10 @@ def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> list[Gaps]
 def _gaps(timeline: Timeline, kind: str, part: Slice | None) -> Iterator[Gaps]:
     ops = timeline.ops
     for device in timeline.devices:
-        whole = len(timeline.devices) == 1
-        mine = np.arange(len(ops)) if whole else np.flatnonzero(ops.device == device)
-        mine = mine[ops.timed[mine]]
-        span = window(ops.take(mine), part)
+        mine = ops.timed
+        if len(timeline.devices) > 1:
+            mine &= ops.device == device
+        span = window(ops if mine.all() else ops.take(mine), part)
         if span is None:
             continue
         for stream, members in _groups(ops, mine, kind):
@@ -127,18 +125,22 @@ def _gaps(timeline: Timeline, kind: str, part: Slice | None) -> Iterator[Gaps]:
 
 
 def _groups(ops: GpuOps, mine: Array, kind: str) -> Iterator[tuple[tuple[int, int] | None, Array]]:
-    """The operations between which gaps of this kind lie: one group, or one per stream."""
+    """The operations between which gaps of this kind lie: one group, or one per stream.
+
+    `mine` is a mask, and so are the groups.
+    """
     if kind == "no_op":
         yield None, mine
     elif kind == "no_kernel":
-        yield None, mine[np.isin(ops.kind[mine], (Kind.KERNEL, Kind.GRAPH))]
+        yield None, mine & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
     else:
         # The driver migrates memory on its own; that keeps no stream of the program busy.
-        mine = mine[ops.kind[mine] != Kind.MIGRATION]
-        pairs = np.stack((ops.pid[mine], ops.stream[mine]), axis=1)
-        distinct, group = np.unique(pairs, axis=0, return_inverse=True)
-        for number, (pid, stream) in enumerate(distinct.tolist()):
-            yield (pid, stream), mine[group.reshape(-1) == number]
+        mine = mine & (ops.kind != Kind.MIGRATION)
+        group, (pids, streams) = number(ops.pid, ops.stream)
+        for place, stream in enumerate(zip(pids.tolist(), streams.tolist(), strict=True)):
+            members = mine & (group == place)
+            if members.any():
+                yield stream, members
 
 
 def _gaps_of(
@@ -146,19 +148,19 @@ def _gaps_of(
     device: int,
     kind: str,
     stream: tuple[int, int] | None,
-    members: Array,
+    which: Array,
     span: Window,
     half_open: bool,
 ) -> Gaps:
     ops = timeline.ops
-    starts, ends = ops.start[members], ops.end[members]
-    low, high = union(starts, ends).gaps(span.start, span.end)
+    low, high = union(_of(ops.start, which), _of(ops.end, which)).gaps(span.start, span.end)
     ended_by = np.full(len(high), -1)
     if not half_open:
         # Migrations may follow the last operation of a window; they lie outside of it.
-        inside = (starts < span.end) | (ends == span.end)
-        members, starts, ends = members[inside], starts[inside], ends[inside]
+        which = which & ((ops.start < span.end) | (ops.end == span.end))
+    members = np.flatnonzero(which)
     if len(members):
+        starts, ends = _of(ops.start, which), _of(ops.end, which)
         # Members are sorted by (start, stream, id): the first with this start is the one that counts.
         place = np.minimum(np.searchsorted(starts, high, side="left"), len(members) - 1)
         # What begins where the window ends lies outside, but for an operation without length that
@@ -168,6 +170,12 @@ def _gaps_of(
         ended_by[hit] = members[place[hit]]
     parts, host_end = _parts(timeline, low, high, ended_by)
     return Gaps(device, kind, stream, low, high, ended_by, parts, host_end)
+
+
+def _of(column: Array, which: Array) -> Array:
+    """`column[which]`; the column itself where the mask leaves nothing out."""
+    result: Array = column if which.all() else column[which]
+    return result
 
 
 def _parts(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> tuple[Array, Array]:

@@ -57,25 +57,3 @@ def union(starts: Array, ends: Array) -> Union:
     fresh = np.concatenate(([True], starts[1:] > reach[:-1]))
     last = np.concatenate((np.flatnonzero(fresh)[1:] - 1, [len(starts) - 1]))
     return Union(starts[fresh], reach[last])
-
-
-def clipped(starts: Array, ends: Array, low: int, high: int) -> tuple[Array, Array]:
-    """The intervals cut to [low, high); those outside become empty."""
-    return np.clip(starts, low, high), np.clip(ends, low, high)
-
-
-def sums(groups: Array, values: Array, count: int) -> Array:
-    """Exact int64 sums of `values` per group number 0..count-1."""
-    if len(values) == 0:
-        return np.zeros(count, np.int64)
-    # A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
-    if int(values.min()) >= 0 and float(values.sum(dtype=np.float64)) < 2.0**52:
-        return np.bincount(groups, values, count).astype(np.int64)
-    result = np.zeros(count, np.int64)
-    np.add.at(result, groups, values)
-    return result
-
-
-def counts(groups: Array, count: int) -> Array:
-    """How often each group number 0..count-1 occurs."""
-    return np.bincount(groups, minlength=count).astype(np.int64)

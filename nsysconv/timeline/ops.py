@@ -67,32 +67,43 @@ _COLUMNS = ("start_ns", "dur_ns", "device_id", "stream_id", "pid", "correlation_
 # Read along because nearly every report asks for them: a second pass over a table costs more than a
 # further column.
 _ALONG = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
+# The rest of the kernels' columns is not asked for again.
+_KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
 
 
 def gpu_ops(profile: Profile) -> GpuOps:
     """All GPU operations of a profile."""
-    parts = [
-        profile.columns(table, (*_COLUMNS, *_ALONG.get(table, ())))
-        for table in schema.GPU_OP_TABLES
-    ]
+    tables = schema.GPU_OP_TABLES
+    parts = [profile.columns(table, (*_COLUMNS, *_ALONG.get(table, ()))) for table in tables]
     sizes = [len(part["start_ns"]) for part in parts]
-    column = {name: joined([part[name] for part in parts]) for name in _COLUMNS}
-    start, dur = column["start_ns"], column["dur_ns"]
-    end = start + dur
+
+    def column(name: str) -> Array:
+        """All tables' rows of a column, their own columns given back where they are many."""
+        result = joined([part.pop(name) for part in parts])
+        if name not in _KERNELS_KEEP:
+            profile.release("kernel", (name,))
+        return result
+
+    start, dur, stream = column("start_ns"), column("dur_ns"), column("stream_id")
     untimed = (start == MISSING) | (dur == MISSING)
     if untimed.any():
-        start[untimed] = end[untimed] = MISSING
-    ops = GpuOps(
-        kind=np.repeat(np.arange(len(sizes), dtype=np.int8), sizes),
-        row=np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
+        start = np.where(untimed, MISSING, start)
+    order = _order(start, stream)
+    # One after the other: each spent column makes room for the next.
+    start, dur, stream = taken(start, order), taken(dur, order), taken(stream, order)
+    end = start + dur
+    end[start == MISSING] = MISSING
+    del dur
+    return GpuOps(
+        kind=np.repeat(np.arange(len(sizes), dtype=np.int8), sizes)[order],
+        row=np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])[order],
         start=start,
         end=end,
-        device=column["device_id"],
-        stream=column["stream_id"],
-        pid=column["pid"],
-        correlation=column["correlation_id"],
+        device=taken(column("device_id"), order),
+        stream=stream,
+        pid=taken(column("pid"), order),
+        correlation=taken(column("correlation_id"), order),
     )
-    return ops.take(_order(ops.start, ops.stream))
 
 
 def taken(column: Array, which: Array) -> Array:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.intervals import counts, sums
+from nsysconv.timeline.groups import counts, squares, sums
 
 Array = np.ndarray
 
-# Values below 2^40 (18 minutes in ns) and group numbers below 2^23 sort as one integer.
-_VALUE_BITS = 40
-_GROUP_LIMIT = 1 << 23
+_INT32 = int(np.iinfo(np.int32).max)
+# As many group numbers fit in 16 bits.
+_MANY_GROUPS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -37,35 +38,37 @@ def number(*columns: Array) -> tuple[Array, list[Array]]:
 
     Returns each row's number and, per column, the distinct rows' values.
     """
-    rows = len(columns[0])
-    numbers = np.zeros(rows, np.int64)
-    for place, column in enumerate(columns):
-        distinct, index = _indexed(column)
-        if place == 0:
-            numbers = index
-        elif len(distinct) > 1:
-            _, numbers = _indexed(numbers * len(distinct) + index)
-    representative = np.empty(int(numbers.max()) + 1 if rows else 0, np.int64)
-    representative[numbers[::-1]] = np.arange(rows)[::-1]
-    return numbers, [column[representative] for column in columns]
+    first, *others = columns
+    values, numbers = _indexed(first)
+    found = [values]
+    for column in others:
+        values, index = _indexed(column)
+        if len(found[0]) == 1:
+            found, numbers = [*(np.repeat(v, len(values)) for v in found), values], index
+            continue
+        if len(values) == 1:
+            found.append(np.repeat(values, len(found[0])))
+            continue
+        wide = numbers.astype(np.int64) if len(found[0]) * len(values) > _INT32 else numbers
+        pairs, numbers = _indexed(wide * len(values) + index)
+        head, tail = np.divmod(pairs, len(values))
+        found = [*(v[head] for v in found), values[tail]]
+    return numbers, found
 
 
 def _indexed(column: Array) -> tuple[Array, Array]:
-    """The distinct values and each row's place among them; linear where values are dense."""
+    """The distinct values, as int64, and each row's place among them; linear where they are dense."""
     if len(column) == 0:
-        return column[:0], np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.int32)
     if column.strides == (0,):  # one value everywhere
-        return column[:1], np.zeros(len(column), np.int64)
-    known = column[column != MISSING] if column.min() == MISSING else column
-    if len(known) == 0:
-        return column[:1], np.zeros(len(column), np.int64)
-    low, high = int(known.min()), int(known.max())
-    if len(known) < len(column) or high - low > 4 * len(column) + 1024:
-        distinct, index = np.unique(column, return_inverse=True)
-        return distinct, index.reshape(-1)
+        return column[:1].astype(np.int64), np.broadcast_to(np.int32(0), len(column))
+    low, high = int(column.min()), int(column.max())
+    if high - low > 4 * len(column) + 1024:
+        values, index = np.unique(column, return_inverse=True)
+        return values.astype(np.int64), index.reshape(-1).astype(np.int32)
     seen = np.zeros(high - low + 1, bool)
     seen[column - low] = True
-    place = np.cumsum(seen) - 1
+    place = np.cumsum(seen, dtype=np.int32) - 1
     return np.flatnonzero(seen) + low, place[column - low]
 
 
@@ -90,42 +93,38 @@ def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
     if not known.all():
         groups, values = groups[known], values[known]
     size = counts(groups, count)
-    ordered = _sorted_within(groups, values, count)
-    first = np.cumsum(size) - size
+    total = sums(groups, values, count)
     some = size > 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(some, total / size, np.nan)
+    # In two passes: the squares of nanoseconds themselves would drown small deviations.
+    squared = squares(groups, values, mean)
+    ordered = _sorted_within(groups, values, size)
+    first = np.cumsum(size) - size
     last = np.maximum(first + size - 1, 0)
     middle_low, middle_high = first + np.maximum(size - 1, 0) // 2, first + size // 2
-    total = sums(groups, values, count)
 
     def pick(places: Array) -> Array:
         result = np.full(count, MISSING)
         result[some] = ordered[places[some]]
         return result
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(some, total / size, np.nan)
-        median = np.full(count, np.nan)
-        median[some] = (ordered[middle_low[some]] + ordered[middle_high[some]]) / 2
-        # Two passes: the squares of nanoseconds would drown small deviations.
-        squares = (
-            np.bincount(groups, (values - mean[groups]) ** 2, count)
-            if len(values)
-            else np.zeros(count)
-        )
-        deviation = np.where(
-            size > 1, np.sqrt(squares / np.maximum(size - 1, 1)), np.where(some, 0.0, np.nan)
-        )
+    median = np.full(count, np.nan)
+    median[some] = (pick(middle_low)[some] + pick(middle_high)[some]) / 2
+    deviation = np.where(
+        size > 1, np.sqrt(squared / np.maximum(size - 1, 1)), np.where(some, 0.0, np.nan)
+    )
     total = np.where(some | (all_rows == 0), total, MISSING)
     return Statistics(all_rows, total, mean, median, pick(first), pick(last), deviation)
 
 
-def _sorted_within(groups: Array, values: Array, count: int) -> Array:
-    """The values, sorted by group and then by value."""
-    if len(values) == 0:
-        return values
-    if count < _GROUP_LIMIT and int(values.min()) >= 0 and int(values.max()) < 1 << _VALUE_BITS:
-        packed = (groups << _VALUE_BITS) | values
-        packed.sort()
-        result: Array = packed & ((1 << _VALUE_BITS) - 1)
+def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
+    """The values, sorted by group and then by value; `size` is how many each group has."""
+    if len(size) >= _MANY_GROUPS:
+        result: Array = values[np.lexsort((values, groups))]
         return result
-    return values[np.lexsort((values, groups))]
+    # numpy sorts 16-bit keys by radix; many short sorts are then quicker than one long.
+    result = values[np.argsort(groups.astype(np.uint16), kind="stable")]
+    for low, high in pairwise(np.concatenate(([0], np.cumsum(size))).tolist()):
+        result[low:high].sort()
+    return result

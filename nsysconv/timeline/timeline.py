@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from nsysconv.phases import phase
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import ApiCalls, api_calls, owners
+from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops
 from nsysconv.timeline.statistics import distinct
@@ -42,6 +44,12 @@ class Timeline:
             self._kept[key] = make()
         result: T = self._kept[key]
         return result
+
+    def read_ahead(self) -> None:
+        """Makes operations and calls at the same time, for those who will ask for both."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
+                made.result()
 
     @cached_property
     def ops(self) -> GpuOps:
@@ -98,22 +106,28 @@ class Timeline:
         return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in np.unique(pid)}
 
     @cached_property
-    def launch_lag(self) -> Array:
-        """Per operation its start minus its call's start; MISSING where either is not recorded."""
-        known = (self.owner >= 0) & self.ops.timed
-        return (
-            np.where(known, self.ops.start - self.calls.start[self.owner], MISSING)
-            if len(self.calls)
-            else np.full(len(self.ops), MISSING)
-        )
+    def _lags(self) -> tuple[int, int, int] | None:
+        """Smallest and largest time from a call's start to that of an operation it launched, and how
+        many are negative; None where no operation has a call.
+        """
+        lowest, highest, early = [], [], 0
+        for block in blocks(len(self.ops)):
+            start, owner = self.ops.start[block], self.owner[block]
+            known = (owner >= 0) & (start != MISSING)
+            if known.any():
+                lag = start[known] - self.calls.start[owner[known]]
+                lowest.append(int(lag.min()))
+                highest.append(int(lag.max()))
+                early += int(np.count_nonzero(lag < 0))
+        return (min(lowest), max(highest), early) if lowest else None
 
     @cached_property
     def clocks_disagree(self) -> bool:
         """Whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
-        lag = self.launch_lag[self.launch_lag != MISSING]
-        if len(lag) == 0:
+        if self._lags is None:
             return False
-        if int(lag.min()) > _LATEST_START_NS or int(lag.max()) < -_LATEST_START_NS:
+        lowest, highest, _ = self._lags
+        if lowest > _LATEST_START_NS or highest < -_LATEST_START_NS:
             return True
         waiting = [i for i, name in self.call_names.items() if name in _SYNCHRONOUS_COPIES]
         copies = np.flatnonzero((self.ops.kind == Kind.MEMCPY) & (self.owner >= 0) & self.ops.timed)
@@ -139,7 +153,7 @@ class Timeline:
                 )
             )
         else:
-            early = int(((self.launch_lag < 0) & (self.launch_lag != MISSING)).sum())
+            early = self._lags[2] if self._lags is not None else 0
             if early:
                 found.append(
                     Note(

@@ -55,9 +55,10 @@ def _on_classes(probe: Probe, found: Found) -> Iterator[Note]:
 
 
 def _on_unclosed(probe: Probe) -> Iterator[Note]:
-    if tables.NVTX not in probe.tables or not set(
-        probe.tables[tables.NVTX].columns
-    ) >= _RANGE_COLUMNS:
+    if (
+        tables.NVTX not in probe.tables
+        or not set(probe.tables[tables.NVTX].columns) >= _RANGE_COLUMNS
+    ):
         return
     kinds = ", ".join(str(kind) for kind in tables.RANGE_KINDS if kind != tables.MARK)
     count, first = _counted(probe, tables.NVTX, f"eventType IN ({kinds}) AND end IS NULL")

@@ -2,13 +2,13 @@
 
 One `SELECT DISTINCT` over the identifying columns of each event table (a handful of distinct rows among
 millions) gives processes, threads, device ordinals and the names that rows refer to. The scans run in
-threads beside the copying; `sqlite3` releases the interpreter lock while it works.
+the background of the copying; `sqlite3` releases the interpreter lock while it works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from nsysconv.importers.nsys_sqlite import tables
@@ -71,7 +71,6 @@ class Survey:
 
     def __init__(self, probe: Probe, sources: Iterable[str]) -> None:
         self.sources = tuple(sources)
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="survey")
         scans = [
             (level, source, columns)
             for source in self.sources
@@ -80,7 +79,7 @@ class Survey:
         # The GPU tables first: what waits first is a kernel's device.
         scans.sort(key=lambda scan: (scan[0], scan[1] not in _GPU_TABLES))
         self._running: list[tuple[int, str, Future[Found]]] = [
-            (level, source, self._pool.submit(_scan, probe, source, columns))
+            (level, source, probe.beside(_scan, probe, source, columns))
             for level, source, columns in scans
         ]
 
@@ -100,8 +99,9 @@ class Survey:
         return _merged(scan for _, name, scan in self._running if name == source)
 
     def suspects(self, source: str) -> bool:
-        """Whether ids of this table are no numbers."""
-        return source in self.of(source).suspects
+        """Whether processes, threads or devices of this table are no numbers."""
+        # Names that are none are refused when they are copied: no reason to wait for their scan.
+        return source in self.devices_of([source]).suspects
 
     @property
     def gpu_sources(self) -> tuple[str, ...]:
@@ -110,7 +110,8 @@ class Survey:
 
     def close(self) -> None:
         """Ends the scans that have not begun."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for _, _, scan in self._running:
+            scan.cancel()
 
 
 def _merged(scans: Iterable[Future[Found]]) -> Found:

@@ -1,0 +1,49 @@
+"""Counts and exact sums by group number, block by block: what they need in between fits in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+Array = np.ndarray
+
+_BLOCK = 1 << 17
+# A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
+_EXACT = (1 << 53) // _BLOCK
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Slices that cover 0..length-1 in order, each small enough for the cache."""
+    for low in range(0, length, _BLOCK):
+        yield slice(low, min(low + _BLOCK, length))
+
+
+def counts(groups: Array, count: int) -> Array:
+    """How often each group number 0..count-1 occurs, as int64."""
+    result = np.zeros(count, np.int64)
+    for block in blocks(len(groups)):
+        result += np.bincount(groups[block], minlength=count)
+    return result
+
+
+def sums(groups: Array, values: Array, count: int) -> Array:
+    """Exact int64 sums of integer `values` per group number 0..count-1."""
+    result = np.zeros(count, np.int64)
+    for block in blocks(len(values)):
+        group, value = groups[block], values[block]
+        if int(value.min()) >= 0 and int(value.max()) < _EXACT:
+            result += np.bincount(group, value, count).astype(np.int64)
+        else:
+            np.add.at(result, group, value)
+    return result
+
+
+def squares(groups: Array, values: Array, means: Array) -> Array:
+    """Per group number the sum of the squared distances of its values from its mean."""
+    result = np.zeros(len(means))
+    for block in blocks(len(values)):
+        group = groups[block]
+        distance = values[block] - means[group]
+        result += np.bincount(group, distance * distance, len(means))
+    return result
