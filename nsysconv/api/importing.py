@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,9 @@ def _import_one(
     fresh: bool,
 ) -> FileResult:
     try:
-        with importers.opened(path, say) as probe:
+        # One core copies rows; more threads than the other cores would only slow it down.
+        spare = max(1, (os.cpu_count() or 1) - 1)
+        with importers.opened(path, say, threads=spare) as probe:
             try:
                 importer = importers.detect(probe)
             except InputError as error:

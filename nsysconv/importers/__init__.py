@@ -27,16 +27,20 @@ def all_importers() -> list[Importer]:
 
 
 @contextmanager
-def opened(path: Path, say: Callable[[str], None]) -> Iterator[Probe]:
+def opened(
+    path: Path, say: Callable[[str], None], *, threads: int | None = None
+) -> Iterator[Probe]:
     """A probe of the file; of its export, where it is a report that its own tool has to export first.
 
-    `say` gets a line before such a tool runs. Raises InputError where the file cannot be read.
+    `say` gets a line before such a tool runs; `threads` is the probe's. Raises InputError where the
+    file cannot be read.
     """
     with ExitStack() as stack:
-        probe = stack.enter_context(Probe(path))
+        probe = stack.enter_context(Probe(path, threads=threads))
         if nsys_report.is_report(probe):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
-            probe = stack.enter_context(Probe(nsys_report.export(path, Path(folder), say), path))
+            exported = nsys_report.export(path, Path(folder), say)
+            probe = stack.enter_context(Probe(exported, path, threads=threads))
         yield probe
 
 

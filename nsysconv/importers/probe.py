@@ -45,16 +45,18 @@ class Probe:
 
     A SQLite file with a hot `-wal` or `-journal` is copied into a private folder first; `notes` says so.
     `origin` is the file that the user named, where `path` was made from it. Use as a context manager;
-    leaving it ends what runs in the background and removes the copy.
+    leaving it ends what runs in the background and removes the copy. `threads` (None: one per core)
+    bounds what `beside` runs at once.
     """
 
-    def __init__(self, path: Path, origin: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, origin: Path | None = None, *, threads: int | None = None
+    ) -> None:
         self.path = path
         self.origin = origin or path
         self.notes: list[Note] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        # One core is busy copying rows; more threads than the others only slow it down.
-        self._spare = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
+        self._spare = ThreadPoolExecutor(threads or os.cpu_count())
         try:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
@@ -81,7 +83,7 @@ class Probe:
             self._folder.cleanup()
 
     def beside(self, work: Callable[..., T], *arguments: object) -> Future[T]:
-        """Runs a function on a spare core, in its turn."""
+        """Runs a function in the background, in its turn."""
         return self._spare.submit(work, *arguments)
 
     @cached_property
