@@ -23,6 +23,10 @@ class Fact(StrEnum):
     API_LINKS = "api_links"
     SYNCS = "syncs"
     RANGES = "ranges"
+    OPERATORS = "operators"
+    PYTHON_FUNCTIONS = "python_functions"
+    COLLECTIVES = "collectives"
+    MEMORY_EVENTS = "memory_events"
     OVERHEAD = "overhead"
     THREADS = "threads"
     DEVICES = "devices"
@@ -45,7 +49,11 @@ _LABELS: dict[Fact, str] = {
     Fact.API_CALLS: "API calls",
     Fact.API_LINKS: "links from API calls to GPU operations",
     Fact.SYNCS: "synchronisations",
-    Fact.RANGES: "ranges (NVTX)",
+    Fact.RANGES: "ranges (NVTX, user annotations)",
+    Fact.OPERATORS: "operators of the framework",
+    Fact.PYTHON_FUNCTIONS: "Python functions",
+    Fact.COLLECTIVES: "collective communication",
+    Fact.MEMORY_EVENTS: "memory taken and given back by the framework",
     Fact.OVERHEAD: "profiler overhead",
     Fact.THREADS: "threads of API calls",
     Fact.DEVICES: "device properties",

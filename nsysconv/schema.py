@@ -55,6 +55,8 @@ MEMORY_KINDS = (
 API_LAYERS = ("runtime", "driver")
 RANGE_KINDS = ("push_pop", "start_end", "mark")
 OVERHEAD_KINDS = ("profiler", "driver")
+OPERATOR_KINDS = ("operator", "python_function")
+COLLECTIVE_KINDS = ("call", "kernel")
 
 
 # STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
@@ -386,7 +388,17 @@ kernel = sa.Table(
     _column("registers_per_thread", "Registers of a thread.", Unit.COUNT),
     _column("static_shared_bytes", "Shared memory of a block fixed at compile time.", Unit.BYTES),
     _column("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", Unit.BYTES),
+    _column(
+        "shared_bytes",
+        "Shared memory of a block, where the source does not tell its two kinds apart.",
+        Unit.BYTES,
+    ),
     _column("local_bytes_per_thread", "Local memory of a thread.", Unit.BYTES),
+    _column(
+        "occupancy_pct",
+        "Achieved occupancy as the source estimates it, rounded to whole percent.",
+        Unit.PCT,
+    ),
     _column(
         "graph_node_id",
         "The graph node it came from, `graph_node.graph_node_id`; 0 or null: no graph.",
@@ -500,7 +512,67 @@ range_ = sa.Table(
     _column("color", "ARGB colour."),
     _column("name_id", "Its message where it was registered, `name.id`."),
     _text("text", "Its message where it was not registered."),
-    comment="One range or mark that the program put around its own work (NVTX).",
+    comment="One range or mark that the program put around its own work (NVTX, user annotations).",
+)
+
+operator = sa.Table(
+    "operator",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the operator"),
+    *_thread(),
+    _column(
+        "kind",
+        "operator: of the framework (`aten::mm`); python_function: a call in the Python code, "
+        "imported on request.",
+        codes=OPERATOR_KINDS,
+    ),
+    _column("name_id", "Its name, `name.id`."),
+    _column("sequence_number", "Shared by a forward operator and its backward operators."),
+    _column("forward_tid", "For a backward operator the thread of the forward one."),
+    _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
+    _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
+    comment="One operator of the framework that ran on a thread; operators nest.",
+)
+
+collective = sa.Table(
+    "collective",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("it"),
+    *_where_on_gpu(),
+    _column("tid", "The thread that called it, `thread.tid`; null for the kernel."),
+    _column(
+        "kind",
+        "call: on the thread that asked for it; kernel: on the device (also a row of kernel).",
+        codes=COLLECTIVE_KINDS,
+    ),
+    _column("name_id", "What it does (`allreduce`), `name.id`."),
+    _column("dtype_id", "Type of the elements, `name.id`."),
+    _column("in_elements", "Elements that this rank gives.", Unit.COUNT),
+    _column("out_elements", "Elements that this rank gets.", Unit.COUNT),
+    _column("group_id", "Name of the process group, `name.id`."),
+    _column("group_size", "Ranks in the group.", Unit.COUNT),
+    _column("group_ranks_id", "The ranks as the source spells them, `name.id`."),
+    _column("sequence_number", "Number of the collective in its group, the same on every rank."),
+    comment="One collective communication of one process, as called or as run.",
+)
+
+memory_event = sa.Table(
+    "memory_event",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    _column("start_ns", "When it happened.", Unit.NS),
+    *_thread(),
+    _column("device_id", "The device whose memory it is, `device.device_id`; null: the host's."),
+    _column("address", "Address of the block."),
+    _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
+    _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
+    _column("reserved_bytes", "Held by the framework's allocator afterwards.", Unit.BYTES),
+    comment="One block of memory that the framework took or gave back.",
 )
 
 overhead = sa.Table(
@@ -541,6 +613,9 @@ EVENT_TABLES: dict[str, EventTable] = {
         EventTable(graph_node, Fact.GRAPH_NODES),
         EventTable(sync, Fact.SYNCS),
         EventTable(range_, Fact.RANGES),
+        EventTable(operator, Fact.OPERATORS),
+        EventTable(collective, Fact.COLLECTIVES),
+        EventTable(memory_event, Fact.MEMORY_EVENTS),
         EventTable(overhead, Fact.OVERHEAD),
     )
 }

@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from nsysconv import schema
 from nsysconv.importers import detect
+from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.attached import NotInPlace, in_place
@@ -88,14 +89,15 @@ def add(
     """Imports a source's only recording through an open writer."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read(probe)
-        return writer.add(
-            recording,
+        (recording,) = importer.read(probe, Options())
+        (imported,) = writer.add(
+            [recording],
             lambda: Origin(label or source.name, importer.NAME, str(source), probe.sha256(),
                            identity or f"{probe.sha256()}-{importer.NAME}-{importer.VERSION}"),
             lambda table, rows: None,
-            replacing=replacing,
+            replacing=() if replacing is None else (replacing,),
         )  # fmt: skip
+        return imported
 
 
 def import_file(source: Path, store: Path, label: str = "", identity: str = "") -> Imported:
@@ -109,7 +111,7 @@ def store_in_place(source: Path) -> Iterator[Store]:
     """A store over the source itself."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read(probe)
+        (recording,) = importer.read(probe, Options())
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
         try:
             place = in_place(recording, origin)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nsysconv.importers import detect
+from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.store import write
 from nsysconv.store.write import Origin, writing
@@ -57,10 +58,10 @@ def run(job: dict[str, Any]) -> None:
     arrange_death(job["die"])
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read(probe)
+        (recording,) = importer.read(probe, Options())
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), job["identity"])
         with writing(store) as writer:
-            writer.add(recording, lambda: origin, lambda table, rows: None)
+            writer.add([recording], lambda: origin, lambda table, rows: None)
 
 
 def main() -> None:

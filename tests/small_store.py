@@ -188,11 +188,11 @@ def write(
     batches = [rows_of(schema.metadata.tables[table], content)
                for table, content in {**small, **tables}.items() if content]  # fmt: skip
     recording = Recording(
-        ProfileAttributes(recording_ns=recording_ns),
+        lambda: ProfileAttributes(recording_ns=recording_ns),
         lambda: frozenset(Fact) - frozenset(without), {}, [], iter(batches),
     )  # fmt: skip
     with writing(path) as writer:
-        writer.add(recording, lambda: Origin("small", "test", "", "", str(path)),
+        writer.add([recording], lambda: Origin("small", "test", "", "", str(path)),
                    lambda table, count: None)  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from nsysconv.errors import NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
-from nsysconv.store.attached import in_place
+from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.read import reading
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
 from nsysconv.store.write import Imported, Origin, writing
@@ -47,7 +47,7 @@ def rows(table: str, cells: Sequence[Mapping[str, Any]]) -> ArrowRows:
 
 def recording(batches: Iterable[Batch], notes: Sequence[Note] = ()) -> Recording:
     return Recording(
-        ProfileAttributes(tool_version="1", recording_ns=100),
+        lambda: ProfileAttributes(tool_version="1", recording_ns=100),
         lambda: frozenset({Fact.KERNELS, Fact.RANGES}), {Fact.API_CALLS: "Record them."}, notes,
         iter(batches),
     )  # fmt: skip
@@ -56,7 +56,9 @@ def recording(batches: Iterable[Batch], notes: Sequence[Note] = ()) -> Recording
 def import_rows(store: Path, *batches: Batch, identity: str = "identity") -> Imported:
     origin = Origin("label", "made_up", "trace.json", "sha", identity)
     with writing(store) as writer:
-        return writer.add(recording(batches), lambda: origin, lambda table, count: None)
+        (imported,) = writer.add(
+            [recording(batches)], lambda: origin, lambda table, count: None)  # fmt: skip
+        return imported
 
 
 def test_rows_come_out_as_they_went_in(tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_notes_are_kept_and_equal_ones_added_up(tmp_path: Path) -> None:
         Note("wrong-type", Severity.DROPPED, "another row", 1, "row 7", kernels),
     ]
     with writing(tmp_path / "store.db") as writer:
-        writer.add(recording([], notes), lambda: ORIGIN, lambda table, count: None)
+        writer.add([recording([], notes)], lambda: ORIGIN, lambda table, count: None)
     with reading(tmp_path / "store.db") as opened:
         (profile,) = opened.profiles()
         assert profile.notes == (
@@ -196,5 +198,5 @@ def test_notes_are_kept_and_equal_ones_added_up(tmp_path: Path) -> None:
 
 
 def test_only_sqlite_sources_are_read_in_place() -> None:
-    with pytest.raises(ValueError, match="in place"), in_place(recording([]), ORIGIN):
+    with pytest.raises(NotInPlace), in_place(recording([]), ORIGIN):
         pass

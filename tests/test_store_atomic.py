@@ -23,6 +23,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT, add, dump, import_file
 from nsysconv import schema
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers import detect
+from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.store import connection
 from nsysconv.store.connection import Connection, sqlite_uri
@@ -307,8 +308,9 @@ def test_a_failing_import_leaves_nothing(tmp_path: Path, failure: str, old: bool
 
 def add_failing(writer: Writer, fail: Callable[[], Any], replacing: int | None = None) -> None:
     with Probe(OTHER) as probe:
-        (recording,) = detect(probe).read(probe)
-        writer.add(recording, fail, lambda table, rows: None, replacing=replacing)
+        (recording,) = detect(probe).read(probe, Options())
+        writer.add([recording], fail, lambda table, rows: None,
+                   replacing=() if replacing is None else (replacing,))  # fmt: skip
 
 
 def test_after_a_failure_the_same_writer_goes_on(tmp_path: Path) -> None:

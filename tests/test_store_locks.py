@@ -18,6 +18,7 @@ import pytest
 from conftest import NSYS, ROOT, import_file
 
 from nsysconv.importers import detect
+from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import attach_source, is_store, require_store
@@ -97,7 +98,7 @@ def _probe(source: Path, store: Path) -> None:
         importer = detect(probe)
         probe.select("SELECT count(*) FROM StringIds")
         probe.sha256()
-        for recording in importer.read(probe):
+        for recording in importer.read(probe, Options()):
             list(recording.batches)
 
 
@@ -134,7 +135,7 @@ def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:
     """In a real import, at the moment when it has written all and not committed."""
     told = []
     with Probe(source) as probe, writing(store) as writer:
-        (recording,) = detect(probe).read(probe)
+        (recording,) = detect(probe).read(probe, Options())
 
         def origin() -> None:
             probe.sha256()
@@ -142,7 +143,7 @@ def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            writer.add(recording, origin, lambda table, rows: None)  # type: ignore[arg-type]
+            writer.add([recording], origin, lambda table, rows: None)  # type: ignore[arg-type]
     assert told == ["database is locked"]
 
 

@@ -30,6 +30,7 @@ from conftest import (
 from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.importers import detect
+from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.store import read, write
 from nsysconv.store.read import find_profile, reading
@@ -242,8 +243,8 @@ def test_progress_adds_up_to_the_rows_of_the_source(tmp_path: Path) -> None:
 
     origin = write.Origin("label", "source", "path", "sha", "identity")
     with Probe(BASIC) as probe, writing(tmp_path / "store.db") as writer:
-        (recording,) = detect(probe).read(probe)
-        writer.add(recording, lambda: origin, progress)
+        (recording,) = detect(probe).read(probe, Options())
+        writer.add([recording], lambda: origin, progress)
     assert (done["kernel"], done["api_call"]) == (8, 20)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from nsysconv import importers
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import InputError, NsysconvError, StrictError, UsageError
-from nsysconv.importers.contract import Importer
+from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -49,6 +49,7 @@ def import_files(
     paths: Sequence[StrPath],
     store: StrPath | None = None,
     *,
+    include: Sequence[str] = (),
     replace: bool = False,
     strict: bool = False,
     progress: Progress = silent,
@@ -58,10 +59,13 @@ def import_files(
 
     `paths` are files or folders (all files below; what is no profile is skipped with its reason).
     Without `store` it is STEM.db of the only path in the current folder, and must be new. Importing the
-    same bytes again changes nothing; `replace` reads them again. `strict` refuses files of which
+    same bytes again changes nothing; `replace` reads them again. `include` names rows that are left out
+    unless asked for (importers' INCLUDABLE). `strict` refuses files of which
     something had to be dropped or approximated. One bad file does not keep the others out: see
     ImportResult.errors. Raises UsageError where the store cannot be made or is something else.
     """
+    options = Options(frozenset(include))
+    importers.check(options)
     files = list(_files(paths))
     target = Path(store) if store is not None else _default_store(paths, files)
     if not files:
@@ -76,6 +80,7 @@ def import_files(
                             path,
                             from_folder,
                             writer,
+                            options,
                             replace=replace,
                             strict=strict,
                             progress=progress,
@@ -131,6 +136,7 @@ def _import_one(
     path: Path,
     from_folder: bool,
     writer: Writer,
+    options: Options,
     *,
     replace: bool,
     strict: bool,
@@ -147,39 +153,41 @@ def _import_one(
             except InputError as error:
                 return FileResult(path, error=error, skipped=from_folder)
             hashing = probe.beside(probe.sha256)
-            replacing = None
+            replacing: Sequence[int] = ()
             if not fresh:
                 # Hashing first is cheaper than copying rows that are there already.
-                existing = writer.find(_identity(hashing.result(), importer))
-                if existing is not None and not replace:
-                    return FileResult(path, (existing,))
-                replacing = existing.profile_id if existing is not None else None
+                existing = writer.find(_identity(hashing.result(), importer, options))
+                if existing and not replace:
+                    return FileResult(path, existing)
+                replacing = [each.profile_id for each in existing]
 
             def origin() -> Origin:
                 digest = hashing.result()
                 return Origin(
-                    path.stem, importer.NAME, str(path), digest, _identity(digest, importer)
+                    path.stem,
+                    importer.NAME,
+                    str(path),
+                    digest,
+                    _identity(digest, importer, options),
                 )
 
-            imported = [
-                writer.add(
-                    recording,
-                    origin,
-                    lambda table, rows: progress(path, table, rows),
-                    _strictly if strict else silent,
-                    replacing,
-                )
-                for recording in importer.read(probe)
-            ]
-            return FileResult(path, tuple(imported))
+            imported = writer.add(
+                importer.read(probe, options),
+                origin,
+                lambda table, rows: progress(path, table, rows),
+                _strictly if strict else silent,
+                replacing,
+            )
+            return FileResult(path, imported)
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = str(path)
         return FileResult(path, error=error)
 
 
-def _identity(digest: str, importer: Importer) -> str:
-    return f"{digest}:{importer.NAME}:{importer.VERSION}"
+def _identity(digest: str, importer: Importer, options: Options) -> str:
+    asked = sorted(options.include & importer.INCLUDABLE.keys())
+    return ":".join((digest, importer.NAME, str(importer.VERSION), *asked))
 
 
 def _strictly(notes: Sequence[Note]) -> None:

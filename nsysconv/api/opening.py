@@ -11,6 +11,7 @@ from pathlib import Path
 from nsysconv import importers, queries
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.importers.contract import Options
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
 from nsysconv.store.attached import NotInPlace, in_place
@@ -187,11 +188,12 @@ def _in_place(path: Path, stack: ExitStack, say: Say) -> Store:
     probe = stack.enter_context(importers.opened(path, say))
     importer = importers.detect(probe)
     origin = Origin(path.stem, importer.NAME, str(path), "", "")
+    options = Options()
     try:
-        return stack.enter_context(in_place(next(iter(importer.read(probe))), origin))
+        return stack.enter_context(in_place(next(importer.read(probe, options)), origin))
     except NotInPlace:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
         copy = Path(folder) / "store.db"
         with writing(copy) as writer:
-            writer.add(next(iter(importer.read(probe))), lambda: origin, silent)
+            writer.add(importer.read(probe, options), lambda: origin, silent)
         return stack.enter_context(reading(copy))

@@ -98,6 +98,14 @@ def import_(
             "Default: STEM.db in the current folder, which must be new.",
         ),
     ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD",
+            help="Import rows, too, that are left out unless asked for: python_functions "
+            "(of PyTorch traces recorded with stacks). May be repeated.",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option(help="Read again what the store holds already.")] = False,
     strict: Annotated[
         bool, typer.Option(help="Refuse files of which something must be dropped or approximated.")
@@ -106,7 +114,7 @@ def import_(
     """Import profiles into a store; say what came in and what did not."""
     from nsysconv.cli import imports
 
-    return imports.run(inputs, output, replace=replace, strict=strict)
+    return imports.run(inputs, output, include or [], replace=replace, strict=strict)
 
 
 @app.command()

@@ -12,18 +12,25 @@ from typing import TextIO
 from nsysconv.api.importing import Progress, import_files
 from nsysconv.cli.say import say
 from nsysconv.errors import InputError
-from nsysconv.facts import Fact
 from nsysconv.names import visible
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
 
 
-def run(inputs: list[Path], store: Path | None, *, replace: bool, strict: bool) -> int:
+def run(
+    inputs: list[Path], store: Path | None, include: list[str], *, replace: bool, strict: bool
+) -> int:
     """`nsysconv import`. Returns the exit status."""
     with _progress() as progress:
         result = import_files(
-            inputs, store, replace=replace, strict=strict, progress=progress, say=say
+            inputs,
+            store,
+            include=include,
+            replace=replace,
+            strict=strict,
+            progress=progress,
+            say=say,
         )
     for file in result.files:
         for imported in file.imported:
@@ -45,9 +52,8 @@ def _show(imported: Imported, store: Path, out: TextIO) -> None:
         return
     rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
     line(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
-    missing = [fact.label for fact in Fact if fact not in imported.facts]
-    if missing:
-        line(f"  not recorded: {', '.join(missing)}")
+    if imported.missing:
+        line(f"  not recorded: {', '.join(fact.label for fact in imported.missing)}")
     for note in imported.notes:
         count = f" ({note.count:,})" if note.count > 1 else ""
         where = f", first at {note.where}" if note.where else ""

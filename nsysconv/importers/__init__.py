@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
-from nsysconv.errors import InputError, NsysconvError
+from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers import nsys_report
-from nsysconv.importers.contract import Importer, No, Yes
+from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.store.database import is_store
 
@@ -24,6 +24,17 @@ def all_importers() -> list[Importer]:
     return [
         cast(Importer, importlib.import_module(f"nsysconv.importers.{name}")) for name in IMPORTERS
     ]
+
+
+def check(options: Options) -> None:
+    """Raises UsageError where an importer's words are asked for that none has."""
+    known = {
+        word: what for importer in all_importers() for word, what in importer.INCLUDABLE.items()
+    }
+    unknown = sorted(options.include - known.keys())
+    if unknown:
+        there = "; ".join(f"{word}: {what}" for word, what in known.items()) or "none"
+        raise UsageError(f"nothing to include is called {unknown[0]!r}", hint=f"There are: {there}")
 
 
 @contextmanager

@@ -12,6 +12,13 @@ from nsysconv.store.recording import Recording
 
 
 @dataclass(frozen=True)
+class Options:
+    """What the user asked an import for. `include`: words of importers' INCLUDABLE."""
+
+    include: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Yes:
     """The importer reads this file."""
 
@@ -44,11 +51,16 @@ class Importer(Protocol):
     """What a file of the source may hold."""
     ADVICE: Mapping[Fact, str]
     """How to record a fact next time."""
+    INCLUDABLE: Mapping[str, str]
+    """Rows that are left out unless asked for, being many: a word for each, and what they are."""
 
     @staticmethod
     def sniff(probe: Probe) -> Yes | No:
         """Whether the content is this format. Reads content, never the file name; never raises."""
 
     @staticmethod
-    def read(probe: Probe) -> Iterator[Recording]:
-        """The recordings of the file. Raises InputError where nothing can be read."""
+    def read(probe: Probe, options: Options) -> Iterator[Recording]:
+        """The recordings of the file, each used up before the next is asked for.
+
+        Raises InputError where nothing can be read.
+        """

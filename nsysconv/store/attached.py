@@ -29,7 +29,7 @@ _TIMES = ("start_ns", "dur_ns")
 
 
 class NotInPlace(Exception):  # noqa: N818 - says to take the other way
-    """The source's rows are not numbered so that they can be read in place; import it instead."""
+    """The source is no SQLite file, or its rows are not numbered as reading in place asks: import it."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ class _AttachedStore(Store):
 
     def __init__(self, recording: Recording, origin: Origin) -> None:
         if recording.sqlite_source is None:
-            raise ValueError("only a SQLite source can be read in place")
+            raise NotInPlace
         self._source = recording.sqlite_source
         self._rows: dict[str, list[SourceRows]] = {}
         self._careful: set[str] = set()
@@ -59,7 +59,7 @@ class _AttachedStore(Store):
         super().__init__(lambda: Connection(_MEMORY, str(self._source)))
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
-        Writer(self._connection).add(small, lambda: origin, lambda table, rows: None)
+        Writer(self._connection).add([small], lambda: origin, lambda table, rows: None)
         if any(batch.sparse for batches in self._rows.values() for batch in batches):
             self.close()
             raise NotInPlace
@@ -112,11 +112,15 @@ class _AttachedStore(Store):
             # Ids begin at 1, whatever the source's row numbers are.
             row_id = batch.row_id + sa.literal_column(str(before - batch.first + 1))
             shift = before - batch.first + 1
+            mapped = {column.name: column for column in batch.select.selected_columns}
             parts.append(
                 batch.select.with_only_columns(
                     (batch.row_id if shift == 0 else row_id).label("id"),
                     sa.literal_column(str(_ONLY_PROFILE)).label("profile_id"),
-                    *batch.select.selected_columns,
+                    *(
+                        mapped.get(name, sa.null().label(name))
+                        for name in schema.event_columns(schema.metadata.tables[table])
+                    ),
                 )
             )
             before += batch.last - batch.first + 1

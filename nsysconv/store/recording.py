@@ -70,17 +70,20 @@ class ProfileAttributes:
 class Recording:
     """One profile as an importer gives it.
 
-    `batches` is consumed once; `facts` and `notes` are complete only then. `facts` tells what the
-    recording holds; `advice`, for a missing fact, how to record it. `sqlite_source` is the file that
-    SourceRows read from.
+    `batches` is consumed once; `attributes`, `facts` and `notes` are complete only then. `facts` tells
+    what the recording holds; `advice`, for a missing fact, how to record it. `sqlite_source` is the
+    file that SourceRows read from. `part` names the recording where its file holds several.
     """
 
-    attributes: ProfileAttributes
+    attributes: Callable[[], ProfileAttributes]
     facts: Callable[[], frozenset[Fact]]
     advice: Mapping[Fact, str]
     notes: Sequence[Note]
     batches: Iterator[Batch]
     sqlite_source: Path | None = None
+    part: str = ""
+    possible: frozenset[Fact] = frozenset(Fact)
+    """What a file of this source may hold; what is not recorded is told of these."""
 
 
 def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,9 @@ from nsysconv.units import Unit
 # Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
 _ROWS_AT_ONCE = 500_000
 
+# Between a file's identity and the part of it that is one recording.
+_PART = "#"
+
 Progress = Callable[[str, int], None]
 """Called with a table's name and the number of source rows just done."""
 
@@ -45,38 +49,54 @@ class Origin:
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of one recording. `row_counts` by table; `existing`: it was there already."""
+    """What became of one recording. `row_counts` by table; `existing`: it was there already.
+
+    `facts` it holds, and `missing` of those that its source may hold.
+    """
 
     profile_id: int
     label: str
     existing: bool
     row_counts: dict[str, int]
     facts: tuple[Fact, ...]
+    missing: tuple[Fact, ...]
     notes: tuple[Note, ...]
 
 
 class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
-    def __init__(self, imported: Imported) -> None:
-        super().__init__(imported.label)
+    def __init__(self, imported: tuple[Imported, ...]) -> None:
+        super().__init__(imported[0].label)
         self.imported = imported
 
 
 class Writer:
-    """Adds recordings to an open store, each in a transaction of its own. Made by `writing`."""
+    """Adds files' recordings to an open store, those of a file in one transaction. Made by `writing`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def find(self, identity: str) -> Imported | None:
-        """What the store already holds under this identity, if it does."""
+    def find(self, identity: str) -> tuple[Imported, ...]:
+        """What the store already holds under a file's identity."""
         profile = schema.profile
-        rows = self._connection.rows(
-            compiled(sa.select(profile.c.id, profile.c.label).where(profile.c.identity == identity))
+        of_file = sa.or_(
+            profile.c.identity == identity,
+            sa.func.substr(profile.c.identity, 1, len(identity) + 1) == identity + _PART,
         )
-        if not rows:
-            return None
-        profile_id, label = int(str(rows[0]["id"])), str(rows[0]["label"])
-        return Imported(profile_id, label, True, self._row_counts(profile_id), (), ())
+        rows = self._connection.rows(
+            compiled(sa.select(profile.c.id, profile.c.label).where(of_file))
+        )
+        return tuple(
+            Imported(
+                int(str(row["id"])),
+                str(row["label"]),
+                True,
+                self._row_counts(int(str(row["id"]))),
+                (),
+                (),
+                (),
+            )
+            for row in rows
+        )
 
     def _remove(self, profile_id: int) -> None:
         for table in schema.metadata.sorted_tables:
@@ -95,27 +115,32 @@ class Writer:
 
     def add(
         self,
-        recording: Recording,
+        recordings: Iterable[Recording],
         origin: Callable[[], Origin],
         progress: Progress,
         accept: Callable[[Sequence[Note]], None] = lambda notes: None,
-        replacing: int | None = None,
-    ) -> Imported:
-        """Writes one recording in one transaction, or finds that the store holds it already.
+        replacing: Sequence[int] = (),
+    ) -> tuple[Imported, ...]:
+        """Writes a file's recordings in one transaction, or finds that the store holds them already.
 
         `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
-        sees the notes before anything is final and may raise. `replacing` is the id of a profile whose
-        place the recording takes, in the same transaction. Raises whatever it, the importer or the
-        database raise; the store then holds nothing of the recording.
+        sees the notes before anything is final and may raise. `replacing` are the ids of profiles whose
+        place the recordings take, in the same transaction. Raises whatever it, the importer or the
+        database raise; the store then holds nothing of the file.
         """
-        source = recording.sqlite_source
+        waiting = iter(recordings)
+        first = next(waiting)
+        source = first.sqlite_source
         if source is not None:
             attach_source(self._connection, source, SOURCE)
         try:
             with _transaction(self._connection):
-                if replacing is not None:
-                    self._remove(replacing)
-                return self._add(recording, origin, progress, accept)
+                for profile_id in replacing:
+                    self._remove(profile_id)
+                return tuple(
+                    self._add(recording, origin, progress, accept)
+                    for recording in chain([first], waiting)
+                )
         except _AlreadyThere as there:
             return there.imported
         finally:
@@ -147,9 +172,16 @@ class Writer:
         facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
         accept(all_notes)
         known = origin()
-        existing = self.find(known.identity)
-        if existing is not None:
-            raise _AlreadyThere(existing)
+        if not recording.part:
+            existing = self.find(known.identity)
+            if existing:
+                raise _AlreadyThere(existing)
+        else:
+            known = replace(
+                known,
+                identity=known.identity + _PART + recording.part,
+                label=f"{known.label}-{recording.part}",
+            )
         self._write_profile(recording, known, profile_id, facts, all_notes)
         return Imported(
             profile_id,
@@ -157,6 +189,7 @@ class Writer:
             False,
             counts,
             tuple(in_order(facts)),
+            tuple(in_order(recording.possible - facts)),
             tuple(all_notes),
         )
 
@@ -264,7 +297,7 @@ class Writer:
                     source=origin.source,
                     path=_storable(origin.path),
                     sha256=origin.sha256,
-                    **asdict(recording.attributes),
+                    **asdict(recording.attributes()),
                 )
             )
         )

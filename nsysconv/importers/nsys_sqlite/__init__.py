@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import No, Yes
+from nsysconv.importers.contract import No, Options, Yes
 from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.nsys_sqlite.reader import Reader
 from nsysconv.importers.probe import Probe
@@ -38,6 +38,7 @@ POSSIBLE = frozenset(
         Fact.UTC,
     }
 )
+INCLUDABLE: Mapping[str, str] = {}
 _CUDA = "Record with `nsys profile --trace=cuda,nvtx …`."
 ADVICE: Mapping[Fact, str] = {
     Fact.KERNELS: _CUDA,
@@ -92,6 +93,6 @@ def sniff(probe: Probe) -> Yes | No:
     return Yes()
 
 
-def read(probe: Probe) -> Iterator[Recording]:
+def read(probe: Probe, options: Options) -> Iterator[Recording]:
     """One recording per file; its processes may be many."""
     yield Reader(probe, ADVICE).recording()

@@ -49,7 +49,7 @@ class Reader:
             recording_ns=self._clock.recording_ns,
         )
         return Recording(
-            attributes=attributes,
+            attributes=lambda: attributes,
             facts=self._facts,
             advice=self._advice,
             notes=self._notes,
