@@ -216,7 +216,7 @@ profile_fact = sa.Table(
         required=True,
     ),
     _text("advice", "How to record it next time, where the importer knows."),
-    comment="Whether a profile holds one kind of information.",
+    comment="Whether a profile holds one kind of information that its source may hold.",
 )
 
 extent = sa.Table(

@@ -21,8 +21,9 @@ from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.attached import NotInPlace, in_place
+from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Profile, Store, reading
-from nsysconv.store.write import Imported, Origin, Writer, writing
+from nsysconv.store.write import Imported, Writer, writing
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"

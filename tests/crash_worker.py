@@ -23,7 +23,8 @@ from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.store import write
-from nsysconv.store.write import Origin, writing
+from nsysconv.store.profiles import Origin
+from nsysconv.store.write import writing
 
 
 def _die(*_: object, **__: object) -> Any:
@@ -45,7 +46,7 @@ def arrange_death(place: str | None) -> None:
     elif place == "extents":
         write.Writer._write_extents = _dying_after(write.Writer._write_extents)  # type: ignore[method-assign]
     elif place == "profile":  # all is written, nothing committed
-        write.Writer._write_profile = _dying_after(write.Writer._write_profile)  # type: ignore[method-assign]
+        write.add_profile = _dying_after(write.add_profile)  # type: ignore[attr-defined]
     elif place == "publish":  # complete and closed, still under its own name
         write.publish = _die
     elif place == "link":  # has its name, and the old one, too

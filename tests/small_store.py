@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from nsysconv import api, schema
 from nsysconv.facts import Fact
+from nsysconv.store.profiles import Origin
 from nsysconv.store.recording import ProfileAttributes, Recording, rows_of
-from nsysconv.store.write import Origin, writing
+from nsysconv.store.write import writing
 
 PID, TID, STREAM = 1, 11, 7
 

@@ -16,9 +16,10 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.attached import NotInPlace, in_place
+from nsysconv.store.profiles import Origin
 from nsysconv.store.read import reading
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
-from nsysconv.store.write import Imported, Origin, writing
+from nsysconv.store.write import Imported, writing
 
 DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
 PROCESSES = rows_of(schema.process, [{"pid": 7, "rank": 0}, {"pid": 8}])

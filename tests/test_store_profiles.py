@@ -33,6 +33,7 @@ from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
 from nsysconv.store import read, write
+from nsysconv.store.profiles import Origin
 from nsysconv.store.read import find_profile, reading
 from nsysconv.store.views import views
 from nsysconv.store.write import writing
@@ -241,7 +242,7 @@ def test_progress_adds_up_to_the_rows_of_the_source(tmp_path: Path) -> None:
     def progress(table: str, rows: int) -> None:
         done[table] = done.get(table, 0) + rows
 
-    origin = write.Origin("label", "source", "path", "sha", "identity")
+    origin = Origin("label", "source", "path", "sha", "identity")
     with Probe(BASIC) as probe, writing(tmp_path / "store.db") as writer:
         (recording,) = detect(probe).read(probe, Options())
         writer.add([recording], lambda: origin, progress)

@@ -15,8 +15,9 @@ from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.store.database import is_store
+from nsysconv.store.profiles import Origin
 from nsysconv.store.read import reading
-from nsysconv.store.write import Imported, Origin, Writer, writing
+from nsysconv.store.write import Imported, Writer, writing
 
 Progress = Callable[[Path, str, int], None]
 """Called with the file, the table and the number of source rows just copied."""

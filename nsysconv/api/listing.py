@@ -10,7 +10,7 @@ from typing import Any
 from nsysconv.api.opening import open as open_profile
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.facts import Fact
+from nsysconv.facts import in_order
 from nsysconv.notes import Note
 from nsysconv.report import Column, Report, build_table
 from nsysconv.store.read import reading
@@ -84,7 +84,7 @@ def info(target: StrPath, *, say: Say = silent) -> list[Report]:
                 "recorded": "yes" if fact in profile.facts else "no",
                 "advice": None if fact in profile.facts else profile.advice.get(fact),
             }
-            for fact in Fact
+            for fact in in_order(profile.facts | profile.missing)
         ]
         what = _report(
             "profile",

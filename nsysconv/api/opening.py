@@ -16,8 +16,9 @@ from nsysconv.queries.contract import Request
 from nsysconv.report import Report
 from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.database import is_store
+from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Profile, Store, find_profile, reading
-from nsysconv.store.write import Origin, writing
+from nsysconv.store.write import writing
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline

@@ -17,9 +17,10 @@ from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.connection import Connection
 from nsysconv.store.database import attach_source, compiled, create_schema, view_statements
+from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
-from nsysconv.store.write import Origin, Writer, common
+from nsysconv.store.write import Writer, common
 
 _MEMORY = ":memory:"
 _ONLY_PROFILE = 1

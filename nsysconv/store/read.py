@@ -48,8 +48,8 @@ class Extent:
 class Profile:
     """One profile of an open store, read-only. Columns are read once and kept.
 
-    Attributes: `ref` and `attributes` (the profile's row), `facts` it holds, `advice` for those it
-    does not, `notes`.
+    Attributes: `ref` and `attributes` (the profile's row), `facts` it holds, `missing` those that its
+    source may hold and that it does not, `advice` for these, `notes`.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Profile:
         store: Store,
         attributes: Row,
         facts: frozenset[Fact],
+        missing: frozenset[Fact],
         advice: Mapping[Fact, str],
         notes: tuple[Note, ...],
     ) -> None:
@@ -67,6 +68,7 @@ class Profile:
             self.id, attributes["label"], attributes["source"], attributes["path"]
         )
         self.facts = facts
+        self.missing = missing
         self.advice = advice
         self._notes = notes
         self._columns: dict[str, Columns] = {}
@@ -176,13 +178,15 @@ class Store:
 
     def _profile(self, row: Row) -> Profile:
         fact = schema.profile_fact
-        facts, advice = set(), {}
+        facts, missing, advice = set(), set(), {}
         for entry in self.rows(sa.select(fact).where(fact.c.profile_id == row["id"])):
             if entry["fact"] not in set(Fact):
                 continue  # a later version's fact: nothing here asks for it
             if entry["held"]:
                 facts.add(Fact(entry["fact"]))
-            elif entry["advice"]:
+                continue
+            missing.add(Fact(entry["fact"]))
+            if entry["advice"]:
                 advice[Fact(entry["fact"])] = str(entry["advice"])
         table = schema.note
         notes = tuple(
@@ -198,7 +202,7 @@ class Store:
                 sa.select(table).where(table.c.profile_id == row["id"]).order_by(table.c.id)
             )
         )
-        return Profile(self, row, frozenset(facts), advice, notes)
+        return Profile(self, row, frozenset(facts), frozenset(missing), advice, notes)
 
     def extents(self, profile_id: int) -> dict[str, Extent]:
         """The profile's extents by table."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from nsysconv.notes import Note, merged
 from nsysconv.report import Column, build_table
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import PAGE_SIZE, attach_source, compiled, create_schema, require_store
+from nsysconv.store.profiles import Origin, add_profile, remove_profile
 from nsysconv.store.publish import building, publish, sweep
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.units import Unit
@@ -34,17 +35,6 @@ _PART = "#"
 
 Progress = Callable[[str, int], None]
 """Called with a table's name and the number of source rows just done."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a recording comes from: `source` the importer's name, `identity` what makes it the same."""
-
-    label: str
-    source: str
-    path: str
-    sha256: str
-    identity: str
 
 
 @dataclass(frozen=True)
@@ -98,21 +88,6 @@ class Writer:
             for row in rows
         )
 
-    def _remove(self, profile_id: int) -> None:
-        for table in schema.metadata.sorted_tables:
-            if "profile_id" in table.c:
-                self._connection.execute(
-                    compiled(sa.delete(table).where(table.c.profile_id == profile_id))
-                )
-        run_ids = sa.select(schema.profile.c.run_id).where(schema.profile.c.id == profile_id)
-        run_id = self._connection.value(compiled(run_ids))
-        self._connection.execute(
-            compiled(sa.delete(schema.profile).where(schema.profile.c.id == profile_id))
-        )
-        self._connection.execute(
-            compiled(sa.delete(schema.run).where(schema.run.c.id == sa.literal_column(str(run_id))))
-        )
-
     def add(
         self,
         recordings: Iterable[Recording],
@@ -136,7 +111,7 @@ class Writer:
         try:
             with _transaction(self._connection):
                 for profile_id in replacing:
-                    self._remove(profile_id)
+                    remove_profile(self._connection, profile_id)
                 return tuple(
                     self._add(recording, origin, progress, accept)
                     for recording in chain([first], waiting)
@@ -182,10 +157,10 @@ class Writer:
                 identity=known.identity + _PART + recording.part,
                 label=f"{known.label}-{recording.part}",
             )
-        self._write_profile(recording, known, profile_id, facts, all_notes)
+        label = add_profile(self._connection, recording, known, profile_id, facts, all_notes)
         return Imported(
             profile_id,
-            str(self._label(profile_id)),
+            label,
             False,
             counts,
             tuple(in_order(facts)),
@@ -270,80 +245,6 @@ class Writer:
                 )
         return counts
 
-    def _write_profile(
-        self,
-        recording: Recording,
-        origin: Origin,
-        profile_id: int,
-        facts: Iterable[Fact],
-        notes: Iterable[Note],
-    ) -> None:
-        label = self._free_label(_storable(origin.label))
-        run_id = int(
-            str(
-                self._connection.value(
-                    compiled(sa.select(sa.func.coalesce(sa.func.max(schema.run.c.id), 0) + 1))
-                )
-            )
-        )
-        self._connection.execute(compiled(sa.insert(schema.run).values(id=run_id, label=label)))
-        self._connection.execute(
-            compiled(
-                sa.insert(schema.profile).values(
-                    id=profile_id,
-                    run_id=run_id,
-                    label=label,
-                    identity=origin.identity,
-                    source=origin.source,
-                    path=_storable(origin.path),
-                    sha256=origin.sha256,
-                    **asdict(recording.attributes()),
-                )
-            )
-        )
-        held = set(facts)
-        for fact in Fact:
-            self._connection.execute(
-                compiled(
-                    sa.insert(schema.profile_fact).values(
-                        profile_id=profile_id,
-                        fact=fact.value,
-                        held=int(fact in held),
-                        advice=recording.advice.get(fact),
-                    )
-                )
-            )
-        for note in notes:
-            self._connection.execute(
-                compiled(
-                    sa.insert(schema.note).values(
-                        profile_id=profile_id,
-                        slug=note.slug,
-                        severity=note.severity.value,
-                        count=note.count,
-                        place=note.where,
-                        text=note.text,
-                        facts=" ".join(f.value for f in in_order(note.facts)),
-                    )
-                )
-            )
-
-    def _free_label(self, wanted: str) -> str:
-        taken = {
-            row["label"]
-            for row in self._connection.rows(compiled(sa.select(schema.profile.c.label)))
-        }
-        label, number = wanted, 1
-        while label in taken:
-            number += 1
-            label = f"{wanted}-{number}"
-        return label
-
-    def _label(self, profile_id: int) -> object:
-        return self._connection.value(
-            compiled(sa.select(schema.profile.c.label).where(schema.profile.c.id == profile_id))
-        )
-
     def _row_counts(self, profile_id: int) -> dict[str, int]:
         extent = schema.extent
         rows = self._connection.rows(
@@ -354,11 +255,6 @@ class Writer:
             )
         )
         return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
-
-
-def _storable(text: str) -> str:
-    """Text that a database takes: bytes of a file name that are no UTF-8 are spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def common(constants: Iterable[Callable[[], Mapping[str, int]]]) -> dict[str, int]:

@@ -95,4 +95,4 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probe: Probe, options: Options) -> Iterator[Recording]:
     """One recording per file; its processes may be many."""
-    yield Reader(probe, ADVICE).recording()
+    yield Reader(probe, POSSIBLE, ADVICE).recording()

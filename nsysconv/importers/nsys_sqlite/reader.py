@@ -24,8 +24,9 @@ _SPARSE = 8
 class Reader:
     """Reads one export. The survey of its tables starts with the object and ends with the batches."""
 
-    def __init__(self, probe: Probe, advice: Mapping[Fact, str]) -> None:
+    def __init__(self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]) -> None:
         self._probe = probe
+        self._possible = possible
         self._advice = advice
         self._sources = tuple(s for s in tables.EVENT_SOURCES if s in probe.tables)
         self._capture = capture_facts.read_capture(probe)
@@ -55,6 +56,7 @@ class Reader:
             notes=self._notes,
             batches=self._batches(),
             sqlite_source=self._probe.readable,
+            possible=self._possible,
         )
 
     # -- rows
