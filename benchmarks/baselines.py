@@ -3,10 +3,16 @@
 raw_copy     what SQLite itself needs to copy the columns that nsysconv keeps: ATTACH and INSERT … SELECT,
              same library, page size and journal, one transaction, no key, no checks, no names.
 pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, group by name, sum.
+json_load    what most scripts do with a Kineto trace: json.load, sum of the kernels' durations.
+json_load_nogc  the same with Python's cyclic garbage collection off, which new objects keep busy.
+hta_parse    HolisticTraceAnalysis's parser of one trace; needs an environment of its own (peers.txt).
+hta_breakdown   HTA's TraceAnalysis of one trace, then its kernel breakdown.
 """
 
 from __future__ import annotations
 
+import gc
+import json
 import sqlite3
 import sys
 from pathlib import Path
@@ -61,8 +67,40 @@ def pandas_sums(source: Path) -> None:
         print(sums.rename(names).sort_values("sum", ascending=False).head(3).to_string())
 
 
+def json_load(source: Path) -> None:
+    """Total kernel time of a Kineto trace."""
+    with source.open(encoding="utf-8") as file:
+        trace = json.load(file)
+    kernels = [event["dur"] for event in trace["traceEvents"] if event.get("cat") == "kernel"]
+    print(len(kernels), sum(kernels))
+
+
+def json_load_nogc(source: Path) -> None:
+    """The same without garbage collection."""
+    gc.disable()
+    json_load(source)
+
+
+def hta_parse(source: Path) -> None:
+    """HTA's data frame of a trace."""
+    from hta.common.trace import parse_trace_file
+
+    _, events, _ = parse_trace_file(str(source))
+    print(events.shape)
+
+
+def hta_breakdown(source: Path) -> None:
+    """HTA's sums by kind of kernel and by kernel."""
+    from hta.trace_analysis import TraceAnalysis
+
+    kinds, _ = TraceAnalysis(trace_files={0: str(source)}).get_gpu_kernel_breakdown(visualize=False)
+    print(kinds.to_string())
+
+
+BASELINES = {
+    function.__name__: function
+    for function in (raw_copy, pandas_sums, json_load, json_load_nogc, hta_parse, hta_breakdown)
+}
+
 if __name__ == "__main__":
-    if sys.argv[1] == "raw_copy":
-        raw_copy(Path(sys.argv[2]), Path(sys.argv[3]))
-    else:
-        pandas_sums(Path(sys.argv[2]))
+    BASELINES[sys.argv[1]](*map(Path, sys.argv[2:]))

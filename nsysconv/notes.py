@@ -49,6 +49,10 @@ MEANINGS: dict[str, str] = {
         "do. The later one is cut where the earlier one ends when time is summed without nesting. "
         "Counts and per-name sums use the whole rows."
     ),
+    "api-calls-partial": (
+        "The profiler records only some calls of the API by design. Sums of API time are smaller than "
+        "those of a profiler that records all of them and must not be compared with them."
+    ),
     "backtrace-rows": (
         "The API table also held backtrace records that wrap real calls. They are no calls and were "
         "left out; nothing is missing from the sums."
@@ -57,16 +61,32 @@ MEANINGS: dict[str, str] = {
         "The API table did not say which calls belong to the runtime and which to the driver. The layer "
         "was told from the name (`cu…` with a capital third letter is the driver)."
     ),
+    "category-assumed": (
+        "Rows of a category that this version does not know were taken for kernels or API calls because "
+        "they carry what those carry (a stream and a device, or a callback id)."
+    ),
+    "category-unknown": (
+        "Rows of a category that this version does not know, and that do not look like GPU operations "
+        "or API calls, were left out."
+    ),
     "clocks-disagree": (
         "GPU times and CPU times of this profile are not on one clock: operations start long after or "
         "before the calls that caused them. Latencies, queue times and causes of gaps are not reported; "
         "counts, sums, unions and links hold. Record again with a newer driver or profiler."
+    ),
+    "coarse-times": (
+        "The profiler wrote times in whole microseconds. Operations shorter than that have 0 or 1 "
+        "microsecond; sums over many are right on average."
     ),
     "device-unnamed": (
         "The profile does not say which GPU stands behind a process's device number, and there is more "
         "than one GPU. The rows are kept apart by process and number, without a name."
     ),
     "duplicate-name": ("The string table gave one id two texts; the first was kept."),
+    "event-unreadable": (
+        "Events of a trace are not valid JSON and could not be repaired. They were left out; the place "
+        "of the first is given as a byte of the (inflated) file."
+    ),
     "gpu-activity-missing": (
         "API calls that put work on a GPU were recorded, but no GPU work. The profiler could not "
         "collect it (permissions, WSL, a killed process, an unsupported driver)."
@@ -80,6 +100,15 @@ MEANINGS: dict[str, str] = {
         "Rows whose times lie more than 2^53 ns (104 days) away from the recording's zero were left out: "
         "no recording is that long."
     ),
+    "json-repaired": (
+        "Events of a trace were not valid JSON, as some releases of the profiler write them (bare inf "
+        "or N/A, lone backslashes, unescaped quotes, raw control characters, invalid UTF-8). They were "
+        "repaired one by one; times and counts are as written."
+    ),
+    "metadata-unreadable": (
+        "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
+        "it; devices and ranks may be missing."
+    ),
     "negative-duration": ("Rows that end before they start were left out."),
     "nameless-id": (
         "Rows refer to a name that the file does not hold. They are shown as `[name ID]`."
@@ -88,6 +117,10 @@ MEANINGS: dict[str, str] = {
         "The profile holds no GPU operation. That is a fact about the run or about the recording; the "
         "tables that need GPU operations are empty or not recorded."
     ),
+    "no-time-base": (
+        "The trace's times count from a moment that the file does not tell. Durations and distances "
+        "hold; the time of day is not known."
+    ),
     "no-time": (
         "GPU operations without a time (start and end are 0): they are counted, their duration is not "
         "recorded, and they are in no busy time."
@@ -95,6 +128,11 @@ MEANINGS: dict[str, str] = {
     "not-a-table": (
         "The file holds a view or virtual table under the name of an event table. Only plain tables are "
         "read; it was ignored."
+    ),
+    "occupancy-rounded": (
+        "Kernels whose occupancy could not be computed from their launch, because the profile lacks "
+        "their registers, their shared memory, or what the device is. The value that the profiler "
+        "recorded was taken for them, which is rounded to whole percent."
     ),
     "op-before-call": (
         "GPU operations that start before the call that launched them. Their launch latency is not "
@@ -105,6 +143,10 @@ MEANINGS: dict[str, str] = {
     ),
     "profiler-diagnostic": (
         "A message that the profiler itself left in the profile: events it lost or could not collect."
+    ),
+    "python-functions-left-out": (
+        "A trace recorded with stacks holds a row per call of a Python function, most of its rows. They "
+        "are left out unless `--include python_functions` asks for them."
     ),
     "range-unclosed": (
         "Ranges that were never closed. Their duration is not recorded; where an interval is needed "
@@ -123,6 +165,10 @@ MEANINGS: dict[str, str] = {
     "time-shifted": (
         "The export's times were shifted to the time of day. Times are shown from the whole second at or "
         "before the first event."
+    ),
+    "trace-truncated": (
+        "The file ends before its events do: the program was killed, the disk was full, or the copy is "
+        "incomplete. Everything up to there was read."
     ),
     "unknown-code": (
         "A number that stands for a kind of copy, memory or event is not known to this version. The row "

@@ -530,7 +530,6 @@ operator = sa.Table(
     ),
     _column("name_id", "Its name, `name.id`."),
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
-    _column("forward_tid", "For a backward operator the thread of the forward one."),
     _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
     comment="One operator of the framework that ran on a thread; operators nest.",

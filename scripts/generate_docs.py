@@ -21,8 +21,9 @@ import typer
 from nsysconv import errors, notes, queries, schema
 from nsysconv.cli.app import app
 from nsysconv.facts import Fact, in_order
-from nsysconv.importers import all_importers, nsys_report
+from nsysconv.importers import nsys_report
 from nsysconv.importers.contract import Importer
+from nsysconv.importers.detection import all_importers
 from nsysconv.queries.contract import Query
 from nsysconv.report import Column
 from nsysconv.store.views import VIEW_DOCS, views
@@ -184,7 +185,9 @@ def reports_page() -> Iterator[str]:
     """docs/reports.md."""
     yield "# Reports"
     yield ""
-    yield "`nsysconv report TARGET` prints all of them, `nsysconv report TARGET NAME…` those you name."
+    yield "`nsysconv report TARGET` prints the core reports ("
+    yield ", ".join(f"`{name}`" for name in queries.CORE) + "),"
+    yield "`nsysconv report TARGET NAME…` those you name."
     yield "What the numbers mean is in [definitions.md](definitions.md)."
     yield ""
     yield "A report *needs* some facts: without them it is *not recorded*. It *uses* others: without them"

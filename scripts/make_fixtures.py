@@ -1,10 +1,11 @@
-"""Make the test fixtures that are made up, and the list of them.
+"""Make the test fixtures that are made up, and the list of all of them.
 
     python scripts/make_fixtures.py            write tests/fixtures and its README.md
     python scripts/make_fixtures.py --check    exit 1 and say which file differs
 
-`--check` compares contents: schema and rows of databases, bytes of everything else, so a newer
-SQLite that lays out pages differently does not matter.
+`--check` compares contents: schema and rows of databases, what compressed files hold, and bytes of
+everything else, so a newer SQLite that lays out pages differently does not matter. Files that a
+program recorded are only listed; `scripts/record_pytorch.py` says how they came about.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ import hashlib
 import sqlite3
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import kineto_training
+import record_pytorch
+from kineto_ages import AGES as KINETO_AGES
+from kineto_framework import NOTHING
 from nsys_tables import AGES
 from odd_fixtures import ODD
+from odd_kineto import ODD_KINETO
 from scenarios import WORKLOADS
+from workload import Process
+from write_kineto import write_kineto
 from write_nsys import write_nsys
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
@@ -38,11 +47,17 @@ NSYS_AGES: dict[str, tuple[str, ...]] = {
     "no_gpu": ("2.9.1", "3.16.1", "3.25.0"),
 }
 
+# Traces hold one process each; those of the middle age are compressed.
+KINETO_SUFFIX = {"1.9": "json", "2.5": "json.gz", "2.13": "json"}
+KINETO_WORKLOADS = {**WORKLOADS, "training": kineto_training.WORKLOAD}
+KINETO_FRAMEWORKS = {"training": kineto_training.FRAMEWORK}
+
 INTRO = """# Fixtures
 
-Small files that the tests read. All of them are **made up**: no program ran, no GPU was there.
-They are written by `scripts/make_fixtures.py`; `python scripts/make_fixtures.py --check` says
-whether they still are what it writes. Do not edit them or this page by hand.
+Small files that the tests read. Those of origin **made up** come from no program: none ran, no GPU
+was there. They are written by `scripts/make_fixtures.py`; `python scripts/make_fixtures.py --check`
+says whether they still are what it writes. Those of origin **recorded** come from a program of this
+repository. Do not edit them or this page by hand.
 
 `nsys/` holds the workloads of `scripts/scenario_*.py` as SQLite exports of Nsight Systems, one file
 per schema age (`scripts/nsys_tables.py`). Tables, columns and spellings follow exports found in
@@ -54,6 +69,20 @@ where real exports hold environments, names and output.
 
 `odd/` holds damaged, trimmed and foreign files.
 
+`kineto/` holds traces of PyTorch's profiler (Kineto). `WORKLOAD-AGE.json` and
+`WORKLOAD-AGE-PID.json` are the same workloads as in `nsys/` and one of PyTorch's own, `training`, in
+the layouts of three releases (`scripts/kineto_layout.py`); a trace holds one process, so a workload
+of two is two files. Keys, spellings and line breaks follow traces found in public repositories and,
+for 2.13, traces recorded with it on a CPU; rows of GPU work of 2.13 follow Kineto's published
+source. What PyTorch does not record is left out: some API calls, migrations, marks, whole graphs.
+Every trace of these has made-up secrets where real ones hold paths and keys that users add.
+`odd-….json` are damaged, merged and foreign files.
+
+`recorded-….json.gz` are the only files here that a program made: `scripts/record_pytorch.py` ran its
+own small training under PyTorch 2.13.0 (CPU build). Host name, ids of process, threads and trace,
+the path of the file, paths of Python code and addresses in names were replaced, as that script says;
+times, names and order are as recorded.
+
 | file | origin | holds | bytes | sha256 |
 |---|---|---|---:|---|
 """
@@ -61,11 +90,12 @@ where real exports hold environments, names and output.
 
 @dataclass(frozen=True)
 class Fixture:
-    """One file under tests/fixtures: `make` writes it to a path."""
+    """One file under tests/fixtures: `make` writes it to a path, None where it was recorded."""
 
     name: str
     holds: str
-    make: Callable[[Path], None]
+    make: Callable[[Path], None] | None
+    origin: str = "made up, `scripts/make_fixtures.py`"
 
 
 def fixtures() -> list[Fixture]:
@@ -77,7 +107,35 @@ def fixtures() -> list[Fixture]:
             holds = f"{WORKLOADS[workload].title}; as of nsys {AGES[age].product}"
             found.append(Fixture(f"nsys/{workload}-{age}.sqlite", holds, writer))
     found += [Fixture(f"odd/{name}", holds, make) for name, (make, holds) in ODD.items()]
+    found += _kineto_fixtures()
+    found += [Fixture(f"kineto/{name}", holds, make) for name, (make, holds) in ODD_KINETO.items()]
+    found += [Fixture(f"kineto/{name}", holds, None, record_pytorch.ORIGIN)
+              for name, holds in record_pytorch.RECORDED.items()]  # fmt: skip
     return found
+
+
+def kineto_name(workload: str, process: Process, age: str) -> str:
+    """The name of the file that holds this process."""
+    several = len(KINETO_WORKLOADS[workload].processes) > 1
+    number = f"-{process.pid}" if several else ""
+    return f"{workload}-{age}{number}.{KINETO_SUFFIX[age]}"
+
+
+def _kineto_fixtures() -> list[Fixture]:
+    found = []
+    for name, workload in KINETO_WORKLOADS.items():
+        for age, release in KINETO_AGES.items():
+            for process in workload.processes:
+                which = f"process {process.pid} of: " if len(workload.processes) > 1 else ""
+                holds = f"{which}{workload.title}; as of {release.product}"
+                writer = partial(_write_kineto, name, process, age)
+                found.append(Fixture(f"kineto/{kineto_name(name, process, age)}", holds, writer))
+    return found
+
+
+def _write_kineto(name: str, process: Process, age: str, path: Path) -> None:
+    framework = KINETO_FRAMEWORKS.get(name, NOTHING)
+    write_kineto(KINETO_WORKLOADS[name], process, path, age, framework)
 
 
 def _write_nsys(workload: str, age: str, path: Path) -> None:
@@ -85,7 +143,10 @@ def _write_nsys(workload: str, age: str, path: Path) -> None:
 
 
 def content(path: Path) -> object:
-    """What a file says: schema and rows of a sound database, else the bytes."""
+    """What a file says: schema and rows of a sound database, else the bytes, unpacked."""
+    if path.suffix == ".gz":
+        # A file may be cut short: then what can be unpacked.
+        return zlib.decompressobj(wbits=31).decompress(path.read_bytes())
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     # Texts may hold NUL or be no UTF-8 at all.
     connection.text_factory = bytes
@@ -111,15 +172,17 @@ def readme(folder: Path, made: list[Fixture]) -> str:
         data = (folder / fixture.name).read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         rows.append(
-            f"| `{fixture.name}` | made up, `scripts/make_fixtures.py` | {fixture.holds} "
+            f"| `{fixture.name}` | {fixture.origin} | {fixture.holds} "
             f"| {len(data)} | `{digest}` |\n"
         )
     return INTRO + "".join(rows)
 
 
 def make_all() -> None:
-    """Write every fixture and the README."""
+    """Write every fixture that is made up, and the README."""
     for fixture in fixtures():
+        if fixture.make is None:
+            continue
         path = FIXTURES / fixture.name
         path.parent.mkdir(parents=True, exist_ok=True)
         fixture.make(path)
@@ -137,12 +200,13 @@ def problems() -> list[str]:
             if not path.exists():
                 found.append(f"{fixture.name}: is missing")
                 continue
-            fixture.make(fresh)
-            if content(path) != content(fresh):
+            if fixture.make is not None:
+                fixture.make(fresh)
+            if fixture.make is not None and content(path) != content(fresh):
                 found.append(f"{fixture.name}: differs from what the script makes")
             elif f"`{hashlib.sha256(path.read_bytes()).hexdigest()}`" not in listed:
                 found.append(f"{fixture.name}: {README} lacks it or has another checksum")
-    for kind in ("nsys", "odd"):
+    for kind in ("nsys", "odd", "kineto"):
         names = {Path(fixture.name).name for fixture in expected if fixture.name.startswith(kind)}
         strangers = {path.name for path in (FIXTURES / kind).glob("*")} - names
         found += [f"{kind}/{name}: is not made by the script" for name in sorted(strangers)]

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import settings
 
 from nsysconv import schema
-from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
+from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.attached import NotInPlace, in_place
@@ -77,6 +77,7 @@ def provenance(folder: str) -> list[dict[str, str]]:
 
 
 REAL_FILES = [REAL / row["file"] for row in provenance("nsys_sqlite")] or [REAL / "missing"]
+REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "missing"]
 
 
 def name_of(value: object) -> str | None:

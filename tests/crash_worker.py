@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
+from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import write
 from nsysconv.store.profiles import Origin

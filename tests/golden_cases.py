@@ -114,6 +114,14 @@ CASES: dict[str, Case] = {
     ),
     "report-slice": Case(("report report1.sqlite overview kernels --time 20us/0.1ms",)),
     "report-idle": Case(("report report1.sqlite idle_summary --idle stream --idle no_kernel",)),
+    "report-steps": Case(
+        (
+            "report report1.sqlite gpu_utilization steps",
+            "report report1.sqlite gpu_utilization steps --by step --step-range 'iteration *' -f json",
+            "report report1.sqlite steps --step-range batch",
+            "report report1.sqlite kernels --by step",
+        )
+    ),
     "report-names": Case(
         (
             "report report1.sqlite kernels --names short --limit 2",

@@ -8,10 +8,23 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Op, Overhead, Range, Row
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Op,
+    Operator,
+    Overhead,
+    Range,
+    Row,
+)
 
 OPS = (Kernel, Memcpy, Memset, Migration, Graph)
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -121,6 +134,7 @@ class Slow:
         self.ops: list[Any] = [row for kind in OPS for row in rows if isinstance(row, kind)]
         self.calls = [row for row in rows if isinstance(row, Call)]
         self.ranges = [row for row in rows if isinstance(row, Range)]
+        self.operators = [row for row in rows if isinstance(row, Operator)]
         self.overheads = [row for row in rows if isinstance(row, Overhead)]
         self.recording_ns = recording_ns
 
@@ -220,15 +234,82 @@ class Slow:
         for other, is_outer in zip(mine, outer, strict=True):
             if is_outer and (other.start or 0) <= t < (other.end or 0):
                 return "api_call", other.name
-        ranges = [r for r in self.ranges if r.kind == "push_pop"
-                  and (r.pid, r.tid) == (call.pid, call.tid)]  # fmt: skip
-        label = innermost([
-            (r.start, max(r.start, self.recording_ns or 0) if r.end is None else r.end, i)
-            for i, r in enumerate(ranges)
-        ]).get(t)  # fmt: skip
-        if label is not None:
-            return "range", ranges[label].text
-        return "outside", "[no API call or range]"
+        for word, named in (
+            *((kind, [(o.start or 0, o.end or 0, o.name) for o in self.operators
+                      if o.kind == kind and (o.pid, o.tid) == (call.pid, call.tid)])
+              for kind in ("operator", "python_function")),
+            ("range", [(r.start, self._end(r), r.text) for r in self.ranges
+                       if r.kind == "push_pop" and (r.pid, r.tid) == (call.pid, call.tid)]),
+        ):  # fmt: skip
+            label = innermost([(start, end, i) for i, (start, end, _) in enumerate(named)]).get(t)
+            if label is not None:
+                return word, named[label][2]
+        return "outside", "[nothing recorded]"
+
+    def _end(self, r: Range) -> int:
+        return max(r.start, self.recording_ns or 0) if r.end is None else r.end
+
+    def annotations(self, pid: int) -> list[tuple[int, int, str]]:
+        """Ranges and operators of a process: start, end, name."""
+        return [(r.start, self._end(r), r.text) for r in self.ranges
+                if r.pid == pid and r.kind != "mark"] + [
+            (o.start or 0, o.end or 0, o.name) for o in self.operators
+            if o.pid == pid and o.kind == "operator"]  # fmt: skip
+
+    def steps(self, pid: int) -> list[tuple[str, int, int]]:
+        """Name, start and end of the steps of a process, in time order."""
+        found: list[tuple[str, int, int]] = []
+        for start, end, name in sorted(one for one in self.annotations(pid)
+                                       if one[2].startswith("ProfilerStep#")):  # fmt: skip
+            last = end
+            for op in self.ops:
+                call = self.owner(op)
+                if call and call.pid == pid and op.start is not None and (
+                        start <= (call.start or 0) < end):  # fmt: skip
+                    last = max(last, op.end)
+            first = max([start, *(other for _, _, other in found)])
+            found.append((name, first, max(first, last)))
+        return found
+
+    def class_at(self, pid: int, t: int) -> str:
+        """What an instant of a process goes to."""
+        ops = [op for op in self.ops if op.pid == pid and op.start is not None
+               and op.start <= t < op.end]  # fmt: skip
+        names = [name for start, end, name in self.annotations(pid)
+                 if start <= t < end and not name.startswith("ProfilerStep#")]  # fmt: skip
+        talking = [op for op in ops if isinstance(op, Kernel) and "nccl" in op.name]
+        for name, holds in (
+            ("kernel", [op for op in ops if isinstance(op, Kernel | Graph) and op not in talking]),
+            ("memcpy", [op for op in ops if isinstance(op, Memcpy)]),
+            ("memset", [op for op in ops if isinstance(op, Memset)]),
+            ("communication", talking + [n for n in names if n.startswith("gloo:")]),
+            ("runtime", [c for c in self.calls
+                         if c.pid == pid and (c.start or 0) <= t < (c.end or 0)]),
+            ("data_loader", [n for n in names if n.startswith("enumerate(DataLoader)#")]),
+            ("cpu", names),
+        ):  # fmt: skip
+            if holds:
+                return name
+        return "other"
+
+    def sm_efficiency(self, device: int | None, span: Interval, sm_count: int) -> Fraction:
+        """Part of the SMs that blocks can reach, as the mean over the instants of a window."""
+        mine = [op for op in self.ops if isinstance(op, Kernel) and op.device == device
+                and op.start is not None]  # fmt: skip
+        filled = [sum(op.grid[0] * op.grid[1] * op.grid[2] for op in mine
+                      if op.grid and op.start <= t < op.end) for t in range(*span)]  # fmt: skip
+        return sum((min(Fraction(blocks, sm_count), Fraction(1)) for blocks in filled),
+                   Fraction(0)) / (span[1] - span[0])  # fmt: skip
+
+    def occupancy(self, device: int | None, span: Interval) -> Fraction | None:
+        """Mean of the recorded occupancies of the kernels that intersect a window, by duration."""
+        timed = [op for op in self.ops if isinstance(op, Kernel) and op.device == device
+                 and op.start is not None]  # fmt: skip
+        mine = [op for op in timed if instants([(op.start, op.end)]) & set(range(*span))]
+        spent = sum(op.end - op.start for op in mine)
+        if not spent:
+            return None
+        return Fraction(sum(op.occupancy * (op.end - op.start) for op in mine), spent)
 
 
 def _encloses(outer: Call, inner: Call) -> bool:
@@ -241,3 +322,29 @@ def _encloses(outer: Call, inner: Call) -> bool:
 def edges(intervals: Sequence[Interval]) -> bool:
     """Whether intervals are sorted, disjoint, apart and of some length."""
     return all(s < e for s, e in intervals) and all(a[1] < b[0] for a, b in pairwise(intervals))
+
+
+# -- occupancy
+
+
+def resident_blocks(
+    warps: int, blocks: int, registers: int, shared: int, shared_unit: int, reserved: int,
+    partitions: int, *, threads: int, thread_registers: int, block_shared: int,
+) -> int:  # fmt: skip
+    """How many blocks an SM holds: one after the other is put there, until one does not fit."""
+    free_warps, free_blocks, free_shared = warps, blocks, shared
+    needed_warps = len(range(0, threads, 32))
+    needed_shared = len(range(0, block_shared + reserved, shared_unit)) * shared_unit
+    needed_registers = len(range(0, 32 * thread_registers, 256)) * 256
+    places = 0  # for warps, by the registers of each partition
+    for _ in range(partitions):
+        free = registers // partitions
+        while needed_registers and free >= needed_registers:
+            free, places = free - needed_registers, places + 1
+    held = 0
+    while (free_warps >= needed_warps and free_blocks and free_shared >= needed_shared
+           and (not needed_registers or places >= needed_warps)):  # fmt: skip
+        free_warps, free_blocks = free_warps - needed_warps, free_blocks - 1
+        free_shared, places = free_shared - needed_shared, places - needed_warps
+        held += 1
+    return held

@@ -22,7 +22,7 @@ PID, TID, STREAM = 1, 11, 7
 
 
 class Kernel(NamedTuple):
-    """An execution of a kernel."""
+    """An execution of a kernel; `grid` and `block` are x, y, z, and shared memory is in bytes."""
 
     start: int | None
     end: int | None
@@ -31,6 +31,13 @@ class Kernel(NamedTuple):
     pid: int = PID
     device: int | None = 0
     name: str = "kernel"
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    registers: int | None = None
+    static: int | None = None
+    dynamic: int | None = None
+    shared: int | None = None
+    occupancy: int | None = None
 
 
 class Memcpy(NamedTuple):
@@ -107,6 +114,17 @@ class Range(NamedTuple):
     pid: int = PID
 
 
+class Operator(NamedTuple):
+    """An operator of the framework, or with kind `python_function` a function of the program."""
+
+    start: int | None
+    end: int | None
+    name: str
+    kind: str = "operator"
+    tid: int = TID
+    pid: int = PID
+
+
 class Overhead(NamedTuple):
     """Work of the profiler, or of the driver."""
 
@@ -129,16 +147,21 @@ class Sync(NamedTuple):
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Row = Op | Call | Range | Overhead | Sync
+Row = Op | Call | Range | Operator | Overhead | Sync
 _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
-    Graph: "graph_launch", Call: "api_call", Range: "range", Overhead: "overhead", Sync: "sync",
+    Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
+    Overhead: "overhead", Sync: "sync",
 }  # fmt: skip
 _SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": "device_id",
-              "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes"}  # fmt: skip
+              "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes",
+              "registers": "registers_per_thread", "static": "static_shared_bytes",
+              "dynamic": "dynamic_shared_bytes", "shared": "shared_bytes",
+              "occupancy": "occupancy_pct"}  # fmt: skip
 _CODED = {"direction": ("direction", schema.DIRECTIONS), "src": ("src_kind", schema.MEMORY_KINDS),
           "dst": ("dst_kind", schema.MEMORY_KINDS), "layer": ("layer", schema.API_LAYERS)}  # fmt: skip
-_KINDS = {Range: schema.RANGE_KINDS, Overhead: schema.OVERHEAD_KINDS}
+_KINDS = {Range: schema.RANGE_KINDS, Operator: schema.OPERATOR_KINDS,
+          Overhead: schema.OVERHEAD_KINDS}  # fmt: skip
 
 
 def _stored(row: Row, names: dict[str, int]) -> dict[str, Any]:
@@ -152,6 +175,9 @@ def _stored(row: Row, names: dict[str, int]) -> dict[str, Any]:
         elif field in _CODED:
             name, words = _CODED[field]
             stored[name] = None if value is None else words.index(value)
+        elif field in ("grid", "block"):
+            for axis, size in zip("xyz", value or (None, None, None), strict=True):
+                stored[f"{field}_{axis}"] = size
         elif field == "name":
             stored["name_id"] = names.setdefault(value, len(names) + 1)
         elif field == "text":
@@ -167,8 +193,11 @@ def write(
     ranks: Mapping[int, int] | None = None,
     without: Collection[Fact] = (),
     recording_ns: int | None = None,
+    gpus: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Makes a store of these rows; `without`: the facts that were not recorded."""
+    """Makes a store of these rows; `without`: the facts that were not recorded; `gpus`: what is known
+    of a device beside its name.
+    """
     names: dict[str, int] = {}
     tables: dict[str, list[dict[str, Any]]] = {table: [] for table in _TABLES.values()}
     for row in rows:
@@ -178,7 +207,8 @@ def write(
                if row.get(key) is not None}  # fmt: skip
     pids = {row["pid"] for row in stored}
     small = {
-        "device": [{"device_id": i, "ordinal": i, "name": f"GPU {i}"} for i in sorted(devices)],
+        "device": [{"device_id": i, "ordinal": i, "name": f"GPU {i}", **(gpus or {}).get(i, {})}
+                   for i in sorted(devices)],
         "process": [{"pid": pid, "name": f"program {pid}", "rank": (ranks or {}).get(pid)}
                     for pid in sorted(pids)],
         "thread": [{"pid": pid, "tid": tid, "name": None} for pid, tid in
@@ -212,8 +242,10 @@ def answers(
     *rows: Row,
     time: tuple[int, int] | None = None,
     idle: tuple[str, ...] = ("no_op",),
+    by: str | None = None,
+    step_range: str | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of a report on these rows."""
     with opened(*rows, **options) as profile:
-        return profile.report(report, time=time, idle=idle).rows()
+        return profile.report(report, time=time, idle=idle, by=by, step_range=step_range).rows()

@@ -10,12 +10,13 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
 from golden_cases import BASIC, FIXTURES, Outcome, run
 
-from nsysconv.queries import REPORTS
+from nsysconv.queries import CORE, REPORTS
 from nsysconv.render import FORMATS, suffix
 
 RANKS = NSYS / "two_processes_one_gpu-3.28.1.sqlite"
@@ -282,13 +283,20 @@ def test_a_store_of_another_version(folder: Path) -> None:
     failed(run("report", "report1.db", cwd=folder), 3, "version 99", "reads 1", "Upgrade")
 
 
+def test_report_names_are_completed(folder: Path) -> None:
+    line = {"_NSYSCONV_COMPLETE": "complete_bash", "COMP_WORDS": "nsysconv report x gpu",
+            "COMP_CWORD": "3"}  # fmt: skip
+    with mock.patch.dict(os.environ, line):
+        assert run(cwd=folder).out.split() == ["gpu_utilization"]
+
+
 # -- where answers go
 
 
 def test_csv_of_several_reports(folder: Path) -> None:
     failed(run("report", "report1.sqlite", "-f", "csv", cwd=folder), 2, "-o DIR/")
     assert run("report", "report1.sqlite", "-f", "csv", "-o", "out/", cwd=folder).status == 0
-    assert names_in(folder / "out") == {f"{name}.csv" for name in REPORTS}
+    assert names_in(folder / "out") == {f"{name}.csv" for name in CORE}
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -13,6 +13,7 @@ from conftest import (
     ODD_FILES,
     REAL,
     REAL_FILES,
+    REAL_TRACES,
     UNREADABLE_FILES,
     name_of,
     provenance,
@@ -24,13 +25,14 @@ from hypothesis import strategies as st
 from nsysconv import importers
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact
-from nsysconv.importers import all_importers, detect
-from nsysconv.importers.contract import No, Yes
+from nsysconv.importers import detection
+from nsysconv.importers.contract import Importer, No, Yes
+from nsysconv.importers.detection import all_importers, detect
 from nsysconv.importers.probe import Probe
 
 NAMES = ("unknown", "trace.json.gz", "report.nsys-rep", "nvprof.csv", "store.db")
 # Real files of profilers that no importer reads yet. Who writes that importer moves its folder.
-OTHERS = ("kineto", "nvprof_csv", "nvprof_sqlite", "nvprof_text", "rocprof")
+OTHERS = ("nvprof_csv", "nvprof_sqlite", "nvprof_text", "rocprof")
 
 
 def claims(path: Path) -> list[str]:
@@ -47,6 +49,12 @@ def test_exactly_one_importer_claims_an_export(path: Path) -> None:
 @pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
 def test_exactly_one_importer_claims_a_real_export(path: Path) -> None:
     assert claims(path) == ["nsys_sqlite"]
+
+
+@real
+@pytest.mark.parametrize("path", REAL_TRACES, ids=name_of)
+def test_exactly_one_importer_claims_a_real_trace(path: Path) -> None:
+    assert claims(path) == ["kineto"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,7 +129,7 @@ def test_sniffing_never_raises(
 def test_two_claims_are_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     first = all_importers()[0]
     other = SimpleNamespace(NAME="other", TITLE="Other", sniff=lambda probe: Yes())
-    monkeypatch.setattr(importers, "all_importers", lambda: [first, other])
+    monkeypatch.setattr(detection, "all_importers", lambda: [first, other])
     with Probe(NSYS_FILES[0]) as probe, pytest.raises(NsysconvError, match="more than one") as e:
         detect(probe)
     assert first.TITLE in str(e.value)
@@ -137,7 +145,7 @@ def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_pat
         sniff=lambda p: No("of a later age", close=True, hint="export again"),
     )
     far = SimpleNamespace(NAME="far", TITLE="Far", sniff=lambda p: No("no such table"))
-    monkeypatch.setattr(importers, "all_importers", lambda: [far, near])
+    monkeypatch.setattr(detection, "all_importers", lambda: [far, near])
     (tmp_path / "unknown").write_bytes(b"something")
     with Probe(tmp_path / "unknown") as probe, pytest.raises(InputError) as caught:
         detect(probe)
@@ -146,7 +154,7 @@ def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("importer", all_importers(), ids=lambda i: i.NAME)
-def test_an_importer_says_what_it_gives(importer: importers.Importer) -> None:
+def test_an_importer_says_what_it_gives(importer: Importer) -> None:
     assert importer.TITLE
     assert importer.VERSION >= 1
     assert importer.NAME in importers.IMPORTERS

@@ -17,7 +17,7 @@ from golden_cases import BASIC, place, run
 from nsysconv import errors, notes, schema
 from nsysconv.cli.app import app
 from nsysconv.facts import Fact
-from nsysconv.importers import all_importers
+from nsysconv.importers.detection import all_importers
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import FORMATS
 from nsysconv.store.views import views

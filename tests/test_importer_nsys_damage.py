@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
-from nsysconv.importers import detect
+from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.read import Profile, reading

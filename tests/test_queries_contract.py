@@ -87,7 +87,7 @@ def test_a_report_on_a_real_file(path: Path, report: str, shelf: Shelf, kept: Ke
 
 
 def told(profile: api.OpenProfile) -> dict[str, Any]:
-    reports: list[Any] = profile.reports(limit=0)
+    reports: list[Any] = profile.reports(REPORTS, limit=0)
     return {report.name: _rows_without_order(report) for report in reports}
 
 

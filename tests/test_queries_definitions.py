@@ -12,6 +12,7 @@ from small_store import (
     Memcpy,
     Memset,
     Migration,
+    Operator,
     Overhead,
     Range,
     Row,
@@ -291,7 +292,7 @@ def test_bytes_that_were_not_recorded_are_null_and_no_zero() -> None:
 
 
 GAP = (Kernel(300, 400), Kernel(600, 700, 1), Call(490, 520, 1))
-OUTSIDE = ("outside", "[no API call or range]")
+OUTSIDE = ("outside", "[nothing recorded]")
 
 
 def host(*rows: Row, **options: Any) -> dict[tuple[str, str], int]:
@@ -308,6 +309,34 @@ def test_the_outermost_call_goes_before_ranges_and_before_calls_inside_it() -> N
     rows = (Call(380, 420, 2, name="cudaStreamSynchronize"), Call(385, 415, 3, name="cuInner"),
             Range(420, 530, "mm"), Range(390, 410, "wait"))  # fmt: skip
     assert host(*rows) == {("api_call", "cudaStreamSynchronize"): 20, ("range", "mm"): 70}
+
+
+def test_calls_go_before_operators_these_before_functions_and_these_before_ranges() -> None:
+    """Each begins at 400 and lasts 20 ns longer than the one before it."""
+    rows = (Range(400, 480, "step"), Operator(400, 460, "train.py: forward", "python_function"),
+            Operator(400, 440, "aten::mm"), Call(400, 420, 2, name="cudaMalloc"))  # fmt: skip
+    assert host(*rows) == {
+        ("api_call", "cudaMalloc"): 20, ("operator", "aten::mm"): 20,
+        ("python_function", "train.py: forward"): 20, ("range", "step"): 20, OUTSIDE: 10}  # fmt: skip
+
+
+def test_of_operators_the_innermost_counts() -> None:
+    rows = (Operator(350, 480, "aten::linear"), Operator(420, 440, "aten::mm"))
+    assert host(*rows) == {
+        ("operator", "aten::linear"): 80 - 20, ("operator", "aten::mm"): 20, OUTSIDE: 10}  # fmt: skip
+
+
+def test_the_example_of_the_documentation_on_what_the_host_did() -> None:
+    rows = (Call(380, 420, 2, name="cudaStreamSynchronize"), Operator(420, 530, "aten::mm"),
+            Overhead(430, 450))  # fmt: skip
+    assert host(*rows) == {
+        ("api_call", "cudaStreamSynchronize"): 20, ("operator", "aten::mm"): 10 + 40}  # fmt: skip
+
+
+def test_operators_of_other_threads_do_not_count_nor_those_without_a_time() -> None:
+    rows = (Operator(400, 480, "other", tid=12), Operator(400, 480, "o", pid=2),
+            Operator(400, None, "open"), Operator(None, None, "never"))  # fmt: skip
+    assert host(*rows) == {OUTSIDE: 90}
 
 
 def test_of_ranges_the_innermost_counts() -> None:

@@ -22,8 +22,8 @@ from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT, add, dump, import_file
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
+from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import connection
 from nsysconv.store.connection import Connection, sqlite_uri

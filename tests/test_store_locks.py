@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from conftest import NSYS, ROOT, import_file
 
-from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
+from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import attach_source, is_store, require_store

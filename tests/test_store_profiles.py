@@ -29,8 +29,8 @@ from conftest import (
 
 from nsysconv import schema
 from nsysconv.errors import UsageError
-from nsysconv.importers import detect
 from nsysconv.importers.contract import Options
+from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import read, write
 from nsysconv.store.profiles import Origin

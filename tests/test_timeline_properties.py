@@ -23,7 +23,20 @@ from slow_versions import (
     outermost,
     runs,
 )
-from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Overhead, Range, Row, opened
+from slow_versions import resident_blocks as slow_resident_blocks
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Operator,
+    Overhead,
+    Range,
+    Row,
+    opened,
+)
 
 from nsysconv.report import MISSING
 from nsysconv.timeline import nesting
@@ -32,8 +45,11 @@ from nsysconv.timeline.calls import by_group
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.occupancy import SMS, resident_blocks
 from nsysconv.timeline.statistics import grouped_statistics, number
 
+STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
+                "other")  # fmt: skip
 LAST = 40
 times = st.integers(0, LAST)
 intervals = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
@@ -201,6 +217,7 @@ class Choice:
             for tid in (11, 12)[: self._random.randint(1, 2)]:
                 self._calls(pid, tid)
                 self._ranges(pid, tid)
+                self._operators(pid, tid)
             if self._random.random() < 0.5:
                 self.rows += [
                     Overhead(*self._interval(1), self._random.choice(("profiler", "driver")), pid)
@@ -245,6 +262,20 @@ class Choice:
             kind = self._random.choice(("push_pop", "push_pop", "start_end"))
             unclosed = self._random.random() < 0.1
             self.rows.append(Range(start, None if unclosed else end, f"r{i}", kind, tid, pid))
+        if self._random.random() < 0.5:
+            at = self._random.randint(1, 10)
+            for i in range(self._random.randint(1, 3)):
+                end = min(LAST, at + self._random.randint(1, 12))
+                self.rows.append(Range(at, end, f"ProfilerStep#{i}", tid=tid, pid=pid))
+                at = end
+
+    def _operators(self, pid: int, tid: int) -> None:
+        for _ in range(self._random.randint(0, 3)):
+            name = self._random.choice(
+                ("aten::mm", "gloo:all_reduce", "enumerate(DataLoader)#Iter.__next__",
+                 "ProfilerStep#9"))  # fmt: skip
+            kind = self._random.choice(("operator", "operator", "python_function"))
+            self.rows.append(Operator(*self._interval(), name, kind, tid, pid))
 
     def _op(self) -> Row:
         kind = self._random.choice((Kernel, Kernel, Kernel, Memcpy, Memset, Migration, Graph))
@@ -258,6 +289,10 @@ class Choice:
         correlation = self._random.choice((None, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 99))
         stream = self._random.choice((7, 8))
         made: Row = kind(start, end, correlation, stream, pid, device)
+        if isinstance(made, Kernel):
+            name = self._random.choice(("kernel", "ncclDevKernel_AllReduce"))
+            grid = (self._random.randint(1, 4), self._random.randint(1, 2), 1)
+            return made._replace(name=name, grid=grid, occupancy=self._random.randint(0, 100))
         return made
 
 
@@ -331,3 +366,68 @@ def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> No
     with opened(*calls) as profile:
         (row,) = profile.report("processes").rows()
     assert row["api_sum_ns"] == expected
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_steps_of_random_profiles(seed: int) -> None:
+    """Steps, and the class of each of their instants."""
+    choice = Choice(seed)
+    slow = Slow(choice.rows, recording_ns=LAST)
+    steps = {pid: slow.steps(pid) for pid in choice.pids}
+    if not any(steps.values()):
+        return
+    expected = []
+    for pid, found in steps.items():
+        for name, start, end in found:
+            spent = Counter(slow.class_at(pid, t) for t in range(start, end))
+            expected.append((pid, name, start, end - start, *(spent[one] for one in STEP_CLASSES)))
+    with opened(*choice.rows, recording_ns=LAST) as profile:
+        rows = profile.report("steps").rows()
+    assert sorted((row["pid"], row["step"], row["start_ns"], row["dur_ns"],
+                   *(row[f"{one}_ns"] for one in STEP_CLASSES)) for row in rows) == sorted(
+        expected)  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_utilisation_of_random_profiles(seed: int) -> None:
+    """Unions, SM efficiency and occupancy, of devices and step by step."""
+    choice = Choice(seed)
+    rows = [row for row in choice.rows if not isinstance(row, Graph)]
+    slow = Slow(rows, recording_ns=LAST)
+    gpus = {device: {"sm_count": 5} for device in choice.devices}
+    with opened(*rows, recording_ns=LAST, gpus=gpus) as profile:
+        found = profile.report("gpu_utilization", time=choice.time).rows()
+        if any(slow.steps(pid) for pid in choice.pids):
+            found += profile.report("gpu_utilization", by="step").rows()
+    for row in found:
+        if not row["window_ns"]:
+            assert row["gpu_utilization_pct"] is None
+            continue
+        span = (row["window_start_ns"], row["window_start_ns"] + row["window_ns"])
+        held = instants((op.start, op.end) for op in slow.ops if isinstance(op, Kernel)
+                        and op.device == row["device_id"] and op.start is not None)  # fmt: skip
+        assert row["kernel_graph_union_ns"] == len(held & set(range(*span)))
+        assert row["gpu_utilization_pct"] == pytest.approx(
+            100 * len(held & set(range(*span))) / row["window_ns"])  # fmt: skip
+        efficiency = slow.sm_efficiency(row["device_id"], span, 5)
+        assert row["est_sm_efficiency_pct"] == pytest.approx(100 * float(efficiency))
+        occupancy = slow.occupancy(row["device_id"], span)
+        assert row["est_achieved_occupancy_pct"] == (
+            None if occupancy is None else pytest.approx(float(occupancy)))  # fmt: skip
+
+
+@given(
+    st.sampled_from(sorted(SMS)), st.integers(1, 1024), st.integers(0, 255),
+    st.integers(0, 100 * 1024),
+)  # fmt: skip
+def test_resident_blocks(
+    capability: tuple[int, int], threads: int, registers: int, shared: int
+) -> None:
+    sm = SMS[capability]
+    (found,) = resident_blocks(sm, *(np.array([n]) for n in (threads, registers, shared))).tolist()
+    expected = slow_resident_blocks(
+        sm.warps, sm.blocks, sm.registers, sm.shared_bytes, sm.shared_unit, sm.reserved_bytes,
+        sm.partitions, threads=threads, thread_registers=registers, block_shared=shared)  # fmt: skip
+    assert found == (expected or MISSING)

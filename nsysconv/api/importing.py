@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv import importers
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import InputError, NsysconvError, StrictError, UsageError
+from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
@@ -66,7 +66,7 @@ def import_files(
     ImportResult.errors. Raises UsageError where the store cannot be made or is something else.
     """
     options = Options(frozenset(include))
-    importers.check(options)
+    detection.check(options)
     files = list(_files(paths))
     target = Path(store) if store is not None else _default_store(paths, files)
     if not files:
@@ -148,9 +148,9 @@ def _import_one(
     try:
         # One core copies rows; more threads than the other cores would only slow it down.
         spare = max(1, (os.cpu_count() or 1) - 1)
-        with importers.opened(path, say, threads=spare) as probe:
+        with detection.opened(path, say, threads=spare) as probe:
             try:
-                importer = importers.detect(probe)
+                importer = detection.detect(probe)
             except InputError as error:
                 return FileResult(path, error=error, skipped=from_folder)
             hashing = probe.beside(probe.sha256)

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from nsysconv import importers, queries
+from nsysconv import queries
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
@@ -24,6 +25,7 @@ from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
 
 KERNEL_NAMES = ("demangled", "short", "mangled")
+BY = ("step",)
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,19 @@ class OpenProfile:
         limit: int = 0,
         idle: Sequence[str] = ("no_op",),
         names: str = "demangled",
+        by: str | None = None,
+        step_range: str | None = None,
     ) -> ShownReport:
         """One report.
 
         `time` looks at [start, end) in ns; `limit` cuts the rows (0: all); `idle` are kinds of idle
-        time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short, mangled). Raises
-        NotRecorded where the profile lacks what the report needs, UsageError for unknown words.
+        time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short, mangled); `by`
+        "step" gives gpu_utilization a row per step; `step_range` names the ranges that are steps, `*`
+        standing for anything (None: ProfilerStep#*). Raises NotRecorded where the profile lacks what
+        the report needs, UsageError for unknown words.
         """
-        request = _request(time, limit, idle, names)
+        _check_by(by, (name,))
+        request = _request(time, limit, idle, names, by, step_range)
         return _shown(queries.answer(name, self._timeline, request))
 
     def reports(
@@ -81,27 +88,49 @@ class OpenProfile:
         time: tuple[int, int] | None = None,
         idle: Sequence[str] = ("no_op",),
         kernel_names: str = "demangled",
+        by: str | None = None,
+        step_range: str | None = None,
     ) -> list[ShownReport]:
-        """Several reports, all by default; one that is not recorded says so in place of rows.
+        """Several reports, the core ones by default; one that is not recorded says so in place of rows.
 
         `limit` None: 20 rows for people; else 1000 gaps and all of the rest.
         """
         found = []
-        names = queries.REPORTS if names is None else names
+        names = queries.CORE if names is None else names
+        _check_by(by, names)
         queries.read_ahead(names, self._timeline)
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             try:
-                report = queries.answer(
-                    name, self._timeline, _request(time, rows, idle, kernel_names)
-                )
+                request = _request(time, rows, idle, kernel_names, by, step_range)
+                report = queries.answer(name, self._timeline, request)
             except NotRecorded as missing:
                 report = queries.unanswered(missing, self._timeline)
             found.append(_shown(report))
         return found
 
 
-def _request(time: tuple[int, int] | None, limit: int, idle: Sequence[str], names: str) -> Request:
+def _check_by(by: str | None, names: Sequence[str]) -> None:
+    """Refuses what none of these reports can be grouped by, rather than let it change nothing."""
+    if by is None:
+        return
+    if by not in BY:
+        raise UsageError(f"no rows by {by!r}", hint=f"There are: {', '.join(BY)}")
+    if not set(names) & set(queries.BY_STEP):
+        raise UsageError(
+            "none of these reports has rows by step",
+            hint=f"Reports that have: {', '.join(queries.BY_STEP)}",
+        )
+
+
+def _request(
+    time: tuple[int, int] | None,
+    limit: int,
+    idle: Sequence[str],
+    names: str,
+    by: str | None,
+    step_range: str | None,
+) -> Request:
     for kind in idle:
         if kind not in IDLE_KINDS:
             raise UsageError(
@@ -111,7 +140,8 @@ def _request(time: tuple[int, int] | None, limit: int, idle: Sequence[str], name
         raise UsageError(f"no kernel names {names!r}", hint=f"There are: {', '.join(KERNEL_NAMES)}")
     if time is not None and time[1] <= time[0]:
         raise UsageError("the slice ends before it starts", hint="START/END, START before END.")
-    return Request(Slice(*time) if time is not None else None, limit, tuple(idle), names)
+    part = Slice(*time) if time is not None else None
+    return Request(part, limit, tuple(idle), names, by is not None, step_range)
 
 
 def _shown(report: Report) -> ShownReport:
@@ -186,8 +216,8 @@ def _choose(store: Store, path: Path, selector: str | None) -> Profile:
 
 def _in_place(path: Path, stack: ExitStack, say: Say) -> Store:
     """A store over the file as it is; where it has to be copied, over a private copy of its rows."""
-    probe = stack.enter_context(importers.opened(path, say))
-    importer = importers.detect(probe)
+    probe = stack.enter_context(detection.opened(path, say))
+    importer = detection.detect(probe)
     origin = Origin(path.stem, importer.NAME, str(path), "", "")
     options = Options()
     try:

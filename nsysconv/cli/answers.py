@@ -28,6 +28,8 @@ def report(
     time: str | None,
     idle: Sequence[str],
     kernel_names: str,
+    by: str | None,
+    step_range: str | None,
     strict: bool,
 ) -> int:
     """`nsysconv report`. Returns the exit status."""
@@ -41,6 +43,8 @@ def report(
             time=_slice(time),
             idle=idle,
             kernel_names=kernel_names,
+            by=by,
+            step_range=step_range,
         )
         output.write(found, destination)
     missing = [each for each in found if each.table is None]

@@ -44,6 +44,12 @@ class Names(StrEnum):
     MANGLED = "mangled"
 
 
+class By(StrEnum):
+    """What rows may be given for, one by one."""
+
+    STEP = "step"
+
+
 FormatOption = Annotated[
     Format | None,
     typer.Option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
@@ -72,6 +78,12 @@ def _version(wanted: bool) -> None:
 
         typer.echo(f"nsysconv {__version__}")
         raise typer.Exit
+
+
+def _report_names(incomplete: str) -> list[str]:
+    from nsysconv.queries import REPORTS
+
+    return [name for name in REPORTS if name.startswith(incomplete)]
 
 
 @app.callback()
@@ -128,7 +140,11 @@ def report(
     ],
     reports: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[REPORT]...", help="Reports to print; all by default."),
+        typer.Argument(
+            metavar="[REPORT]...",
+            help="Reports to print; the core reports by default.",
+            autocompletion=_report_names,
+        ),
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
@@ -145,6 +161,16 @@ def report(
         list[Idle] | None, typer.Option(help="Kind of idle time; may be repeated.")
     ] = None,
     names: Annotated[Names, typer.Option(help="Which kernel names.")] = Names.DEMANGLED,
+    by: Annotated[
+        By | None, typer.Option(help="Rows of gpu_utilization: one per step and device.")
+    ] = None,
+    step_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option(help="Exit with 3 if anything was dropped or approximated.")
     ] = False,
@@ -162,6 +188,8 @@ def report(
         time=time,
         idle=kinds,
         kernel_names=names.value,
+        by=by.value if by else None,
+        step_range=step_range,
         strict=strict,
     )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nsysconv.facts import Fact
-from nsysconv.importers.probe import Probe
-from nsysconv.store.recording import Recording
+
+if TYPE_CHECKING:
+    from nsysconv.importers.probe import Probe
+    from nsysconv.store.recording import Recording
 
 
 @dataclass(frozen=True)

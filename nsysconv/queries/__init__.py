@@ -10,11 +10,11 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
-from nsysconv.queries.contract import Cut, Data, Query, Request
+from nsysconv.queries.contract import Answer, Data, Query, Request
 from nsysconv.report import Report, build_table
 from nsysconv.timeline.timeline import Timeline
 
-REPORTS = (
+CORE = (
     "overview",
     "processes",
     "api_vs_kernel",
@@ -25,7 +25,17 @@ REPORTS = (
     "idle_host",
     "idle_gaps",
 )
+"""The reports that answer for every source, printed where none is named."""
+
+REPORTS = (
+    *CORE,
+    "gpu_utilization",
+    "steps",
+)
 """Modules of this folder that are reports. A new report is one more word here."""
+
+BY_STEP = ("gpu_utilization",)
+"""Reports that can give a row per step."""
 
 _LIMITS = {"idle_gaps": 1000}
 
@@ -60,7 +70,9 @@ def answer(name: str, timeline: Timeline, request: Request) -> Report:
         raise NotRecorded(name, missing, list(dict.fromkeys(advice)))
     with phase(f"compute {name}"):
         found = module.compute(timeline, request)
-    data = found.data if isinstance(found, Cut) else found
+    if not isinstance(found, Answer):
+        found = Answer(found)
+    data = found.data
     filled = {"profile": [timeline.profile.ref.label] * _length(data), **data}
     table = build_table(module.COLUMNS, filled)
     report = Report(
@@ -70,8 +82,8 @@ def answer(name: str, timeline: Timeline, request: Request) -> Report:
         table=table,
         profiles=(timeline.profile.ref,),
         slice=request.part.as_dict() if request.part else None,
-        notes=tuple(_notes(module, timeline)),
-        row_count=found.row_count if isinstance(found, Cut) else table.num_rows,
+        notes=tuple(_notes(module, timeline, found.notes)),
+        row_count=table.num_rows if found.row_count is None else found.row_count,
     )
     return report.limited(request.limit)
 
@@ -90,9 +102,9 @@ def unanswered(error: NotRecorded, timeline: Timeline) -> Report:
     )
 
 
-def _notes(module: Query, timeline: Timeline) -> list[Note]:
+def _notes(module: Query, timeline: Timeline, own: tuple[Note, ...]) -> list[Note]:
     facts = module.NEEDS | module.USES
-    found = [*timeline.profile.notes]
+    found = [*timeline.profile.notes, *own]
     if Fact.KERNELS in facts or Fact.MEMCPYS in facts:
         found += timeline.op_notes
     if Fact.API_LINKS in facts:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nsysconv.facts import Fact
+from nsysconv.notes import Note
 from nsysconv.report import Column
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
@@ -22,22 +23,28 @@ Data = Mapping[str, Sequence[Any] | Array]
 class Request:
     """What is asked of a query: a slice (None: the whole profile) and the query's own choices.
 
-    `limit` (0: none) lets a query skip the work for rows that will not be shown; such a query answers
-    with Cut. Others may ignore it.
+    `limit` (0: none) lets a query skip the work for rows that will not be shown; others may ignore it.
+    `by_step`: a row per step, from those queries that can. `step_range` names the steps' annotation,
+    `*` standing for anything (None: as steps are usually called).
     """
 
     part: Slice | None = None
     limit: int = 0
     idle_kinds: tuple[str, ...] = ("no_op",)
     kernel_names: str = "demangled"
+    by_step: bool = False
+    step_range: str | None = None
 
 
 @dataclass(frozen=True)
-class Cut:
-    """The first rows of a report, and how many there are in all."""
+class Answer:
+    """What a query says beside its rows: how many there are in all, where only the first are given
+    (`row_count` None: these are all), and caveats that only computing them tells.
+    """
 
     data: Data
-    row_count: int
+    row_count: int | None = None
+    notes: tuple[Note, ...] = ()
 
 
 class Query(Protocol):
@@ -53,7 +60,7 @@ class Query(Protocol):
     """The columns, in order."""
 
     @staticmethod
-    def compute(timeline: Timeline, request: Request) -> Data | Cut:
+    def compute(timeline: Timeline, request: Request) -> Data | Answer:
         """The columns' values by name, all of one length, in the report's order."""
 
 

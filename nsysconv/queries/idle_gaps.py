@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Cut, Request
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Request
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.activity import Activity, activity
@@ -21,7 +21,16 @@ from nsysconv.units import Unit
 
 TITLE = "Idle gaps, longest first"
 NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.API_LINKS, Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
+USES = frozenset(
+    {
+        Fact.API_LINKS,
+        Fact.OPERATORS,
+        Fact.PYTHON_FUNCTIONS,
+        Fact.RANGES,
+        Fact.DEVICES,
+        Fact.OVERHEAD,
+    }
+)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -42,7 +51,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Cut:
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per gap of the requested kinds, longest first."""
     found = [g for kind in request.idle_kinds for g in gaps(timeline, kind, request.part)]
     total = sum(len(g) for g in found)
@@ -59,7 +68,7 @@ def compute(timeline: Timeline, request: Request) -> Cut:
     order = np.lexsort(
         (np.array(columns["start_ns"], np.int64), -np.array(columns["dur_ns"], np.int64))
     )
-    return Cut(
+    return Answer(
         {name: [values[i] for i in order.tolist()] for name, values in columns.items()}, total
     )
 

@@ -16,7 +16,7 @@ from nsysconv.units import Unit
 
 TITLE = "What the host did while the device was idle"
 NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS})
-USES = frozenset({Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
+USES = frozenset({Fact.OPERATORS, Fact.PYTHON_FUNCTIONS, Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
 COLUMNS = (
     PROFILE,
     RANK,
@@ -24,11 +24,11 @@ COLUMNS = (
     Column(
         "activity",
         Unit.TEXT,
-        "What the launching thread was in: its outermost API call, else its "
-        "innermost range, else outside of both.",
+        "What the launching thread was in: its outermost API call (api_call), else its innermost "
+        "operator, else python_function, else range; else outside of all.",
         key=True,
     ),
-    Column("name", Unit.TEXT, "Name of the call or range.", key=True),
+    Column("name", Unit.TEXT, "Name of the call, operator, function or range.", key=True),
     Column(
         "gap_count",
         Unit.COUNT,

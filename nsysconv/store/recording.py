@@ -41,10 +41,14 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows of any table as Arrow, columns named as ours (`profile_id` is the store's)."""
+    """Rows of any table as Arrow, columns named as ours (`profile_id` is the store's).
+
+    `done` tells people how far the source is read.
+    """
 
     table: str
     rows: pa.Table
+    done: str = ""
 
 
 Batch = SourceRows | ArrowRows

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
@@ -34,7 +35,7 @@ _ROWS_AT_ONCE = 500_000
 _PART = "#"
 
 Progress = Callable[[str, int], None]
-"""Called with a table's name and the number of source rows just done."""
+"""Called with a table's name, or how far the source is read, and the number of rows just done."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ class Writer:
         if not isinstance(batch, SourceRows):
             if batch.rows.num_rows:
                 self._ingest(batch.table, batch.rows, profile_id)
+            if batch.done:
+                progress(batch.done, batch.rows.num_rows)
             return []
         self._connection.execute("SAVEPOINT batch")
         try:
@@ -207,7 +210,7 @@ class Writer:
 
     def _ingest(self, table: str, rows: pa.Table, profile_id: int) -> None:
         columns = [Column("profile_id", Unit.ID, "")]
-        ids = build_table(columns, {"profile_id": [profile_id] * rows.num_rows})
+        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
         self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
 
     def _last_id(self, name: str) -> int:

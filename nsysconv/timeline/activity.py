@@ -1,4 +1,4 @@
-"""What a thread did while a device waited for it: its API call, else its innermost range."""
+"""What a thread did while a device waited for it: an API call, else an operator, else a range."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from functools import cached_property
 
 import numpy as np
 
-from nsysconv.report import MISSING
+from nsysconv.timeline.annotations import (
+    OPERATOR,
+    PUSH_POP,
+    PYTHON_FUNCTION,
+    Spans,
+    operators,
+    ranges,
+)
 from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.nesting import Segments, innermost, split, whole
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.nesting import EMPTY, Segments, innermost, split, whole
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
 
-# Labels are one number: the kind of activity in the low bit, what it was above it.
-_API_CALL, _RANGE = 0, 1
-_KINDS = 2
+# Labels are one number: the kind of activity in the low bits, what it was above it.
+_WORDS = ("api_call", "operator", "python_function", "range")
+_API_CALL, _OPERATOR, _PYTHON_FUNCTION, _RANGE = range(len(_WORDS))
+_KINDS = len(_WORDS)
 _OUTSIDE = -1
-_PUSH_POP = 0
 
 
 @dataclass(frozen=True)
@@ -80,11 +86,11 @@ class Activity:
     def name(self, label: int) -> tuple[str, str]:
         """A label in words: the kind of activity and its name."""
         if label == _OUTSIDE:
-            return "outside", "[no API call or range]"
+            return "outside", "[nothing recorded]"
         what, kind = divmod(label, _KINDS)
         if kind == _API_CALL:
-            return "api_call", self._call_names[what]
-        return "range", self._ranges.text(what)
+            return _WORDS[kind], self._call_names[what]
+        return _WORDS[kind], self._nested[kind].name(what)
 
     @cached_property
     def _call_numbers(self) -> tuple[Array, Array]:
@@ -100,8 +106,14 @@ class Activity:
         return sorted(set(self._timeline.call_names.values()))
 
     @cached_property
-    def _ranges(self) -> _Ranges:
-        return _Ranges(self._timeline)
+    def _nested(self) -> dict[int, _Nested]:
+        """What nests on a thread by kind of activity, what counts first first."""
+        found, run = ranges(self._timeline), operators(self._timeline)
+        return {
+            _OPERATOR: _Nested(run.take(run.kind == OPERATOR), _OPERATOR),
+            _PYTHON_FUNCTION: _Nested(run.take(run.kind == PYTHON_FUNCTION), _PYTHON_FUNCTION),
+            _RANGE: _Nested(found.take(found.kind == PUSH_POP), _RANGE),
+        }
 
     @cached_property
     def _calls_of(self) -> list[Array]:
@@ -109,7 +121,7 @@ class Activity:
         return by_group(calls.thread, len(calls.threads))
 
     def _layers(self, thread: int) -> tuple[Segments, ...]:
-        """What a thread did, what counts first first: the profiler, its outermost calls, its ranges."""
+        """What a thread did, what counts first first: the profiler, outermost calls, what nests."""
         if thread not in self._segments:
             calls, (pid, tid) = self._timeline.calls, self._timeline.calls.threads[thread]
             mine = self._calls_of[thread]
@@ -121,76 +133,31 @@ class Activity:
             profiler = Segments(
                 at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64)
             )
-            self._segments[thread] = (profiler, api, self._ranges.of(pid, tid))
+            nested = (each.of(pid, tid) for each in self._nested.values())
+            self._segments[thread] = (profiler, api, *nested)
         return self._segments[thread]
 
     def _profiler(self, thread: int) -> Segments:
         return self._layers(thread)[0]
 
 
-class _Ranges:
-    """The push/pop ranges of a profile by thread, and their texts."""
+class _Nested:
+    """Who is innermost when, thread by thread; labels are names and the kind of activity."""
 
-    def __init__(self, timeline: Timeline) -> None:
-        self._profile = timeline.profile
-        column = self._profile.columns(
-            "range", ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
-        )
-        kept = (column["kind"] == _PUSH_POP) & (column["start_ns"] != MISSING)
-        self._column = {name: values[kept] for name, values in column.items()}
-        self._row = np.flatnonzero(kept)
-        last = timeline.profile.attributes["recording_ns"]
-        dur, start = self._column["dur_ns"], self._column["start_ns"]
-        # An unclosed range ends with the recording.
-        end = (
-            int(last)
-            if last is not None
-            else int((start + np.where(dur == MISSING, 0, dur)).max(initial=0))
-        )
-        self._end = np.where(dur == MISSING, np.maximum(end, start), start + dur)
-        self._thread, threads = number_threads(self._column["pid"], self._column["tid"])
-        self._members = dict(zip(threads, by_group(self._thread, len(threads)), strict=True))
+    def __init__(self, spans: Spans, kind: int) -> None:
+        self._spans = spans
+        self._kind = kind
+        thread, threads = number_threads(spans.pid, spans.tid)
+        self._members = dict(zip(threads, by_group(thread, len(threads)), strict=True))
 
     def of(self, pid: int, tid: int) -> Segments:
-        """The innermost ranges of a thread over time, labelled by text."""
+        """The innermost intervals of a thread over time."""
         mine = self._members.get((pid, tid))
         if mine is None:
-            return innermost(*(np.empty(0, np.int64),) * 3)
-        labels = self._text_numbers[mine] * _KINDS + _RANGE
-        return innermost(self._column["start_ns"][mine], self._end[mine], labels)
+            return EMPTY
+        labels = self._spans.name[mine].astype(np.int64) * _KINDS + self._kind
+        return innermost(self._spans.start[mine], self._spans.end[mine], labels)
 
-    def text(self, number: int) -> str:
-        """The text that a label's number stands for."""
-        return self._texts[number]
-
-    @cached_property
-    def _numbered(self) -> tuple[Array, list[str]]:
-        """Per range the number of its text, and the texts."""
-        name_ids = self._column["name_id"]
-        named = name_ids != MISSING
-        texts: dict[str, int] = {}
-        by_id = self._profile.names(distinct(name_ids[named]))
-        number_of_id = {i: texts.setdefault(text, len(texts)) for i, text in by_id.items()}
-        result = np.zeros(len(name_ids), np.int64)
-        if number_of_id:
-            ids = np.array(sorted(number_of_id))
-            numbers = np.array([number_of_id[i] for i in ids.tolist()])
-            result[named] = numbers[np.searchsorted(ids, name_ids[named])]
-        if not named.all():
-            own = self._profile.texts("range", "text")
-            numbers = np.array([texts.setdefault(t, len(texts)) for t in (*own.texts, "[no text]")])
-            id_of_row = self._profile.columns("range", ("id",))["id"]
-            ids = id_of_row[self._row[~named]]
-            place = np.minimum(np.searchsorted(own.ids, ids), max(len(own.ids) - 1, 0))
-            told = own.ids[place] == ids if len(own.ids) else np.zeros(len(ids), bool)
-            result[~named] = numbers[-1]
-            result[np.flatnonzero(~named)[told]] = numbers[own.numbers[place[told]]]
-        return result, list(texts)
-
-    @property
-    def _text_numbers(self) -> Array:
-        return self._numbered[0]
-
-    @property
-    def _texts(self) -> list[str]:
-        return self._numbered[1]
+    def name(self, number: int) -> str:
+        """The name that a label's number stands for."""
+        return self._spans.names[number]

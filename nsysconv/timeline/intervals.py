@@ -57,3 +57,55 @@ def union(starts: Array, ends: Array) -> Union:
     fresh = np.concatenate(([True], starts[1:] > reach[:-1]))
     last = np.concatenate((np.flatnonzero(fresh)[1:] - 1, [len(starts) - 1]))
     return Union(starts[fresh], reach[last])
+
+
+@dataclass(frozen=True)
+class Level:
+    """A number that changes in time: `levels[i]` from `times[i]` on, 0 before the first."""
+
+    times: Array
+    levels: Array
+
+    def integral(self, low: Array, high: Array) -> Array:
+        """Per interval [low, high) the level times the time it lasts. An empty interval gives 0."""
+        if not len(self.times):
+            return np.zeros(len(low), np.int64)
+        return np.where(high > low, self._until(high) - self._until(low), 0)
+
+    def _until(self, moments: Array) -> Array:
+        steps = self.levels[:-1] * np.diff(self.times)
+        before = np.concatenate(([0], np.cumsum(steps)))
+        place = np.searchsorted(self.times, moments, side="right") - 1
+        last = np.maximum(place, 0)
+        return np.where(
+            place < 0, 0, before[last] + self.levels[last] * (moments - self.times[last])
+        )
+
+
+def capped_sum(starts: Array, ends: Array, amounts: Array, cap: int) -> Level:
+    """At each moment the amounts of the intervals that hold it, added up, and `cap` at most."""
+    times = np.concatenate((starts, ends))
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    levels = np.cumsum(np.concatenate((amounts, -amounts))[order])
+    # Of what happens at one moment the last sum counts.
+    last = np.concatenate((times[1:] != times[:-1], [True])) if len(times) else times == 0
+    return Level(times[last], np.minimum(levels[last], cap))
+
+
+def intersecting_sums(starts: Array, ends: Array, values: Array, low: Array, high: Array) -> Array:
+    """Per window [low, high) the values of the intervals that intersect it, added up.
+
+    The intervals have a length; `values` has one row per quantity and one column per interval, and
+    so has the result with windows. An empty window intersects nothing.
+    """
+    # What begins before a window's end, less what is over by its start.
+    begun, over = np.argsort(starts, kind="stable"), np.argsort(ends, kind="stable")
+    nothing = np.zeros((len(values), 1), values.dtype)
+    until_begun = np.hstack((nothing, np.cumsum(values[:, begun], axis=1)))
+    until_over = np.hstack((nothing, np.cumsum(values[:, over], axis=1)))
+    result = (
+        until_begun[:, np.searchsorted(starts[begun], high, side="left")]
+        - until_over[:, np.searchsorted(ends[over], low, side="right")]
+    )
+    return np.where(high > low, result, 0)

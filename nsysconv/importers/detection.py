@@ -1,0 +1,110 @@
+"""Which importer reads a file, and what to say where none does."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+
+from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.importers import IMPORTERS, nsys_report
+from nsysconv.importers.contract import Importer, No, Options, Yes
+from nsysconv.importers.probe import Probe
+from nsysconv.store.database import is_store
+
+
+def all_importers() -> list[Importer]:
+    """The importers, in the order of IMPORTERS."""
+    return [
+        cast(Importer, importlib.import_module(f"nsysconv.importers.{name}")) for name in IMPORTERS
+    ]
+
+
+def check(options: Options) -> None:
+    """Raises UsageError where an importer's words are asked for that none has."""
+    known = {
+        word: what for importer in all_importers() for word, what in importer.INCLUDABLE.items()
+    }
+    unknown = sorted(options.include - known.keys())
+    if unknown:
+        there = "; ".join(f"{word}: {what}" for word, what in known.items()) or "none"
+        raise UsageError(f"nothing to include is called {unknown[0]!r}", hint=f"There are: {there}")
+
+
+@contextmanager
+def opened(
+    path: Path, say: Callable[[str], None], *, threads: int | None = None
+) -> Iterator[Probe]:
+    """A probe of the file; of its export, where it is a report that its own tool has to export first.
+
+    `say` gets a line before such a tool runs; `threads` is the probe's. Raises InputError where the
+    file cannot be read.
+    """
+    with ExitStack() as stack:
+        probe = stack.enter_context(Probe(path, threads=threads))
+        if nsys_report.is_report(probe):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
+            exported = nsys_report.export(path, Path(folder), say)
+            probe = stack.enter_context(Probe(exported, path, threads=threads))
+        yield probe
+
+
+def detect(probe: Probe) -> Importer:
+    """The one importer that recognises the content.
+
+    Raises InputError with every importer's reason where none does, and NsysconvError where two do
+    (which is a defect of ours).
+    """
+    answers = [(importer, importer.sniff(probe)) for importer in all_importers()]
+    claims = [importer for importer, answer in answers if isinstance(answer, Yes)]
+    if len(claims) == 1:
+        return claims[0]
+    if claims:
+        names = ", ".join(importer.TITLE for importer in claims)
+        raise NsysconvError(f"recognised as more than one format: {names}", where=str(probe.path))
+    refusals = [(importer, answer) for importer, answer in answers if isinstance(answer, No)]
+    reasons = "\n".join(
+        f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
+    )
+    close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
+    what, hint = (
+        _known_but_unreadable(probe)
+        or next(iter(close), None)
+        or _foreign_database(probe)
+        or ("not a profile that nsysconv reads", "")
+    )
+    raise InputError(what, where=str(probe.origin), hint=f"{hint}\n{reasons}".strip("\n"))
+
+
+def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
+    """What is wrong, and what to do, for contents that are no profile but whose kind is plain."""
+    if probe.size == 0:
+        return "the file is empty", "The export or copy did not finish; make it again."
+    if probe.head.startswith(b"version https://git-lfs.github.com/spec/"):
+        return (
+            "a Git LFS pointer, not the file itself",
+            "Fetch the content first: git lfs pull --include '" + probe.path.name + "'",
+        )
+    if is_store(probe.path):
+        return (
+            "an nsysconv store: its profiles are imported already",
+            f"Report on it: nsysconv report {probe.path}",
+        )
+    if probe.damage:
+        return probe.damage, "Export or copy it again; nothing was imported."
+    return None
+
+
+def _foreign_database(probe: Probe) -> tuple[str, str] | None:
+    """The same for a SQLite database that nobody knows."""
+    if probe.is_sqlite:
+        names = sorted(probe.tables)
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        return (
+            "a SQLite database of another program" if names else "a SQLite database without tables",
+            f"Its tables: {shown}" if names else "The export did not finish; make it again.",
+        )
+    return None

@@ -1,0 +1,120 @@
+"""PyTorch's Kineto traces (`torch.profiler`, `*.pt.trace.json[.gz]`), every generation of them.
+
+What the events mean, release by release, and where the traps are: docs/formats/kineto.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import No, Options, Yes
+
+if TYPE_CHECKING:  # workers import this package, and nothing heavy with it
+    from nsysconv.importers.probe import Probe
+    from nsysconv.store.recording import Recording
+
+NAME = "kineto"
+VERSION = 1
+TITLE = "PyTorch Kineto trace"
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(
+    {
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.SYNCS,
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.PYTHON_FUNCTIONS,
+        Fact.COLLECTIVES,
+        Fact.MEMORY_EVENTS,
+        Fact.OVERHEAD,
+        Fact.THREADS,
+        Fact.DEVICES,
+        Fact.RANKS,
+        Fact.UTC,
+    }
+)
+_CUDA = "Record with `torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])`."
+_CPU = "Record with `ProfilerActivity.CPU` among the activities."
+ADVICE: Mapping[Fact, str] = {
+    Fact.KERNELS: _CUDA,
+    Fact.MEMCPYS: _CUDA,
+    Fact.MEMSETS: _CUDA,
+    Fact.API_CALLS: _CUDA,
+    Fact.API_LINKS: _CUDA,
+    Fact.THREADS: _CUDA,
+    Fact.OVERHEAD: _CUDA,
+    Fact.DEVICES: _CUDA,
+    Fact.SYNCS: "Record with `_ExperimentalConfig(enable_cuda_sync_events=True)`, PyTorch 2.1 or later.",
+    Fact.RANGES: _CPU,
+    Fact.OPERATORS: _CPU,
+    Fact.PYTHON_FUNCTIONS: "Record with `with_stack=True`, and import with "
+    "`--include python_functions`.",
+    Fact.COLLECTIVES: "Record a distributed job with PyTorch 2.2 or later and `record_shapes=True`.",
+    Fact.MEMORY_EVENTS: "Record with `profile_memory=True`.",
+    Fact.RANKS: "Initialise `torch.distributed` before the profiler starts.",
+    Fact.UTC: "The trace's end is missing; record again.",
+}
+INCLUDABLE: Mapping[str, str] = {
+    "python_functions": "calls of Python functions, of traces recorded with stacks"
+}
+
+_BEGINNING_BYTES = 1 << 20
+_CATEGORY = re.compile(rb'"cat"\s*:\s*"([^"]*)"')
+_SIGNS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"distributedInfo"')
+_CHROME = re.compile(rb'"ph"\s*:\s*"')
+_AUTOGRAD = re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
+
+
+def sniff(probe: Probe) -> Yes | No:
+    """A JSON object with traceEvents, or a list of events, of which some are of Kineto's categories."""
+    from nsysconv.importers.kineto.trace import GZIP, beginning
+    from nsysconv.importers.kineto.words import CATEGORIES
+
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
+    text = probe.head
+    if text.startswith(GZIP):
+        text = beginning(probe.path, _BEGINNING_BYTES)
+    opening = text[:_BEGINNING_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not opening.startswith((b"{", b"[")):
+        return No("it is no JSON object or list")
+    if len(text) < _BEGINNING_BYTES and probe.size > len(text):
+        text = beginning(probe.path, _BEGINNING_BYTES)
+    categories = {found.lower().decode("latin-1") for found in _CATEGORY.findall(text)}
+    known = categories & CATEGORIES.keys() - {"user", "python", "runtime", "operator", "kernel"}
+    signs = sum(sign in text for sign in _SIGNS)
+    events = b'"traceEvents"' in text
+    if opening.startswith(b"{") and (signs and events):
+        return Yes()
+    if known or (categories & CATEGORIES.keys() and (signs or events)):
+        return Yes()
+    if signs >= 2 and opening.startswith(b"{"):
+        return Yes()  # what it says of itself is longer than what was looked at
+    if _AUTOGRAD.search(text):
+        return No(
+            "a trace of PyTorch's old autograd profiler, which has no GPU times of its own",
+            close=True,
+            hint="Record with torch.profiler (PyTorch 1.8.1 or later).",
+        )
+    if events or _CHROME.search(text):
+        return No(
+            "a Chrome trace, but not of a GPU: none of its events is of a category that PyTorch's "
+            "profiler writes",
+            close=True,
+        )
+    return No("it has no traceEvents")
+
+
+def read(probe: Probe, options: Options) -> Iterator[Recording]:
+    """One recording per file; several where traces of several processes were merged."""
+    from nsysconv.importers.kineto.reader import Reader
+
+    yield from Reader(probe, options, POSSIBLE, ADVICE).recordings()

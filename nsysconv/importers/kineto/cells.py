@@ -1,0 +1,91 @@
+"""Columns out of events: whole numbers and exact nanoseconds, whatever spelling a file chose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+MISSING = int(np.iinfo(np.int64).min)
+_LIMIT = 1 << 63
+# Below this many microseconds (a hundred days) the double nearest to a time with three decimals lies
+# closer to it than to any other such time: half its spacing is less than half a nanosecond.
+_EXACT_US = float(1 << 43)
+_THOUSAND = 1000
+_NUMBER = re.compile(r"-?\d+")
+
+
+def whole(values: list[Any]) -> Array:
+    """Values as int64; what is no whole number in any spelling is MISSING."""
+    if not len(values):
+        return np.empty(0, np.int64)
+    if values[0] is None and values.count(None) == len(values):
+        return np.full(len(values), MISSING)
+    try:
+        column = np.array([MISSING if value is None else value for value in values])
+    except (ValueError, OverflowError):
+        column = np.empty(0, object)
+    if column.dtype.kind == "i" and column.ndim == 1:
+        return column.astype(np.int64, copy=False)
+    return np.fromiter((_whole(value) for value in values), np.int64, len(values))
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else None
+    elif isinstance(value, str):
+        # "7", but also "stream 7" and "thread 25738 (python)" of the first releases.
+        digits = _NUMBER.search(value)
+        value = int(digits.group()) if digits else None
+    return value if isinstance(value, int) and -_LIMIT < value < _LIMIT else MISSING
+
+
+def triples(values: Sequence[Any]) -> tuple[Array, Array, Array]:
+    """Lists of three numbers as three columns."""
+    try:
+        cells = np.array(values, np.int64)
+    except (ValueError, TypeError, OverflowError):
+        cells = np.empty(0, np.int64)
+    if cells.shape != (len(values), 3):
+        rows = [
+            value if isinstance(value, list) and len(value) == 3 else [None] * 3 for value in values
+        ]
+        return whole([r[0] for r in rows]), whole([r[1] for r in rows]), whole([r[2] for r in rows])
+    return cells[:, 0].copy(), cells[:, 1].copy(), cells[:, 2].copy()
+
+
+def nanoseconds(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> Array:
+    """Microseconds as exact int64 nanoseconds; MISSING for what is no number.
+
+    `spelled` gives the values' text; asked only where doubles do not hold them exactly.
+    """
+    if not len(values):
+        return np.empty(0, np.int64)
+    try:
+        column = np.array(values)
+    except (ValueError, OverflowError):
+        column = np.empty(0, object)
+    if column.dtype.kind == "i" and abs(int(column.min())) < _LIMIT // _THOUSAND > int(
+        column.max()
+    ):
+        return column.astype(np.int64, copy=False) * _THOUSAND
+    if column.dtype.kind == "f" and bool((np.abs(column) < _EXACT_US).all()):
+        below = np.floor(column)
+        fraction = np.rint((column - below) * _THOUSAND)
+        exact: Array = below.astype(np.int64) * _THOUSAND + fraction.astype(np.int64)
+        return exact
+    return np.fromiter((_exact(text) for text in spelled()), np.int64, len(values))
+
+
+def _exact(text: bytes) -> int:
+    try:
+        number = Decimal(text.decode().strip('"')) * _THOUSAND
+        nearest = int(number.to_integral_value())
+    except (InvalidOperation, ValueError, OverflowError):
+        return MISSING
+    return nearest if -_LIMIT < nearest < _LIMIT else MISSING

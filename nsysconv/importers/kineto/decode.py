@@ -1,0 +1,96 @@
+"""A piece of a trace's events into columns. Runs in worker processes: nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from nsysconv.importers.kineto import events as e
+from nsysconv.importers.kineto.cells import nanoseconds
+from nsysconv.importers.kineto.columns import Builder
+from nsysconv.importers.kineto.events import Event
+from nsysconv.importers.kineto.piece import Piece, Vocabulary
+from nsysconv.importers.kineto.repair import BORDER, mended, without_words
+from nsysconv.importers.kineto.rows import Spelled
+from nsysconv.importers.kineto.words import CATEGORIES, Words
+
+_SHARE_BYTES = 1 << 18
+
+
+class Decoder:
+    """Decodes pieces of one trace."""
+
+    def __init__(self, vocabulary: Vocabulary, *, python_functions: bool) -> None:
+        self._words = Words(vocabulary)
+        self._python_functions = python_functions
+
+    def decode(self, text: bytes | memoryview, place: int, zero: int) -> Piece:
+        """The rows of a text of whole events, which stands at byte `place` of the trace.
+
+        `zero` (ns) is subtracted from every time.
+        """
+        piece = Piece()
+        builder = Builder(piece, self._words)
+        for low, high in _shares(text):
+            events, spelled = _events(text[low:high], place + low, piece)
+            piece.event_count += len(events)
+            builder.add(events, spelled, place + low, zero, python_functions=self._python_functions)
+        builder.finish()
+        return piece
+
+    def earliest(self, text: bytes) -> int | None:
+        """The earliest time (ns) of the rows in a text of whole events; None without one."""
+        events, spelled = _events(text, 0, Piece())
+        timed = [event for event in events if str(event.cat).lower() in CATEGORIES]
+        times = nanoseconds([event.ts for event in timed], lambda: spelled(timed, "ts"))
+        times = times[times > 0]
+        return int(times.min()) if len(times) else None
+
+
+def _shares(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """Where to cut a text of events so that the objects made of a share stay in the cache."""
+    low = 0
+    while low < len(text):
+        border = None
+        if len(text) - low > 2 * _SHARE_BYTES:
+            border = BORDER.search(text, low + _SHARE_BYTES, low + 2 * _SHARE_BYTES)
+        yield low, border.start() + 1 if border else len(text)
+        low = border.end() if border else len(text)
+
+
+def _events(share: bytes | memoryview, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
+    """The events of a text, and how to get their times as they are spelled."""
+    text = b"".join((b"[", share, b"]"))
+    whole_text = text
+    for attempt in range(2):
+        try:
+            events = e.decode_events(whole_text)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            if attempt == 0:
+                whole_text, words = without_words(text)
+                if words:
+                    continue
+            break
+        if attempt:
+            piece.note("no number", words, place)
+        return events, _spelled_in(whole_text, events)
+    events = []
+    for start, _, event, damage in mended(text[1:-1]):
+        if damage:
+            piece.note(damage, 1, place + start)
+        if event is not None:
+            events.append(event)
+    return events, lambda wanted, name: [str(getattr(event, name)).encode() for event in wanted]
+
+
+def _spelled_in(text: bytes, events: list[Event]) -> Spelled:
+    known: dict[int, e.Times] = {}
+
+    def spelled(wanted: Sequence[Event], name: str) -> Sequence[bytes]:
+        if not known:
+            times = e.decode_times(text)
+            known.update((id(event), each) for event, each in zip(events, times, strict=True))
+        return [bytes(getattr(known[id(event)], name)) for event in wanted]
+
+    return spelled

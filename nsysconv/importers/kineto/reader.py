@@ -1,0 +1,323 @@
+"""One trace file into recordings: pieces decoded beside each other, rows handed on as they come."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.errors import InputError
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import Options
+from nsysconv.importers.kineto import remarks, small_tables
+from nsysconv.importers.kineto.cells import MISSING
+from nsysconv.importers.kineto.decode import Decoder
+from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
+from nsysconv.importers.kineto.metadata import Metadata
+from nsysconv.importers.kineto.piece import Columns, Piece, Vocabulary
+from nsysconv.importers.kineto.trace import GZIP, Trace
+from nsysconv.importers.kineto.worker import Workers
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Note
+from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+
+PYTHON_FUNCTIONS = "python_functions"
+_SECOND_NS = 1_000_000_000
+# Times of day in ns are larger than this since 2001, and no relative time is.
+_TIME_OF_DAY_NS = 10**18
+# Below this, starting processes takes longer than decoding.
+_ALONE_BYTES = 24 << 20
+_INFLATION = 10
+_MAX_WORKERS = 8
+# Tables whose rows do not name their process.
+_OF_A_PROCESS = (*GPU_TABLES, "sync", "collective", "overhead")
+_VOCABULARY = Vocabulary(schema.DIRECTIONS, schema.MEMORY_KINDS)
+
+
+class Reader:
+    """Reads one trace, once. The first recording's batches read the file; merged files hold more."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        options: Options,
+        possible: frozenset[Fact],
+        advice: Mapping[Fact, str],
+    ) -> None:
+        self._probe = probe
+        self._python_functions = PYTHON_FUNCTIONS in options.include
+        self._possible = possible
+        self._advice = advice
+        self._trace = Trace(probe.readable)
+        self._metadata = Metadata()
+        self._zero = 0
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, int] = {}
+        self._thread_names: dict[tuple[int, ...], str] = {}
+        self._process_names: dict[int, str] = {}
+        self._sizes: dict[tuple[int, int], int] = {}
+        self._sm_counts: dict[int, int] = {}
+        self._events = 0
+        self._fractions = False
+        self._main: int | None = None
+        self._current: int = MISSING
+        self._spools: dict[int, Spool] = {}
+
+    def recordings(self) -> Iterator[Recording]:
+        """The first process's recording, and those of further processes that are merged in the file."""
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
+            self._folder = Path(folder)
+            gathered, notes = Gathered(), list(self._probe.notes)
+            yield self._recording(gathered, notes, self._batches(gathered, notes), "")
+            for pid, spool in self._spools.items():
+                gathered, notes = Gathered(), [remarks.merged_processes(1 + len(self._spools))]
+                yield self._recording(gathered, notes, self._spooled(gathered, spool), f"pid{pid}")
+
+    def _recording(
+        self, gathered: Gathered, notes: list[Note], batches: Iterator[Batch], part: str
+    ) -> Recording:
+        return Recording(
+            attributes=lambda: self._attributes(gathered),
+            facts=lambda: self._facts(gathered),
+            advice=self._advice,
+            notes=notes,
+            batches=batches,
+            part=part,
+            possible=self._possible,
+        )
+
+    # -- rows
+
+    def _batches(self, gathered: Gathered, notes: list[Note]) -> Iterator[Batch]:
+        late: list[tuple[Columns, list[str]]] = []
+        for piece in self._decoded():
+            for table, columns in self._of_main(piece):
+                if table == "memcpy" and (columns["bytes"] == MISSING).any():
+                    # Their API calls, which may tell the bytes, may come later.
+                    late.append((columns, piece.names))
+                elif len(columns["start_ns"]):
+                    yield gathered.take(table, columns, piece.names, self._done)
+        for columns, names in late:
+            yield gathered.take("memcpy", self._with_sizes(columns), names, self._done)
+        self._finish(gathered, notes)
+        yield from self._small_batches(gathered)
+
+    def _spooled(self, gathered: Gathered, spool: Spool) -> Iterator[Batch]:
+        for table, columns, names in spool.rows():
+            if table == "memcpy":
+                columns = self._with_sizes(columns)
+            yield gathered.take(table, columns, names, self._done)
+        yield from self._small_batches(gathered)
+
+    def _small_batches(self, gathered: Gathered) -> Iterator[Batch]:
+        yield rows_of(
+            schema.device, small_tables.devices(gathered, self._metadata, self._sm_counts)
+        )
+        told = self._metadata if not self._spools else Metadata(host=self._metadata.host)
+        yield rows_of(schema.process, small_tables.processes(gathered, self._process_names, told))
+        yield rows_of(schema.thread, small_tables.threads(gathered, self._thread_names))
+        yield rows_of(schema.stream, small_tables.streams(gathered))
+        yield rows_of(schema.name, small_tables.names(gathered))
+
+    def _decoded(self) -> Iterator[Piece]:
+        """The pieces of the file with times from the zero, in order."""
+        decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
+        jobs = self._trace.pieces()
+        first = next(jobs, None)
+        if first is None:
+            return
+        self._metadata.add(_closed(self._trace.head))
+        earliest = decoder.earliest(first[0])
+        self._zero = (earliest or 0) // _SECOND_NS * _SECOND_NS
+        yield self._noted(decoder.decode(*first, self._zero))
+        packed = self._probe.head.startswith(GZIP)
+        size = self._probe.size * (_INFLATION if packed else 1)
+        if size < _ALONE_BYTES:
+            for text, place in jobs:
+                yield self._noted(decoder.decode(text, place, self._zero))
+            return
+        count = min(os.cpu_count() or 1, _MAX_WORKERS)
+        with Workers(
+            count, _VOCABULARY, self._zero, python_functions=self._python_functions
+        ) as workers:
+            for piece in workers.decoded(jobs):
+                yield self._noted(piece)
+
+    def _noted(self, piece: Piece) -> Piece:
+        """Keeps what a piece tells beside its rows."""
+        self._counts.update(piece.counts)
+        for what, place in piece.first.items():
+            self._first.setdefault(what, place)
+        self._thread_names.update(piece.threads)
+        self._process_names.update(piece.process_names)
+        self._sizes.update(piece.sizes)
+        for device, count in piece.sm_counts.items():
+            self._sm_counts.setdefault(device, count)
+        self._events += piece.event_count
+        self._fractions = self._fractions or piece.has_fractions
+        return piece
+
+    @property
+    def _done(self) -> str:
+        """How far the file is read, for people."""
+        return f"{self._trace.place >> 20:,} MiB of events"
+
+    # -- processes
+
+    def _of_main(self, piece: Piece) -> Iterator[tuple[str, Columns]]:
+        """The rows of the first process; those of others are set aside."""
+        if self._main is None and piece.processes_seen:
+            self._main = self._current = piece.processes_seen[0]
+        several = set(piece.processes_seen) - {self._main} or self._spools
+        for table, columns in piece.tables.items():
+            pid = columns["pid"]
+            if table in _OF_A_PROCESS and (table != "collective" or (pid == MISSING).any()):
+                pid = np.where(pid == MISSING, self._current, pid)
+                columns = {**columns, "pid": pid}
+            if not several:
+                yield table, columns
+                continue
+            for process in np.unique(pid).tolist():
+                rows = {name: values[pid == process] for name, values in columns.items()}
+                if process in (self._main, MISSING):
+                    yield table, rows
+                else:
+                    self._spool(process).add(table, rows, piece.names)
+        if piece.processes_seen:
+            self._current = piece.processes_seen[-1]
+
+    def _spool(self, pid: int) -> Spool:
+        if pid not in self._spools:
+            self._spools[pid] = Spool(self._folder / f"{pid}.rows")
+        return self._spools[pid]
+
+    def _with_sizes(self, columns: Columns) -> Columns:
+        """Copies with the bytes that their API calls told."""
+        size, pid, number = columns["bytes"], columns["pid"], columns["correlation_id"]
+        told = [
+            self._sizes.get((p, n), MISSING) if b == MISSING else b
+            for b, p, n in zip(size.tolist(), pid.tolist(), number.tolist(), strict=True)
+        ]
+        return {**columns, "bytes": np.array(told, np.int64)}
+
+    # -- what is told of the whole
+
+    def _finish(self, gathered: Gathered, notes: list[Note]) -> None:
+        trace = self._trace
+        if not trace.is_list:
+            self._metadata.add(
+                b"{" + trace.tail.strip().lstrip(b",") if trace.tail.strip() else b""
+            )
+        if not self._events and not trace.events_found:
+            raise InputError(
+                "the trace holds no events",
+                where=str(self._probe.origin),
+                hint="The file is cut off before its traceEvents; record or copy it again.",
+            )
+        notes += remarks.counted(self._counts, self._first)
+        if trace.gzip_damage:
+            notes.append(remarks.gzip_damage(trace.gzip_damage, trace.place))
+        elif trace.lost_bytes is not None:
+            notes.append(remarks.truncated(trace.lost_bytes, trace.place))
+        if self._metadata.damaged and trace.lost_bytes is None:
+            notes.append(remarks.METADATA)
+        if gathered.rows["api_call"]:
+            notes.append(remarks.PARTIAL_API)
+        if self._events and not self._fractions:
+            notes.append(remarks.COARSE_TIMES)
+        if self._zero_utc_ns() is None:
+            notes.append(remarks.NO_BASE)
+        if not any(gathered.rows[table] for table in GPU_TABLES):
+            notes.append(remarks.LOST_GPU_WORK if self._launched(gathered) else remarks.NO_GPU_WORK)
+        if self._spools:
+            notes.append(remarks.merged_processes(1 + len(self._spools)))
+        unnamed = [
+            row
+            for row in small_tables.devices(gathered, self._metadata, self._sm_counts)
+            if "name" not in row
+        ]
+        if unnamed:
+            notes.append(remarks.device_unnamed(len(unnamed)))
+
+    def _launched(self, gathered: Gathered) -> bool:
+        """Whether API calls put work on a GPU."""
+        texts = {number: text for text, number in gathered.names.items()}
+        return any("Launch" in texts[i] or "Memcpy" in texts[i] for i in gathered.api_names)
+
+    def _zero_utc_ns(self) -> int | None:
+        if self._zero >= _TIME_OF_DAY_NS:
+            return self._zero
+        base = self._metadata.numbers.get("baseTimeNanoseconds")
+        return base + self._zero if base is not None else None
+
+    def _attributes(self, gathered: Gathered) -> ProfileAttributes:
+        version = self._metadata.numbers.get("schemaVersion")
+        return ProfileAttributes(
+            tool_version=self._metadata.tool_version,
+            format_version=None if version is None else str(version),
+            zero_utc_ns=self._zero_utc_ns(),
+            recording_ns=gathered.end_ns or None,
+            driver_version=self._metadata.driver_version,
+            host=self._metadata.host,
+        )
+
+    def _facts(self, gathered: Gathered) -> frozenset[Fact]:
+        rows = gathered.rows
+        facts = {
+            item.fact
+            for name, item in schema.EVENT_TABLES.items()
+            if rows[name] and (name != "operator")
+        }
+        on_gpu = any(rows[table] for table in GPU_TABLES)
+        if on_gpu or (rows["api_call"] and not self._launched(gathered)):
+            facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
+        if rows["api_call"]:
+            facts.add(Fact.THREADS)
+            if on_gpu:
+                facts.add(Fact.API_LINKS)
+        if rows["operator"] or rows["range"]:
+            facts |= {Fact.OPERATORS, Fact.RANGES}
+        if self._python_functions and self._events:
+            facts.add(Fact.PYTHON_FUNCTIONS)
+        if self._metadata.rank is not None and not self._spools:
+            facts.add(Fact.RANKS)
+        if self._zero_utc_ns() is not None:
+            facts.add(Fact.UTC)
+        devices = small_tables.devices(gathered, self._metadata, self._sm_counts)
+        if devices and all("name" in row for row in devices):
+            facts.add(Fact.DEVICES)
+        return frozenset(facts)
+
+
+class Spool:
+    """Rows set aside in a file until the first recording is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, table: str, columns: Columns, names: list[str]) -> None:
+        """Appends rows."""
+        with self._path.open("ab") as file:
+            pickle.dump((table, columns, names), file)
+
+    def rows(self) -> Iterator[tuple[str, Columns, list[str]]]:
+        """The rows, as they were added."""
+        with self._path.open("rb") as file:
+            while True:
+                try:
+                    yield pickle.load(file)
+                except EOFError:
+                    return
+
+
+def _closed(head: bytes) -> bytes:
+    """The text before the events as an object of its own."""
+    return head + b"[]}" if head.strip() else b""

@@ -1,0 +1,236 @@
+"""The parts of a trace file: what stands before the events, pieces of whole events, what stands after.
+
+Pieces are cut where one event ends and the next begins, so that each is decoded on its own. The file is
+read once, a block at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from isal import isal_zlib
+
+from nsysconv.errors import InputError
+from nsysconv.importers.kineto.repair import BORDER, without_words
+
+GZIP = b"\x1f\x8b"
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_ARRAY_END = re.compile(rb"\}\s*,?\s*\](?=\s*(?:,\s*\"|\}|$))")
+_SPACE = b" \t\r\n"
+# The first piece is small: all others wait for what it tells.
+_FIRST_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 23
+_READ_BYTES = 1 << 20
+# More than this without the end of an event is no trace.
+_LIMIT_BYTES = 1 << 27
+_WINDOW_BYTES = 1 << 16
+# What stands before the events is looked at so far when it is no JSON.
+_HEAD_BYTES = 1 << 24
+_HEADS_TRIED = 20
+
+
+class Trace:
+    """A trace file, to be read once: first `open_`, then `pieces`, then `tail`.
+
+    `head` is the text before the events and `tail` that after them. `lost_bytes` is how much text of an
+    unfinished event stood where the file ends early, None where it does not; `gzip_damage` says what is
+    wrong with the compression. `place` is how far the content was handed out, `events_found` whether
+    the array of events begins.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head = b""
+        self.tail = b""
+        self.is_list = False
+        self.lost_bytes: int | None = None
+        self.gzip_damage = ""
+        self.events_found = False
+        self._buffer = b""
+        self.place = 0
+
+    def pieces(self) -> Iterator[tuple[bytes, int]]:
+        """Texts of whole events, separated by commas, and the byte where each stands."""
+        with self.path.open("rb") as file:
+            self._blocks = self._inflated(file) if _is_gzip(file) else _plain(file)
+            ended, size = not self._read_head(), _FIRST_BYTES
+            while not ended:
+                ended = self._fill(size)
+                cut = None if ended else _last_border(self._buffer)
+                if cut is not None:
+                    end, start = cut
+                    yield self._taken(end, start)
+                    size = _BLOCK_BYTES
+                elif ended:
+                    yield from self._last()
+                elif len(self._buffer) > _LIMIT_BYTES:
+                    before = self.place
+                    yield from self._last()
+                    if self.place == before and not self.tail:
+                        raise InputError(
+                            "no event ends for a long time: this is no trace, or it is damaged",
+                            where=f"{self.path}, byte {before:,}",
+                        )
+                    return
+                else:
+                    size = len(self._buffer) + _BLOCK_BYTES
+
+    def _taken(self, end: int, start: int) -> tuple[bytes, int]:
+        text, place = self._buffer[:end], self.place
+        self._buffer = self._buffer[start:]
+        self.place += start
+        return text, place
+
+    def _fill(self, size: int) -> bool:
+        """Reads until so many bytes wait, or the file ends; returns whether it did."""
+        waiting = [self._buffer]
+        length = len(self._buffer)
+        while length < size:
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            waiting.append(block)
+            length += len(block)
+        self._buffer = b"".join(waiting)
+        return length < size
+
+    def _read_head(self) -> bool:
+        """Reads up to the array of events; returns whether there is one."""
+        size = _READ_BYTES
+        while True:
+            ended = self._fill(size)
+            as_list = _LIST.match(self._buffer)
+            there = list(_EVENTS.finditer(self._buffer))[:_HEADS_TRIED]
+            # A program's own metadata may hold an array of that name, too.
+            outer = (match for match in there if _is_object(self._buffer[: match.end()] + b"]}"))
+            found = as_list or next(outer, None)
+            if found or ended or len(self._buffer) > (_HEAD_BYTES if there else _LIMIT_BYTES):
+                found = found or next(iter(there), None)
+                break
+            size = len(self._buffer) + _BLOCK_BYTES
+        if found is None:
+            self.head, self._buffer = self._buffer, b""
+            self.lost_bytes = 0
+            return False
+        self.events_found = True
+        self.is_list = as_list is not None
+        self.head = b"" if self.is_list else self._buffer[: found.end() - 1]
+        self._buffer = self._buffer[found.end() :]
+        self.place = found.end()
+        return True
+
+    def _last(self) -> Iterator[tuple[bytes, int]]:
+        """The events up to the end of their array, and the text behind it."""
+        buffer = self._buffer
+        if buffer.lstrip(_SPACE + b",").startswith(b"]"):
+            self.tail = buffer[buffer.index(b"]") + 1 :]
+            return
+        cut = _last_border(buffer)
+        start = cut[1] if cut else 0
+        length = _object_length(buffer[start:])
+        if length is None:
+            found = _ARRAY_END.search(buffer, start)
+            length = found.start() + 1 - start if found else None
+        if length is None:
+            self.lost_bytes = len(buffer) - start
+            if cut:
+                yield self._taken(cut[0], start)
+            return
+        end = start + length
+        rest = buffer[end:].lstrip(_SPACE + b",")
+        yield self._taken(end, end)
+        if rest.startswith(b"]"):
+            self.tail = rest[1:]
+        else:
+            self.lost_bytes = len(rest)
+
+    def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
+        """The content of a gzip file, of one or several members; as much as can be inflated."""
+        inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        begun = False
+        while block := file.read(_READ_BYTES):
+            while block:
+                try:
+                    text = inflater.decompress(block, _READ_BYTES)
+                    begun = True
+                    if text:
+                        yield text
+                    while inflater.unconsumed_tail and not inflater.eof:
+                        yield inflater.decompress(inflater.unconsumed_tail, _READ_BYTES)
+                except (isal_zlib.IsalError, zlib.error) as error:  # type: ignore[misc]
+                    self.gzip_damage = str(error)
+                    return
+                block = b""
+                if inflater.eof:
+                    block = inflater.unused_data
+                    if not block.startswith(GZIP) and block.strip(b"\0"):
+                        return  # something else behind the compressed data
+                    block = block.lstrip(b"\0")
+                    inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+                    begun = bool(block)
+        if begun and not inflater.eof:
+            self.gzip_damage = "the file is cut off"
+
+
+def beginning(path: Path, size: int) -> bytes:
+    """The first bytes of a file's content, inflated where it is compressed. Never raises for damage."""
+    trace = Trace(path)
+    with path.open("rb") as file:
+        blocks = trace._inflated(file) if _is_gzip(file) else _plain(file)
+        found = b""
+        for block in blocks:
+            found += block
+            if len(found) >= size:
+                break
+        return found[:size]
+
+
+def _is_gzip(file: BinaryIO) -> bool:
+    magic = file.read(len(GZIP))
+    file.seek(0)
+    return magic == GZIP
+
+
+def _plain(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(_READ_BYTES):
+        yield block
+
+
+def _last_border(text: bytes) -> tuple[int, int] | None:
+    """Where the last event but one ends and the last one begins."""
+    window = _WINDOW_BYTES
+    while True:
+        low = max(len(text) - window, 0)
+        last = None
+        for last in BORDER.finditer(text, low):  # noqa: B007
+            pass
+        if last is not None:
+            return last.start() + 1, last.end()
+        if low == 0:
+            return None
+        window *= 8
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        json.loads(without_words(text)[0].decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _object_length(text: bytes) -> int | None:
+    """The length of the JSON object that a text begins with, space before it included."""
+    spelled = text.decode("latin-1")  # a character for each byte
+    skipped = len(spelled) - len(spelled.lstrip())
+    try:
+        _, end = json.JSONDecoder(strict=False).raw_decode(spelled, skipped)
+    except (ValueError, RecursionError):
+        return None
+    return end

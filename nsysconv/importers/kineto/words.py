@@ -1,0 +1,118 @@
+"""What the words of a trace mean: categories of events, names of copies, kinds of waits."""
+
+from __future__ import annotations
+
+import re
+
+from nsysconv.importers.kineto.cells import MISSING
+from nsysconv.importers.kineto.piece import Vocabulary
+
+# Category, in small letters -> what its rows are. Old spellings beside the new ones.
+CATEGORIES = {
+    "kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "cuda_runtime": "runtime",
+    "hip_runtime": "runtime",
+    "runtime": "runtime",
+    "xpu_runtime": "runtime",
+    "mtia_runtime": "runtime",
+    "glow_runtime": "runtime",
+    "privateuse1_runtime": "runtime",
+    "cuda_driver": "driver",
+    "xpu_driver": "driver",
+    "privateuse1_driver": "driver",
+    "cpu_op": "operator",
+    "operator": "operator",
+    "hpu_op": "operator",
+    "user_annotation": "annotation",
+    "user": "annotation",
+    "python_function": "python",
+    "python": "python",
+    "cuda_sync": "sync",
+    "xpu_sync": "sync",
+    "overhead": "overhead",
+    "cpu_instant_event": "instant",
+}
+# Drawn beside what they repeat: counting them as work would count it twice.
+PASSED_OVER = frozenset(
+    {
+        "gpu_user_annotation",
+        "ac2g",
+        "async",
+        "async_cpu_to_gpu",
+        "async_gpu",
+        "fwdbwd",
+        "forward_backward",
+        "trace",
+        "cuda_event",
+        "external_correlation",
+        "cuda_profiler_range",
+        "collective_comm",
+        "mtia_counters",
+        "hardware_counters",
+        "xpu_scope_profiler",
+    }
+)
+# In the first releases annotations were operators.
+ANNOTATION = re.compile(r"ProfilerStep#|Optimizer\.|enumerate\(Data(?:Loader|Pipe)\)#")
+DRIVER_OVERHEAD = frozenset(
+    {
+        "Driver Compiler",
+        "Runtime Triggered Module Loading",
+        "Lazy Function Loading",
+        "Command Buffer Full",
+    }
+)
+# ROCm wrote copies as kernels until March 2024.
+OLD_COPIES = {
+    "CopyHostToDevice": "HtoD",
+    "CopyDeviceToHost": "DtoH",
+    "CopyDeviceToDevice": "DtoD",
+    "CopyHostToHost": "HtoH",
+}
+OLD_SET = "FillBuffer"
+COMMUNICATION_OPERATOR = "record_param_comms"
+
+_COPY = re.compile(r"([HDAP]to[HDAP])\b(?:\s*\(([^()]+?)\s*->\s*([^()]+?)\))?")
+_SET = re.compile(r"Memset\s*\(([^()]+?)\)")
+_SYNC_TYPES = ("Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+
+
+class Words:
+    """The meaning of names, by the codes of a vocabulary; looked up once per name."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._directions = {word: code for code, word in enumerate(vocabulary.directions)}
+        self._kinds = {word: code for code, word in enumerate(vocabulary.memory_kinds)}
+        self._copies: dict[object, tuple[int, int, int]] = {}
+
+    def copy(self, name: object) -> tuple[int, int, int]:
+        """Direction and kinds of memory read and written; MISSING for kinds that are not told."""
+        if name not in self._copies:
+            text = OLD_COPIES.get(str(name), str(name))
+            found = _COPY.search(text)
+            direction, source, target = found.groups() if found else ("Unknown", None, None)
+            self._copies[name] = (
+                self._directions.get(direction, 0),
+                self._kinds.get(source or "", MISSING),
+                self._kinds.get(target or "", MISSING),
+            )
+        return self._copies[name]
+
+    def memory_kind(self, name: object) -> int:
+        """Kind of memory that a set writes; MISSING where it is not told."""
+        found = _SET.search(str(name))
+        return self._kinds.get(found.group(1), MISSING) if found else MISSING
+
+    @property
+    def peer(self) -> int:
+        """The code of a copy from one device to another."""
+        return self._directions["PtoP"]
+
+    @staticmethod
+    def sync_type(name: object) -> int:
+        """A number for the kind of wait, in CUPTI's order; MISSING for others."""
+        return _SYNC_TYPES.index(name) if name in _SYNC_TYPES else MISSING

@@ -1,0 +1,158 @@
+"""How far kernels filled each device, over all or step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    WINDOW,
+    Answer,
+    Array,
+    Request,
+    in_part,
+)
+from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.utilization import Utilization, utilization
+from nsysconv.units import Unit
+
+TITLE = "Utilisation of the devices by kernels"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset(
+    {
+        Fact.GRAPH_LAUNCHES,
+        Fact.DEVICES,
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.RANKS,
+    }
+)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    Column("pid", Unit.ID, "The process of the step; null: rows are not by step.", key=True),
+    STEP,
+    OCCURRENCE,
+    DEVICE,
+    Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
+    Column("window_start_ns", Unit.NS, "Where the window begins.", brief=False),
+    Column(
+        "window_ns", Unit.NS, "Length of the window; by step, of the step. " + WINDOW, better="less"
+    ),
+    Column(
+        "kernel_graph_union_ns",
+        Unit.NS,
+        "Union of the kernels, and of graphs recorded as one interval, inside the window.",
+        brief=False,
+    ),
+    Column(
+        "gpu_utilization_pct",
+        Unit.PCT,
+        "That union as a share of the window.",
+        better="more",
+    ),
+    Column(
+        "est_sm_efficiency_pct",
+        Unit.PCT,
+        "Share of the SMs that blocks of the running kernels can reach, at most all, as the mean "
+        "over the window; null: grids or the number of SMs are not recorded, or too much ran in graphs.",
+        better="more",
+    ),
+    Column(
+        "est_achieved_occupancy_pct",
+        Unit.PCT,
+        "Mean of the kernels' occupancies, weighted with their durations: the share of an SM's warps "
+        "that the launch can keep resident; null: launches or the device are not recorded, or too much "
+        "ran in graphs.",
+        better="more",
+    ),
+)
+
+
+_FIGURES = tuple(column.name for column in COLUMNS[7:])
+
+
+def compute(timeline: Timeline, request: Request) -> Answer:
+    """One row per device; by step, one per step and device that its process used."""
+    named = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
+    rows: list[dict[str, Any]] = []
+    notes = []
+    for windows in _by_step(timeline, request) if request.by_step else _whole(timeline, request):
+        found = utilization(timeline, windows.device, windows.low, windows.high)
+        device = None if windows.device == MISSING else windows.device
+        for i, key in enumerate(windows.keys):
+            row = {**key, "device_id": device, "device": named.get(device)}
+            rows.append(row | _figures(windows, found, i))
+        if found.rounded:
+            notes.append(_rounded(found.rounded))
+    data = {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
+    return Answer(data, notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Windows [low, high) of one device, with what identifies each; `told` is False where the GPU's
+    time says nothing about them.
+    """
+
+    device: int
+    keys: list[dict[str, Any]]
+    low: Array
+    high: Array
+    told: bool = True
+
+
+def _whole(timeline: Timeline, request: Request) -> Iterator[_Windows]:
+    """The window of each device; nothing is told of one without."""
+    ops = timeline.ops
+    for device in timeline.devices:
+        mine = ops.take(
+            np.flatnonzero((ops.device == device) & in_part(request, ops.start, ops.end))
+        )
+        span = window(mine, request.part)
+        low, high = (0, 0) if span is None else (span.start, span.end)
+        key = {"rank": timeline.rank_of(mine.pid)}
+        yield _Windows(device, [key], np.array([low]), np.array([high]), span is not None)
+
+
+def _by_step(timeline: Timeline, request: Request) -> Iterator[_Windows]:
+    """The steps of each process, for each device it used."""
+    ops = timeline.ops
+    # Steps are moments of the CPU: they say nothing about a GPU with another clock.
+    told = not timeline.clocks_disagree
+    for steps in steps_of(timeline, request, "gpu_utilization"):
+        keys = [identity(timeline, steps, i) for i in range(len(steps))]
+        for device in distinct(ops.device[ops.pid == steps.pid]).tolist():
+            yield _Windows(device, keys, steps.start, steps.end, told)
+
+
+def _figures(windows: _Windows, found: Utilization, place: int) -> dict[str, Any]:
+    if not windows.told:
+        return {}
+    low, high = int(windows.low[place]), int(windows.high[place])
+    values = (low, high - low, *(column[place] for column in found.columns))
+    return dict(zip(_FIGURES, values, strict=True))
+
+
+def _rounded(count: int) -> Note:
+    return Note(
+        "occupancy-rounded",
+        Severity.APPROXIMATED,
+        "kernels whose occupancy is the recorded one, rounded to whole percent",
+        count,
+        facts=frozenset({Fact.KERNELS}),
+    )

@@ -1,0 +1,149 @@
+"""Where the time of each step went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import PROFILE, Data, Request
+from nsysconv.report import Column
+from nsysconv.timeline import steps as found_in
+from nsysconv.timeline.annotations import ranges
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.steps import STEP_RANGE, WHOLE, Steps, class_times
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Steps and where their time went"
+NEEDS: frozenset[Fact] = frozenset()
+USES = frozenset(
+    {
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.GRAPH_LAUNCHES,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.RANKS,
+    }
+)
+
+STEP_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+STEP = Column(
+    "step",
+    Unit.TEXT,
+    f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process.",
+    key=True,
+)
+OCCURRENCE = Column(
+    "occurrence", Unit.ID, "Which step of that name it is in its process, from 1.", key=True
+)
+_DOCS = {
+    "kernel": "kernels ran that do not communicate, or graphs recorded as one interval",
+    "memcpy": "explicit copies ran",
+    "memset": "memory sets ran",
+    "communication": "kernels that communicate ran, or a thread communicated (Gloo)",
+    "runtime": "a thread was in an API call",
+    "data_loader": "a thread waited for the data loader",
+    "cpu": "a thread was in an operator or a range",
+    "other": "none of this was recorded",
+}
+COLUMNS = (
+    PROFILE,
+    STEP_RANK,
+    Column("pid", Unit.ID, "The process.", key=True),
+    STEP,
+    OCCURRENCE,
+    Column("start_ns", Unit.NS, "When the step began.", brief=False),
+    Column(
+        "dur_ns",
+        Unit.NS,
+        "How long it took, to the end of the last GPU operation launched in it; the sum of the "
+        "columns that follow.",
+        better="less",
+    ),
+    *(
+        Column(
+            f"{name}_ns",
+            Unit.NS,
+            f"Time of the step in which {doc}"
+            f"{', and nothing of the columns before' if place and name != 'other' else ''}.",
+            better="less",
+        )
+        for place, (name, doc) in enumerate(_DOCS.items())
+    ),
+)
+
+_ANY = frozenset({Fact.RANGES, Fact.OPERATORS})
+# A class is recorded if one of these facts is.
+_FACTS = {
+    "kernel": frozenset({Fact.KERNELS}),
+    "memcpy": frozenset({Fact.MEMCPYS}),
+    "memset": frozenset({Fact.MEMSETS}),
+    "communication": frozenset({Fact.KERNELS}) | _ANY,
+    "runtime": frozenset({Fact.API_CALLS}),
+    "data_loader": _ANY,
+    "cpu": _ANY,
+}
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per process and step, in time order; times are null where clocks disagree."""
+    columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
+    for steps in steps_of(timeline, request, "steps"):
+        keys = [identity(timeline, steps, i) for i in range(len(steps))]
+        for name in ("rank", "pid", "step", "occurrence"):
+            columns[name] += [key[name] for key in keys]
+        columns["start_ns"] += steps.start.tolist()
+        columns["dur_ns"] += (steps.end - steps.start).tolist()
+        for name, values in class_times(timeline, steps, _pattern(request)).items():
+            told = _told(timeline, name)
+            columns[f"{name}_ns"] += values.tolist() if told else [None] * len(steps)
+    return columns
+
+
+def _told(timeline: Timeline, name: str) -> bool:
+    """Whether the time of a class is known."""
+    if timeline.clocks_disagree:
+        return False
+    return name not in _FACTS or bool(_FACTS[name] & timeline.profile.facts)
+
+
+def _pattern(request: Request) -> str:
+    return STEP_RANGE if request.step_range is None else request.step_range
+
+
+def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
+    """The steps that a request asks for, cut to its slice; each process's as one.
+
+    Where none is annotated, one step is all of a process; but a name that somebody asked for has to
+    be there. Raises UsageError with the names there are, NotRecorded where nothing bears names.
+    """
+    found = found_in.steps(timeline, _pattern(request))
+    if not found and request.step_range is None:
+        found = found_in.whole_profile(timeline)
+    elif not found:
+        profile = timeline.profile
+        if not _ANY & profile.facts:
+            advice = profile.advice.get(Fact.RANGES)
+            raise NotRecorded(report, [Fact.RANGES], [advice] if advice else [])
+        spans = ranges(timeline)
+        names = sorted(spans.names[i] for i in distinct(spans.name).tolist())
+        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "") if names else "none"
+        raise UsageError(
+            f"no range {request.step_range!r}", hint=f"Names of ranges there are: {known}"
+        )
+    return [steps.clipped(request.part) for steps in found]
+
+
+def identity(timeline: Timeline, steps: Steps, place: int) -> dict[str, Any]:
+    """What says which step of a process a row speaks of."""
+    return {
+        "rank": timeline.ranks.get(steps.pid),
+        "pid": steps.pid,
+        "step": steps.name[place],
+        "occurrence": steps.occurrence[place],
+    }

@@ -1,0 +1,112 @@
+"""Named intervals on threads: ranges of the program, operators and Python functions of a framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.report import MISSING
+from nsysconv.store.read import Profile
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+
+PUSH_POP, START_END = (schema.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
+OPERATOR, PYTHON_FUNCTION = range(len(schema.OPERATOR_KINDS))
+_NO_TEXT, _NO_NAME = "[no text]", "[no name]"
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Columns of equal length, in the order of the table's rows; `name` numbers `names`.
+
+    Ranges that were never closed end with the recording. `kind` is the table's own code.
+    """
+
+    start: Array
+    end: Array
+    pid: Array
+    tid: Array
+    kind: Array
+    name: Array
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: Array) -> Spans:
+        """The intervals of a mask or of indices."""
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "names"}
+        return replace(self, **{name: column[which] for name, column in columns.items()})
+
+
+def ranges(timeline: Timeline) -> Spans:
+    """The ranges of a profile that have a length: push/pop and start/end, but no marks."""
+    return timeline.kept("ranges", lambda: _ranges(timeline.profile))
+
+
+def operators(timeline: Timeline) -> Spans:
+    """The operators and Python functions of a profile; those without a time left out."""
+    return timeline.kept("operators", lambda: _operators(timeline.profile))
+
+
+def _ranges(profile: Profile) -> Spans:
+    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
+    column = profile.columns("range", names)
+    long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
+    rows = np.flatnonzero(long & (column["start_ns"] != MISSING))
+    start, dur, name_id = (column[name][rows] for name in ("start_ns", "dur_ns", "name_id"))
+    unclosed = dur == MISSING
+    last = profile.attributes["recording_ns"]
+    closing = int((start + np.where(unclosed, 0, dur)).max(initial=0)) if last is None else last
+    end = start + np.where(unclosed, np.maximum(closing - start, 0), dur)
+    name, texts = _named(profile, name_id)
+    unnamed = name_id == MISSING
+    if unnamed.any():
+        name = name.astype(np.int64)
+        name[unnamed], texts = _own_texts(profile, rows[unnamed], texts)
+    return Spans(
+        start, end, column["pid"][rows], column["tid"][rows], column["kind"][rows], name, texts
+    )
+
+
+def _operators(profile: Profile) -> Spans:
+    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
+    column = profile.columns("operator", names)
+    timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
+    start, dur, pid, tid, kind, name_id = (column[name][timed] for name in names)
+    name, texts = _named(profile, name_id)
+    return Spans(start, start + dur, pid, tid, kind, name, texts)
+
+
+def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
+    """Per row the number of its text, and the texts, each once."""
+    place, (ids,) = number(name_id)
+    texts = profile.names(ids[ids != MISSING])
+    numbers: dict[str, int] = {}
+    # Two ids of one text are one name.
+    merged = np.array(
+        [numbers.setdefault(texts.get(i, _NO_NAME), len(numbers)) for i in ids.tolist()], np.int64
+    )
+    return merged[place] if len(ids) else place, tuple(numbers)
+
+
+def _own_texts(
+    profile: Profile, rows: Array, texts: tuple[str, ...]
+) -> tuple[Array, tuple[str, ...]]:
+    """As `_named` for ranges that bear their text themselves; known texts keep their numbers."""
+    numbers = {text: place for place, text in enumerate(texts)}
+    own = profile.texts("range", "text")
+    number_of = np.array(
+        [numbers.setdefault(text, len(numbers)) for text in (*own.texts, _NO_TEXT)], np.int64
+    )
+    ids = profile.columns("range", ("id",))["id"][rows]
+    result = np.full(len(rows), number_of[-1])
+    if len(own.ids):
+        place = np.minimum(np.searchsorted(own.ids, ids), len(own.ids) - 1)
+        told = own.ids[place] == ids
+        result[told] = number_of[own.numbers[place[told]]]
+    return result, tuple(numbers)

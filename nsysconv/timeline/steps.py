@@ -1,0 +1,218 @@
+"""Steps of a program, and what each instant of them went to.
+
+Definitions, with worked examples: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.report import MISSING
+from nsysconv.timeline.annotations import OPERATOR, Spans, operators, ranges
+from nsysconv.timeline.calls import ApiCalls
+from nsysconv.timeline.intervals import union
+from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+_Ends = tuple[Array, Array]
+
+STEP_RANGE = "ProfilerStep#*"
+"""What steps are called unless somebody says otherwise: the annotation of PyTorch's profiler."""
+
+WHOLE = "[whole profile]"
+"""The step that stands for all of a process where no step was annotated."""
+
+CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu")
+"""What an instant may go to, in the order that decides; what is in none of them is `other`."""
+
+_COMMUNICATION_KERNEL = re.compile(r"nccl|rccl|msccl|oneccl|hccl|nvshmem", re.IGNORECASE)
+_COMMUNICATION = re.compile(r"gloo:", re.IGNORECASE)
+_DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one process, in time order; they do not overlap.
+
+    `name` is the annotation's text and `occurrence` counts, from 1, the steps of one name.
+    """
+
+    pid: int
+    name: list[str]
+    occurrence: list[int]
+    start: Array
+    end: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def clipped(self, part: Slice | None) -> Steps:
+        """The steps that intersect a slice, and of each what lies inside."""
+        if part is None:
+            return self
+        kept = np.flatnonzero(part.holds(self.start, self.end))
+        start, end = (
+            np.clip(moments[kept], part.start_ns, part.end_ns) for moments in (self.start, self.end)
+        )
+        name, occurrence = [self.name[i] for i in kept], [self.occurrence[i] for i in kept]
+        return Steps(self.pid, name, occurrence, start, end)
+
+
+def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
+    """The steps of each process: ranges and operators of that name, `*` standing for anything.
+
+    A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
+    and begins where the one before has ended. No process without steps is in the list.
+    """
+    return timeline.kept(("steps", pattern), lambda: list(_steps(timeline, pattern)))
+
+
+def whole_profile(timeline: Timeline) -> list[Steps]:
+    """Per process one step from the first to the last of what it did, migrations left out."""
+    found = []
+    for pid, start, end in _extents(timeline):
+        found.append(Steps(pid, [WHOLE], [1], np.array([start]), np.array([end])))
+    return found
+
+
+def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:
+    fits = _spelled(pattern).fullmatch
+    found = [spans.take(_named(spans, fits)) for spans in _annotations(timeline)]
+    for pid in distinct(np.concatenate([spans.pid for spans in found])).tolist():
+        mine = [spans.take(spans.pid == pid) for spans in found]
+        start = np.concatenate([spans.start for spans in mine])
+        end = np.concatenate([spans.end for spans in mine])
+        name = [spans.names[i] for spans in mine for i in spans.name.tolist()]
+        order = np.lexsort((end, start))
+        start, end = start[order], end[order]
+        reach = np.maximum(end, _last_ends(timeline, pid, start, end))
+        # Each begins at the latest end of all before it, and none ends before it begins.
+        before = np.maximum.accumulate(reach)[:-1]
+        start = np.concatenate((start[:1], np.maximum(start[1:], before)))
+        name = [name[i] for i in order.tolist()]
+        yield Steps(pid, name, _occurrences(name), start, np.maximum(reach, start))
+
+
+def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
+    """What may be a step, and what may be work of the CPU: ranges and operators."""
+    run = operators(timeline)
+    return ranges(timeline), run.take(run.kind == OPERATOR)
+
+
+def _spelled(*patterns: str) -> re.Pattern[str]:
+    """What matches a name that fits one of the patterns."""
+    each = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)
+    return re.compile("|".join(each), re.DOTALL)
+
+
+def _named(spans: Spans, fits: Callable[[str], object]) -> Array:
+    """Which intervals have a name that fits."""
+    fitting = np.array([bool(fits(name)) for name in spans.names], bool)
+    return fitting[spans.name] if len(spans) else np.zeros(0, bool)
+
+
+def _occurrences(names: list[str]) -> list[int]:
+    """Which of its name each is, from 1."""
+    seen: dict[str, int] = {}
+    occurrence = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        occurrence.append(seen[name])
+    return occurrence
+
+
+def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
+    """Per interval the end of the last operation whose call starts in it; its own end for none."""
+    if timeline.clocks_disagree:
+        return end
+    ops, owner = timeline.ops, timeline.owner
+    mine = np.flatnonzero((owner >= 0) & ops.timed & (ops.pid == pid))
+    called = timeline.calls.start[owner[mine]]
+    order = np.argsort(called, kind="stable")
+    called, ended = called[order], ops.end[mine[order]]
+    low, high = (np.searchsorted(called, moments, side="left") for moments in (start, end))
+    some = high > low
+    result = end.copy()
+    if some.any():
+        # Pairs of edges: every second maximum is that of an interval, the others of what is between.
+        edges = np.column_stack((low[some], high[some])).ravel()
+        padded = np.append(ended, MISSING)
+        result[some] = np.maximum.reduceat(padded, edges)[::2]
+    return result
+
+
+def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
+    """Per process the first start and the last end of its operations, calls, ranges and operators."""
+    ops = timeline.ops
+    parts: list[GpuOps | ApiCalls | Spans] = [timeline.calls, *_annotations(timeline)]
+    if not timeline.clocks_disagree:
+        parts.append(ops.take(ops.timed & (ops.kind != Kind.MIGRATION)))
+    for pid in distinct(np.concatenate([distinct(part.pid) for part in parts])).tolist():
+        mine = [part.pid == pid for part in parts]
+        starts = [p.start[m].min() for p, m in zip(parts, mine, strict=True) if m.any()]
+        ends = [p.end[m].max() for p, m in zip(parts, mine, strict=True) if m.any()]
+        yield pid, int(min(starts)), int(max(ends))
+
+
+def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> dict[str, Array]:
+    """Per class of CLASSES, and `other`, the time of each step; they add up to the steps' lengths.
+
+    An instant goes to the first class of which something runs in the process. Ranges and operators
+    that are steps themselves are nobody's work.
+    """
+    result = {}
+    covered = np.zeros(len(found), np.int64)
+    so_far = union(np.empty(0, np.int64), np.empty(0, np.int64))
+    for name, more in _classes(timeline, found.pid, pattern):
+        columns = zip((so_far.starts, so_far.ends), *more, strict=True)
+        so_far = union(*(np.concatenate(column) for column in columns))
+        now = so_far.covered(found.start, found.end)
+        result[name] = now - covered
+        covered = now
+    result["other"] = found.end - found.start - covered
+    return result
+
+
+def _classes(timeline: Timeline, pid: int, pattern: str) -> Iterator[tuple[str, list[_Ends]]]:
+    """The classes in order, each with the starts and ends of what belongs to it."""
+    ops, calls = timeline.ops, timeline.calls
+    timed = ops.timed & (ops.pid == pid)
+    talks = timed & _communicates(timeline)
+    works = timed & ~talks & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
+    yield "kernel", [_ends(ops, works)]
+    yield "memcpy", [_ends(ops, timed & (ops.kind == Kind.MEMCPY))]
+    yield "memset", [_ends(ops, timed & (ops.kind == Kind.MEMSET))]
+    step = _spelled(pattern, STEP_RANGE).fullmatch
+    host = [
+        spans.take((spans.pid == pid) & ~_named(spans, step)) for spans in _annotations(timeline)
+    ]
+
+    def named(fits: Callable[[str], object]) -> list[_Ends]:
+        return [_ends(spans, _named(spans, fits)) for spans in host]
+
+    yield "communication", [_ends(ops, talks), *named(_COMMUNICATION.match)]
+    yield "runtime", [_ends(calls, calls.pid == pid)]
+    yield "data_loader", named(_DATA_LOADER.match)
+    yield "cpu", [(spans.start, spans.end) for spans in host]
+
+
+def _ends(of: GpuOps | ApiCalls | Spans, which: Array) -> _Ends:
+    return of.start[which], of.end[which]
+
+
+def _communicates(timeline: Timeline) -> Array:
+    """Which GPU operations are kernels that communicate, by their names."""
+    ops = timeline.ops
+    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
+    known = timeline.profile.names(distinct(name_id[name_id != MISSING]))
+    ids = [i for i, name in known.items() if _COMMUNICATION_KERNEL.search(name)]
+    result: Array = ops.kind == Kind.KERNEL
+    result[result] = np.isin(name_id, ids)[ops.row[result]]
+    return result

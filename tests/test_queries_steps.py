@@ -1,0 +1,254 @@
+"""Steps, and what each instant of them went to, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Operator,
+    Range,
+    Row,
+    answers,
+    opened,
+)
+
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+
+CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu", "other")
+WHOLE = "[whole profile]"
+
+
+def spans(*rows: Row, **options: Any) -> list[tuple[str, int, int]]:
+    """Name, start and end of each step."""
+    return [(row["step"], row["start_ns"], row["start_ns"] + row["dur_ns"])
+            for row in answers("steps", *rows, **options)]  # fmt: skip
+
+
+def step(number: int, start: int, end: int, **more: Any) -> Range:
+    return Range(start, end, f"ProfilerStep#{number}", **more)
+
+
+def classes(*rows: Row, end: int = 130, **options: Any) -> dict[str, int]:
+    """The classes, other than those of 0 ns, of the step [0, end)."""
+    (row,) = answers("steps", step(1, 0, end), *rows, **options)
+    assert sum(row[f"{name}_ns"] or 0 for name in CLASSES) == row["dur_ns"]
+    return {name: row[f"{name}_ns"] for name in CLASSES if row[f"{name}_ns"]}
+
+
+# -- steps
+
+
+TWO = (step(1, 0, 100), step(2, 100, 180))
+
+
+def test_the_example_of_the_documentation() -> None:
+    """Work launched in step 1 runs until 130: there step 2 begins."""
+    rows = (Call(20, 25, 1), Kernel(30, 130, 1), Call(170, 175, 2), Kernel(180, 200, 2))
+    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 130), ("ProfilerStep#2", 130, 200)]
+
+
+def test_operations_of_any_thread_of_the_process_count_and_those_of_others_do_not() -> None:
+    rows = (Call(50, 60, 1, tid=12), Kernel(70, 120, 1), Call(50, 60, 1, pid=2),
+            Kernel(70, 170, 1, pid=2))  # fmt: skip
+    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 120), ("ProfilerStep#2", 120, 180)]
+
+
+def test_the_last_of_many_operations_of_a_call_counts() -> None:
+    rows = (Call(50, 60, 1), Kernel(110, 150, 1), Kernel(70, 80, 1))
+    assert spans(*TWO, *rows)[0] == ("ProfilerStep#1", 0, 150)
+
+
+def test_a_call_at_the_border_belongs_to_the_step_that_begins_there() -> None:
+    rows = (Call(100, 110, 1), Kernel(110, 190, 1))
+    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 190)]
+
+
+def test_an_operation_without_a_call_or_without_a_time_moves_nothing() -> None:
+    rows = (Kernel(90, 150), Call(50, 60, 1), Kernel(None, None, 1))
+    assert spans(*TWO, *rows) == [("ProfilerStep#1", 0, 100), ("ProfilerStep#2", 100, 180)]
+
+
+def test_steps_may_lie_apart() -> None:
+    assert spans(step(1, 0, 50), step(2, 80, 90))[1] == ("ProfilerStep#2", 80, 90)
+
+
+def test_a_step_may_be_swallowed_by_the_one_before() -> None:
+    rows = (Call(50, 60, 1), Kernel(70, 300, 1), step(3, 180, 400))
+    assert spans(*TWO, *rows) == [
+        ("ProfilerStep#1", 0, 300), ("ProfilerStep#2", 300, 300), ("ProfilerStep#3", 300, 400),
+    ]  # fmt: skip
+
+
+def test_processes_have_steps_of_their_own() -> None:
+    rows = answers("steps", *TWO, step(1, 50, 70, pid=2), ranks={1: 4})
+    assert [(r["pid"], r["rank"], r["step"], r["start_ns"], r["dur_ns"]) for r in rows] == [
+        (1, 4, "ProfilerStep#1", 0, 100), (1, 4, "ProfilerStep#2", 100, 80),
+        (2, None, "ProfilerStep#1", 50, 20)]  # fmt: skip
+
+
+def test_steps_may_be_operators_and_marks_are_none() -> None:
+    """Old traces have all annotations among the operators."""
+    rows = (Operator(10, 30, "ProfilerStep#1"), Range(30, None, "ProfilerStep#2", "mark"),
+            Operator(40, 50, "ProfilerStep#3", "python_function"))  # fmt: skip
+    assert spans(*rows) == [("ProfilerStep#1", 10, 30)]
+
+
+NAMED = (Range(0, 40, "epoch 1"), Range(0, 10, "batch"), Range(20, 30, "batch"),
+         Range(50, 90, "epoch 2", "start_end"))  # fmt: skip
+
+
+def test_any_range_may_be_a_step() -> None:
+    assert spans(*NAMED, step_range="batch") == [("batch", 0, 10), ("batch", 20, 30)]
+    assert spans(*NAMED, step_range="epoch *") == [("epoch 1", 0, 40), ("epoch 2", 50, 90)]
+    occurrences = [row["occurrence"] for row in answers("steps", *NAMED, step_range="batch")]
+    assert occurrences == [1, 2]
+
+
+def test_nothing_but_the_star_is_special_in_a_name() -> None:
+    rows = (Range(0, 40, "a.c [1]"), Range(50, 60, "abc [1]"), Range(70, 80, "a.c 1"))
+    assert spans(*rows, step_range="a.c [1]") == [("a.c [1]", 0, 40)]
+
+
+def test_a_name_that_no_range_has_is_answered_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"'batches'\nNames.*: batch, epoch 1, epoch 2$"):
+        spans(*NAMED, step_range="batches")
+
+
+def test_a_name_where_no_names_were_recorded() -> None:
+    with pytest.raises(NotRecorded):
+        spans(Kernel(0, 10), step_range="x", without=(Fact.RANGES, Fact.OPERATORS))
+
+
+def test_without_annotated_steps_one_is_all_of_the_process() -> None:
+    """From the copy to the range; the migration is left out."""
+    rows = (Migration(0, 5), Memcpy(10, 20), Call(30, 40), Range(50, 70, "r"), Operator(45, 60, "o"),
+            Operator(1, None, "without an end"), Kernel(15, 90, pid=2))  # fmt: skip
+    found = answers("steps", *rows)
+    assert [(r["pid"], r["step"], r["start_ns"], r["dur_ns"]) for r in found] == [
+        (1, WHOLE, 10, 60), (2, WHOLE, 15, 75)]  # fmt: skip
+
+
+def test_nothing_at_all_has_no_steps() -> None:
+    assert answers("steps") == []
+
+
+def test_a_slice_cuts_steps() -> None:
+    rows = (*TWO, step(3, 300, 400), Kernel(20, 60))
+    found = answers("steps", *rows, time=(50, 150))
+    assert [(r["step"], r["start_ns"], r["dur_ns"], r["kernel_ns"]) for r in found] == [
+        ("ProfilerStep#1", 50, 50, 10), ("ProfilerStep#2", 100, 50, 0)]  # fmt: skip
+
+
+# -- classes
+
+
+def test_the_classes_of_the_documentation() -> None:
+    """Kernels 70, copies 30 of which 10 under a kernel, calls 60 of which 40 under those."""
+    rows = (Kernel(10, 80), Memcpy(70, 100), Call(60, 120))
+    assert classes(*rows) == {"kernel": 70, "memcpy": 30 - 10, "runtime": 60 - 40, "other": 130 - 110}
+
+
+def test_every_class_goes_before_those_after_it() -> None:
+    """All begin at 0 and the class that goes first ends first: each keeps 10 ns."""
+    rows = (
+        Kernel(0, 10), Memcpy(0, 20), Memset(0, 30), Kernel(0, 40, name="ncclDevKernel_Sum"),
+        Call(0, 50), Operator(0, 60, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        Operator(0, 70, "aten::mm"),
+    )  # fmt: skip
+    assert classes(*rows, end=80) == dict.fromkeys(CLASSES, 10)
+
+
+@pytest.mark.parametrize("name", [
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "ncclKernel_Broadcast", "rcclGenericKernel",
+    "nvshmemi_barrier", "void mscclpp::allreduce<int>()",
+])  # fmt: skip
+def test_kernels_that_communicate(name: str) -> None:
+    assert classes(Kernel(0, 40, name=name), Kernel(30, 50)) == {
+        "kernel": 20, "communication": 30, "other": 80}  # fmt: skip
+
+
+def test_gloo_communicates_on_the_cpu_and_the_call_of_nccl_does_not() -> None:
+    rows = (Operator(0, 10, "gloo:all_reduce"), Range(20, 40, "nccl:all_reduce"))
+    assert classes(*rows) == {"communication": 10, "cpu": 20, "other": 100}
+
+
+@pytest.mark.parametrize(("name", "found"), [
+    ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "data_loader"),
+    ("enumerate(DataPipe)#Mapper", "data_loader"), ("enumerate(DataLoader)#x", "cpu"),
+    ("my enumerate(DataPipe)#Mapper", "cpu"),
+])  # fmt: skip
+def test_the_data_loader_is_told_by_its_name(name: str, found: str) -> None:
+    assert classes(Range(0, 30, name)) == {found: 30, "other": 100}
+    assert classes(Operator(0, 30, name)) == {found: 30, "other": 100}
+
+
+def test_a_graph_recorded_as_one_interval_is_kernels() -> None:
+    assert classes(Graph(0, 30)) == {"kernel": 30, "other": 100}
+
+
+def test_migrations_and_python_functions_are_in_no_class() -> None:
+    rows = (Migration(0, 30), Operator(40, 60, "f", "python_function"))
+    assert classes(*rows) == {"other": 130}
+
+
+def test_all_threads_and_devices_of_the_process_count_and_no_others() -> None:
+    rows = (Kernel(0, 10), Kernel(20, 30, device=1), Call(40, 50, tid=12), Operator(60, 70, "o", tid=13),
+            Kernel(80, 90, pid=2), Call(80, 90, pid=2), Range(80, 90, "r", pid=2))  # fmt: skip
+    found = [row for row in answers("steps", step(1, 0, 130), *rows) if row["pid"] == 1]
+    assert [{name: row[f"{name}_ns"] for name in CLASSES if row[f"{name}_ns"]} for row in found] == [
+        {"kernel": 20, "runtime": 10, "cpu": 10, "other": 90}]  # fmt: skip
+
+
+def test_driver_calls_are_runtime_too() -> None:
+    rows = (Call(0, 30, layer="driver"), Call(10, 40))
+    assert classes(*rows) == {"runtime": 40, "other": 90}
+
+
+def test_steps_are_nobodys_work_also_if_others_were_asked_for() -> None:
+    rows = (Range(0, 100, "epoch"), step(1, 0, 50), Operator(50, 90, "ProfilerStep#2"),
+            Range(10, 20, "load"))  # fmt: skip
+    (row,) = answers("steps", *rows, step_range="epoch")
+    assert (row["cpu_ns"], row["other_ns"]) == (10, 90)
+
+
+def test_a_range_that_was_never_closed_is_work_until_the_recording_ends() -> None:
+    assert classes(Range(100, None, "open"), recording_ns=120) == {"cpu": 20, "other": 110}
+
+
+@pytest.mark.parametrize(("without", "null"), [
+    ((Fact.KERNELS,), ["kernel"]), ((Fact.MEMCPYS,), ["memcpy"]), ((Fact.MEMSETS,), ["memset"]),
+    ((Fact.API_CALLS,), ["runtime"]), ((Fact.OPERATORS,), []),
+])  # fmt: skip
+def test_a_class_that_was_not_recorded_is_null_and_no_zero(
+    without: tuple[Fact, ...], null: list[str]
+) -> None:
+    (row,) = answers("steps", step(1, 0, 130), without=without)
+    assert [name for name in CLASSES if row[f"{name}_ns"] is None] == null
+
+
+def test_without_ranges_and_operators_work_of_the_cpu_is_not_recorded() -> None:
+    (row,) = answers("steps", Call(0, 10), without=(Fact.RANGES, Fact.OPERATORS))
+    assert [row[f"{name}_ns"] for name in ("runtime", "data_loader", "cpu")] == [10, None, None]
+
+
+def test_clocks_that_disagree_leave_steps_as_annotated_and_no_classes() -> None:
+    rows = (step(1, 0, 100), Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1))
+    with opened(*rows) as profile:
+        report = profile.report("steps")
+    (row,) = report.rows()
+    assert (row["start_ns"], row["dur_ns"]) == (0, 100)
+    assert {row[f"{name}_ns"] for name in CLASSES} == {None}
+    assert "clocks-disagree" in {note.slug for note in report.notes}
+
+
+def test_clocks_that_disagree_leave_gpu_time_out_of_the_whole() -> None:
+    rows = (Call(10, 20, 1), Kernel(9 * 10**9, 10**10, 1))
+    assert spans(*rows) == [(WHOLE, 10, 20)]

@@ -1,0 +1,252 @@
+"""Utilisation, SM efficiency and occupancy of devices, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_store import Call, Graph, Kernel, Memcpy, Migration, Range, Row, answers, opened
+
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+
+FIGURES = ("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct")
+HOPPER = {"sm_count": 132, "compute_major": 9, "compute_minor": 0, "max_warps_per_sm": 64}
+HUNDRED = {0: {"sm_count": 100}}
+
+
+def only(*rows: Row, **options: Any) -> dict[str, Any]:
+    (row,) = answers("gpu_utilization", *rows, **options)
+    return row
+
+
+def figures(*rows: Row, **options: Any) -> list[float | None]:
+    row = only(*rows, **options)
+    return [row[name] for name in FIGURES]
+
+
+def grid(start: int, end: int, blocks: int, **more: Any) -> Kernel:
+    return Kernel(start, end, grid=(blocks, 1, 1), **more)
+
+
+# -- utilisation
+
+
+def test_the_union_of_kernels_over_the_window() -> None:
+    """[100, 400) and [600, 900) of [100, 1000): the copy extends the window and is no kernel."""
+    row = only(Kernel(100, 300), Kernel(200, 400), Kernel(600, 900), Memcpy(850, 1000))
+    assert (row["window_start_ns"], row["window_ns"]) == (100, 900)
+    assert row["kernel_graph_union_ns"] == 300 + 300
+    assert row["gpu_utilization_pct"] == pytest.approx(100 * 600 / 900)
+
+
+def test_a_graph_recorded_as_one_interval_counts_as_kernels() -> None:
+    row = only(Kernel(0, 100), Graph(50, 150), Memcpy(150, 200))
+    assert row["gpu_utilization_pct"] == 100 * 150 / 200
+
+
+def test_with_a_slice_the_window_is_the_slice() -> None:
+    assert only(Kernel(100, 200), Kernel(250, 300), time=(150, 250))["gpu_utilization_pct"] == 50
+
+
+def test_a_device_without_a_window_has_no_figures() -> None:
+    rows = answers("gpu_utilization", Kernel(0, 10), Migration(5, 8, device=1))
+    assert [rows[1][name] for name in ("device_id", "window_ns", *FIGURES)] == [1, *[None] * 4]
+
+
+def test_no_kernels_is_no_utilisation_and_no_occupancy() -> None:
+    assert figures(Memcpy(0, 10), gpus=HUNDRED) == [0, 0, None]
+
+
+# -- SM efficiency
+
+
+EXAMPLE = (grid(0, 400, 50), grid(200, 600, 80))
+
+
+def test_the_example_of_the_documentation() -> None:
+    """0.5 for 200 ns, then 1 (of 1.3), then 0.8: 100 + 200 + 160 of 1000."""
+    efficiency = only(*EXAMPLE, time=(0, 1000), gpus=HUNDRED)["est_sm_efficiency_pct"]
+    assert efficiency == pytest.approx(100 * (100 + 200 + 160) / 1000)
+
+
+def test_the_integral_is_cut_at_the_slice() -> None:
+    efficiency = only(*EXAMPLE, time=(300, 500), gpus=HUNDRED)["est_sm_efficiency_pct"]
+    assert efficiency == pytest.approx(100 * (100 * 1 + 100 * 0.8) / 200)
+
+
+def test_a_grid_has_three_dimensions() -> None:
+    kernel = Kernel(0, 10, grid=(5, 4, 3))
+    assert only(kernel, gpus=HUNDRED)["est_sm_efficiency_pct"] == 60
+
+
+def test_the_largest_grid_there_is_fills_the_device() -> None:
+    kernel = Kernel(0, 10, grid=(2**31 - 1, 65_535, 65_535))
+    assert only(kernel, gpus=HUNDRED)["est_sm_efficiency_pct"] == 100
+
+
+@pytest.mark.parametrize("rows", [
+    (Kernel(0, 10),), (grid(0, 10, 5), Kernel(20, 30)), (Kernel(0, 10, grid=(1, 0, 1)),),
+])  # fmt: skip
+def test_without_a_kernels_grid_there_is_none(rows: tuple[Row, ...]) -> None:
+    assert only(*rows, gpus=HUNDRED)["est_sm_efficiency_pct"] is None
+
+
+def test_a_kernel_of_no_length_needs_no_grid() -> None:
+    assert only(grid(0, 10, 50), Kernel(5, 5), gpus=HUNDRED)["est_sm_efficiency_pct"] == 50
+
+
+def test_without_the_number_of_sms_there_is_none() -> None:
+    assert only(grid(0, 10, 5))["est_sm_efficiency_pct"] is None
+
+
+@pytest.mark.parametrize(("length", "told"), [(5, True), (6, False)])
+def test_graphs_of_more_than_a_twentieth_of_the_kernels_time_hide_too_much(
+    length: int, told: bool
+) -> None:
+    """100 ns of kernels: 5 ns of graphs are 5 %."""
+    rows = (grid(0, 100, 50, occupancy=40), Graph(200, 200 + length))
+    utilization, efficiency, occupancy = figures(*rows, gpus=HUNDRED)
+    window = 200 + length
+    assert utilization == pytest.approx(100 * (100 + length) / window)
+    assert efficiency == (pytest.approx(100 * 50 / window) if told else None)
+    assert occupancy == (40 if told else None)
+
+
+# -- occupancy
+
+
+def launch(start: int, end: int, blocks: int = 10_000, **more: Any) -> Kernel:
+    """256 threads of 64 registers: 4 blocks of 8 warps, 32 of Hopper's 64 warps."""
+    launched = {"block": (64, 2, 2), "registers": 64, "static": 0, "dynamic": 0, **more}
+    return grid(start, end, blocks, **launched)
+
+
+def occupancy(*rows: Row, gpu: dict[str, Any] | None = None, **options: Any) -> float | None:
+    options["gpus"] = {0: HOPPER if gpu is None else gpu}
+    found: float | None = only(*rows, **options)["est_achieved_occupancy_pct"]
+    return found
+
+
+def test_the_rule_of_cuda() -> None:
+    assert occupancy(launch(0, 10)) == pytest.approx(100 * 4 * 8 / 64)
+
+
+def test_a_grid_smaller_than_what_fits_occupies_less() -> None:
+    """264 blocks on 132 SMs are 2 of the 4 that would fit."""
+    assert occupancy(launch(0, 10, 264)) == pytest.approx(100 * 2 * 8 / 64)
+
+
+def test_shared_memory_is_both_kinds_together() -> None:
+    """90,000 + 10,000 + 1,024 of the driver's: 2 blocks in 233,472 bytes."""
+    assert occupancy(launch(0, 10, static=90_000, dynamic=10_000)) == pytest.approx(100 * 16 / 64)
+
+
+def test_shared_memory_as_one_number() -> None:
+    kernel = launch(0, 10, static=None, dynamic=None, shared=100_000)
+    assert occupancy(kernel) == pytest.approx(100 * 16 / 64)
+
+
+def test_the_mean_is_weighted_with_durations() -> None:
+    """50 % for 30 ns and 25 % for 10 ns."""
+    rows = (launch(0, 30), launch(100, 110, 264))
+    assert occupancy(*rows) == pytest.approx((50 * 30 + 25 * 10) / 40)
+
+
+def test_a_slice_takes_whole_kernels() -> None:
+    rows = (launch(0, 30), launch(100, 110, 264), launch(200, 210, 132))
+    assert occupancy(*rows, time=(29, 101)) == pytest.approx((50 * 30 + 25 * 10) / 40)
+
+
+def rounded(*rows: Row, gpu: dict[str, Any]) -> tuple[float | None, list[tuple[str, int]]]:
+    """The occupancy, and the notes that tell what it is made of."""
+    with opened(*rows, gpus={0: gpu}) as profile:
+        report = profile.report("gpu_utilization")
+    (row,) = report.rows()
+    slugs = [(n.slug, n.count) for n in report.notes if n.slug.startswith("occupancy")]
+    return row["est_achieved_occupancy_pct"], slugs
+
+
+def test_the_rule_goes_before_a_recorded_value() -> None:
+    assert rounded(launch(0, 10, occupancy=49), gpu=HOPPER) == (50, [])
+
+
+@pytest.mark.parametrize("gpu", [
+    {"sm_count": 132}, {**HOPPER, "sm_count": None}, {**HOPPER, "compute_minor": 4},
+    # Another maker's GPU of this number: its SMs hold other numbers of warps.
+    {**HOPPER, "max_warps_per_sm": 32},
+])  # fmt: skip
+def test_without_limits_a_recorded_value_is_taken_with_a_note(gpu: dict[str, Any]) -> None:
+    kernel, other = launch(0, 10, occupancy=49), launch(20, 30, occupancy=51)
+    assert rounded(kernel, other, gpu=gpu) == (50, [("occupancy-rounded", 2)])
+    assert rounded(launch(0, 10), gpu=gpu) == (None, [])
+
+
+@pytest.mark.parametrize("lacking", [
+    {"registers": None}, {"dynamic": None}, {"block": None}, {"registers": 100_000}])  # fmt: skip
+def test_without_a_launch_a_recorded_value_is_taken_with_a_note(lacking: dict[str, Any]) -> None:
+    rows = (launch(0, 10, occupancy=40, **lacking), launch(20, 30))
+    assert rounded(*rows, gpu=HOPPER) == (45, [("occupancy-rounded", 1)])
+
+
+def test_a_kernel_of_unknown_occupancy_leaves_no_mean() -> None:
+    assert rounded(launch(0, 10), launch(20, 30, registers=None), gpu=HOPPER) == (None, [])
+
+
+# -- by step
+
+
+STEPS = (
+    Range(0, 100, "ProfilerStep#3"), Range(100, 180, "ProfilerStep#4"),
+    Call(90, 95, 1), grid(95, 130, 50, correlation=1), Call(150, 155, 2),
+    grid(160, 200, 25, correlation=2),
+)  # fmt: skip
+
+
+def test_by_step_the_windows_are_the_steps() -> None:
+    """[0, 130) with 35 ns of kernels, [130, 200) with 40."""
+    rows = answers("gpu_utilization", *STEPS, by="step", gpus=HUNDRED, ranks={1: 6})
+    assert [(r["rank"], r["pid"], r["step"], r["occurrence"], r["window_start_ns"], r["window_ns"])
+            for r in rows] == [(6, 1, "ProfilerStep#3", 1, 0, 130),
+                               (6, 1, "ProfilerStep#4", 1, 130, 70)]  # fmt: skip
+    assert [r["gpu_utilization_pct"] for r in rows] == [
+        pytest.approx(100 * 35 / 130), pytest.approx(100 * 40 / 70)]  # fmt: skip
+    assert [r["est_sm_efficiency_pct"] for r in rows] == [
+        pytest.approx(50 * 35 / 130), pytest.approx(25 * 40 / 70)]  # fmt: skip
+
+
+def test_by_step_there_is_a_row_for_every_device_of_the_process() -> None:
+    rows = answers("gpu_utilization", *STEPS, Kernel(10, 23, device=1), Kernel(0, 9, pid=2, device=2),
+                   by="step")  # fmt: skip
+    assert sorted((r["device_id"], r["step"]) for r in rows) == [
+        (device, f"ProfilerStep#{n}") for device in (0, 1) for n in (3, 4)]  # fmt: skip
+    assert [r["gpu_utilization_pct"] for r in rows if r["device_id"] == 1] == [10, 0]
+
+
+def test_a_step_without_length_has_no_share() -> None:
+    """The only operation of the first step runs until after the second has ended."""
+    rows = answers("gpu_utilization", Range(0, 10, "ProfilerStep#1"), Range(10, 20, "ProfilerStep#2"),
+                   Call(1, 2, 1), Kernel(5, 50, 1), by="step")  # fmt: skip
+    assert [(r["window_ns"], r["gpu_utilization_pct"]) for r in rows] == [(50, 90), (0, None)]
+
+
+def test_clocks_that_disagree_leave_no_figures_of_steps() -> None:
+    rows = answers("gpu_utilization", Range(0, 100, "ProfilerStep#1"), Call(10, 20, 1),
+                   Kernel(9 * 10**9, 10**10, 1), by="step")  # fmt: skip
+    assert [rows[0][name] for name in ("window_ns", *FIGURES)] == [None] * 4
+
+
+# -- what is asked
+
+
+def test_rows_by_something_else() -> None:
+    with opened(Kernel(0, 10)) as profile:
+        with pytest.raises(UsageError, match="no rows by 'rank'"):
+            profile.report("gpu_utilization", by="rank")
+        with pytest.raises(UsageError, match="none of these reports has rows by step"):
+            profile.report("kernels", by="step")
+
+
+def test_without_kernels_it_is_not_recorded() -> None:
+    with pytest.raises(NotRecorded):
+        answers("gpu_utilization", Call(0, 10), without=(Fact.KERNELS,))
