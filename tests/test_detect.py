@@ -162,3 +162,13 @@ def test_an_importer_says_what_it_gives(importer: Importer) -> None:
     promised = importer.GUARANTEED | importer.POSSIBLE
     assert set(importer.ADVICE) <= promised
     assert promised <= set(Fact)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("run.pt.trace.json.gz", "run"), ("worker0.1623.pt.trace.json", "worker0.1623"),
+     ("trace.json", "trace"), ("a.b.sqlite", "a.b"), ("x.json.bak", "x.json"), ("plain", "plain"),
+     (".json", ".json")],
+)  # fmt: skip
+def test_a_profile_is_called_after_its_file(name: str, expected: str) -> None:
+    assert detection.label(Path(name)) == expected

@@ -25,6 +25,7 @@ from nsysconv.store.views import views
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 TERMINAL = 110
+INPUTS = {"report1.sqlite": BASIC, "run.pt.trace.json": "kineto/training-2.13.json"}
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -77,7 +78,7 @@ def test_the_readme_shows_commands_and_python() -> None:
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=page_id)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    place({"report1.sqlite": BASIC}, tmp_path)
+    place(INPUTS, tmp_path)
     for command, shown in runs(page):
         words = shlex.split(command)
         assert words[0] == "nsysconv", f"{command}: only nsysconv can be run"
@@ -88,7 +89,7 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=page_id)
 def test_python_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    place({"report1.sqlite": BASIC}, tmp_path)
+    place(INPUTS, tmp_path)
     text = "\n".join(blocks(page, "pycon"))
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     with contextlib.chdir(tmp_path):

@@ -116,7 +116,7 @@ def _default_store(paths: Sequence[StrPath], files: Sequence[tuple[Path, bool]])
     if len(paths) != 1:
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
     given = Path(paths[0])
-    target = Path((given.resolve().name if given.is_dir() else given.stem) + ".db")
+    target = Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")
     if target.exists() and not (is_store(target) and _holds(target, [path for path, _ in files])):
         raise UsageError(
             "the file exists and is not the store of this input",
@@ -165,7 +165,7 @@ def _import_one(
             def origin() -> Origin:
                 digest = hashing.result()
                 return Origin(
-                    path.stem,
+                    detection.label(path),
                     importer.NAME,
                     str(path),
                     digest,

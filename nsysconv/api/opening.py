@@ -218,7 +218,7 @@ def _in_place(path: Path, stack: ExitStack, say: Say) -> Store:
     """A store over the file as it is; where it has to be copied, over a private copy of its rows."""
     probe = stack.enter_context(detection.opened(path, say))
     importer = detection.detect(probe)
-    origin = Origin(path.stem, importer.NAME, str(path), "", "")
+    origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
     options = Options()
     try:
         return stack.enter_context(in_place(next(importer.read(probe, options)), origin))

@@ -114,8 +114,8 @@ def import_(
         list[str] | None,
         typer.Option(
             metavar="WORD",
-            help="Import rows, too, that are left out unless asked for: python_functions "
-            "(of PyTorch traces recorded with stacks). May be repeated.",
+            help="Import rows, too, that are left out unless asked for, such as "
+            "python_functions. May be repeated.",
         ),
     ] = None,
     replace: Annotated[bool, typer.Option(help="Read again what the store holds already.")] = False,

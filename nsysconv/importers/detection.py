@@ -52,6 +52,14 @@ def opened(
         yield probe
 
 
+def label(path: Path) -> str:
+    """What a profile is called: the file's name without the endings that formats give it."""
+    name = path.name
+    for ending in (".gz", ".json", ".trace", ".pt"):
+        name = name.removesuffix(ending)
+    return Path(name).stem if name == path.name else name or path.name
+
+
 def detect(probe: Probe) -> Importer:
     """The one importer that recognises the content.
 

@@ -15,7 +15,7 @@ from nsysconv.importers.kineto.repair import BORDER, mended, without_words
 from nsysconv.importers.kineto.rows import Spelled
 from nsysconv.importers.kineto.words import CATEGORIES, Words
 
-_SHARE_BYTES = 1 << 18
+_SHARE_BYTES = 1 << 19
 
 
 class Decoder:
@@ -25,7 +25,7 @@ class Decoder:
         self._words = Words(vocabulary)
         self._python_functions = python_functions
 
-    def decode(self, text: bytes | memoryview, place: int, zero: int) -> Piece:
+    def decode(self, text: bytes, place: int, zero: int) -> Piece:
         """The rows of a text of whole events, which stands at byte `place` of the trace.
 
         `zero` (ns) is subtracted from every time.
@@ -42,13 +42,14 @@ class Decoder:
     def earliest(self, text: bytes) -> int | None:
         """The earliest time (ns) of the rows in a text of whole events; None without one."""
         events, spelled = _events(text, 0, Piece())
-        timed = [event for event in events if str(event.cat).lower() in CATEGORIES]
+        known = [event for event in events if str(event.cat).lower() in CATEGORIES]
+        timed = known or [event for event in events if event.ph == "X"]
         times = nanoseconds([event.ts for event in timed], lambda: spelled(timed, "ts"))
         times = times[times > 0]
         return int(times.min()) if len(times) else None
 
 
-def _shares(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
+def _shares(text: bytes) -> Iterator[tuple[int, int]]:
     """Where to cut a text of events so that the objects made of a share stay in the cache."""
     low = 0
     while low < len(text):
@@ -59,9 +60,9 @@ def _shares(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
         low = border.end() if border else len(text)
 
 
-def _events(share: bytes | memoryview, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
+def _events(share: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
     """The events of a text, and how to get their times as they are spelled."""
-    text = b"".join((b"[", share, b"]"))
+    text = b"[%b]" % share
     whole_text = text
     for attempt in range(2):
         try:

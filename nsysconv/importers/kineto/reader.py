@@ -22,7 +22,7 @@ from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
 from nsysconv.importers.kineto.metadata import Metadata
 from nsysconv.importers.kineto.piece import Columns, Piece, Vocabulary
-from nsysconv.importers.kineto.trace import GZIP, Trace
+from nsysconv.importers.kineto.trace import GZIP, Span, Trace
 from nsysconv.importers.kineto.worker import Workers
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
@@ -129,27 +129,41 @@ class Reader:
 
     def _decoded(self) -> Iterator[Piece]:
         """The pieces of the file with times from the zero, in order."""
-        decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
-        jobs = self._trace.pieces()
-        first = next(jobs, None)
-        if first is None:
-            return
-        self._metadata.add(_closed(self._trace.head))
-        earliest = decoder.earliest(first[0])
-        self._zero = (earliest or 0) // _SECOND_NS * _SECOND_NS
-        yield self._noted(decoder.decode(*first, self._zero))
         packed = self._probe.head.startswith(GZIP)
         size = self._probe.size * (_INFLATION if packed else 1)
-        if size < _ALONE_BYTES:
-            for text, place in jobs:
-                yield self._noted(decoder.decode(text, place, self._zero))
-            return
         count = min(os.cpu_count() or 1, _MAX_WORKERS)
-        with Workers(
-            count, _VOCABULARY, self._zero, python_functions=self._python_functions
-        ) as workers:
-            for piece in workers.decoded(jobs):
-                yield self._noted(piece)
+        with ExitStack() as stack:
+            file = stack.enter_context(self._trace.path.open("rb"))
+            decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
+            workers = None
+            if size >= _ALONE_BYTES:
+                # Their start takes as long as the first piece.
+                workers = stack.enter_context(
+                    Workers(
+                        count,
+                        self._trace.path,
+                        _VOCABULARY,
+                        python_functions=self._python_functions,
+                    )
+                )
+            spans = self._trace.pieces()
+            # Nothing is decoded before there is a time to count from.
+            begun: list[Span] = []
+            for span in spans:
+                begun.append(span)
+                earliest = decoder.earliest(span.read(file))
+                if earliest is not None:
+                    self._zero = earliest // _SECOND_NS * _SECOND_NS
+                    break
+            self._metadata.add(_closed(self._trace.head))
+            for span in begun:
+                yield self._noted(decoder.decode(span.read(file), span.place, self._zero))
+            if workers is not None:
+                for piece in workers.decoded(spans, self._zero):
+                    yield self._noted(piece)
+                return
+            for span in spans:
+                yield self._noted(decoder.decode(span.read(file), span.place, self._zero))
 
     def _noted(self, piece: Piece) -> Piece:
         """Keeps what a piece tells beside its rows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Spelled = Callable[[Sequence[Event], str], Sequence[bytes]]
 """How events' `ts` or `dur` are spelled."""
 
 _TIME_LIMIT_NS = 1 << 53
+_PID = attrgetter("pid")
 
 
 class _Names(dict[Any, int]):
@@ -59,7 +61,7 @@ class Rows:
     def _owners(self, events: Sequence[Event], kinds: dict[str, list[Event]]) -> None:
         """Which processes have rows; and, where several, whose stood before each row of a GPU."""
         on_threads = [*kinds["runtime"], *kinds["driver"], *kinds["operator"], *kinds["annotation"]]
-        pids = {event.pid for event in on_threads if isinstance(event.pid, int) and event.pid}
+        pids = {pid for pid in _distinct(map(_PID, on_threads)) if isinstance(pid, int) and pid}
         seen = self._piece.processes_seen
         self._owner_of = None
         if pids <= {self._process}:
@@ -173,3 +175,10 @@ class Rows:
             "stream_id": stream,
             "correlation_id": whole([a.correlation for a in args]),
         }
+
+
+def _distinct(values: Iterable[Any]) -> set[Any]:
+    try:
+        return set(values)
+    except TypeError:  # a list or an object in place of a number
+        return set(map(hashable, values))

@@ -7,9 +7,12 @@ read once, a block at a time.
 from __future__ import annotations
 
 import json
+import os
 import re
 import zlib
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +24,7 @@ from nsysconv.importers.kineto.repair import BORDER, without_words
 GZIP = b"\x1f\x8b"
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-_ARRAY_END = re.compile(rb"\}\s*,?\s*\](?=\s*(?:,\s*\"|\}|$))")
+_ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
 _SPACE = b" \t\r\n"
 # The first piece is small: all others wait for what it tells.
 _FIRST_BYTES = 1 << 20
@@ -33,6 +36,25 @@ _WINDOW_BYTES = 1 << 16
 # What stands before the events is looked at so far when it is no JSON.
 _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20
+
+
+@dataclass(frozen=True)
+class Span:
+    """A text of whole events: where it stands in the content of its file, and how long it is.
+
+    `text` is None where it can be read from the file itself.
+    """
+
+    place: int
+    length: int
+    text: bytes | None = None
+
+    def read(self, file: BinaryIO) -> bytes:
+        """The text; `file` is the trace."""
+        if self.text is not None:
+            return self.text
+        file.seek(self.place)
+        return file.read(self.length)
 
 
 class Trace:
@@ -55,11 +77,17 @@ class Trace:
         self._buffer = b""
         self.place = 0
 
-    def pieces(self) -> Iterator[tuple[bytes, int]]:
-        """Texts of whole events, separated by commas, and the byte where each stands."""
+    def pieces(self) -> Iterator[Span]:
+        """Texts of whole events, separated by commas."""
         with self.path.open("rb") as file:
-            self._blocks = self._inflated(file) if _is_gzip(file) else _plain(file)
-            ended, size = not self._read_head(), _FIRST_BYTES
+            packed = _is_gzip(file)
+            self._blocks = self._inflated(file) if packed else _plain(file)
+            if not self._read_head():
+                return
+            if not packed:
+                yield from self._ranges(file)
+                return
+            ended, size = False, _FIRST_BYTES
             while not ended:
                 ended = self._fill(size)
                 cut = None if ended else _last_border(self._buffer)
@@ -70,22 +98,56 @@ class Trace:
                 elif ended:
                     yield from self._last()
                 elif len(self._buffer) > _LIMIT_BYTES:
-                    before = self.place
-                    yield from self._last()
-                    if self.place == before and not self.tail:
-                        raise InputError(
-                            "no event ends for a long time: this is no trace, or it is damaged",
-                            where=f"{self.path}, byte {before:,}",
-                        )
+                    yield from self._long_last()
                     return
                 else:
                     size = len(self._buffer) + _BLOCK_BYTES
 
-    def _taken(self, end: int, start: int) -> tuple[bytes, int]:
-        text, place = self._buffer[:end], self.place
+    def _ranges(self, file: BinaryIO) -> Iterator[Span]:
+        """The same of a plain file, of which only the places of the cuts are read here."""
+        file_size = file.seek(0, os.SEEK_END)
+        size = _FIRST_BYTES
+        while self.place + size < file_size and size <= _LIMIT_BYTES:
+            cut = self._border_before(file, self.place + size)
+            if cut is None:
+                size += _BLOCK_BYTES
+                continue
+            end, start = cut
+            span = Span(self.place, end - self.place)
+            self.place, size = start, _BLOCK_BYTES
+            yield span
+        file.seek(self.place)
+        self._buffer = file.read(_LIMIT_BYTES)
+        yield from self._last() if size <= _LIMIT_BYTES else self._long_last()
+
+    def _border_before(self, file: BinaryIO, end: int) -> tuple[int, int] | None:
+        """Where, in the file, the last event but one before `end` ends and the last one begins."""
+        window = _WINDOW_BYTES
+        while True:
+            low = max(end - window, self.place)
+            file.seek(low)
+            cut = _last_border(file.read(end - low))
+            if cut is not None:
+                return cut[0] + low, cut[1] + low
+            if low == self.place:
+                return None
+            window *= 8
+
+    def _long_last(self) -> Iterator[Span]:
+        """The last events, where more text follows them than a trace has."""
+        before = self.place
+        yield from self._last()
+        if self.place == before and not self.tail:
+            raise InputError(
+                "no event ends for a long time: this is no trace, or it is damaged",
+                where=f"{self.path}, byte {before:,}",
+            )
+
+    def _taken(self, end: int, start: int) -> Span:
+        span = Span(self.place, end, self._buffer[:end])
         self._buffer = self._buffer[start:]
         self.place += start
-        return text, place
+        return span
 
     def _fill(self, size: int) -> bool:
         """Reads until so many bytes wait, or the file ends; returns whether it did."""
@@ -125,13 +187,19 @@ class Trace:
         self.place = found.end()
         return True
 
-    def _last(self) -> Iterator[tuple[bytes, int]]:
+    def _last(self) -> Iterator[Span]:
         """The events up to the end of their array, and the text behind it."""
         buffer = self._buffer
         if buffer.lstrip(_SPACE + b",").startswith(b"]"):
-            self.tail = buffer[buffer.index(b"]") + 1 :]
+            self._end(buffer[buffer.index(b"]") + 1 :])
             return
         cut = _last_border(buffer)
+        found = _end_before(buffer, cut[1]) if cut else None
+        if found is not None:
+            # The border is one of the objects that stand behind the events.
+            yield self._taken(found.start() + 1, found.end())
+            self._end(self._buffer)
+            return
         start = cut[1] if cut else 0
         length = _object_length(buffer[start:])
         if length is None:
@@ -146,9 +214,15 @@ class Trace:
         rest = buffer[end:].lstrip(_SPACE + b",")
         yield self._taken(end, end)
         if rest.startswith(b"]"):
-            self.tail = rest[1:]
+            self._end(rest[1:])
         else:
             self.lost_bytes = len(rest)
+
+    def _end(self, tail: bytes) -> None:
+        """The array of events has ended; of an object, at least its brace follows."""
+        self.tail = tail
+        if not self.is_list and not tail.strip():
+            self.lost_bytes = 0
 
     def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
         """The content of a gzip file, of one or several members; as much as can be inflated."""
@@ -219,10 +293,17 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 
 def _is_object(text: bytes) -> bool:
     try:
-        json.loads(without_words(text)[0].decode("utf-8", "replace"), strict=False)
+        found = json.loads(without_words(text)[0].decode("utf-8-sig", "replace"), strict=False)
     except (ValueError, RecursionError):
         return False
-    return True
+    return isinstance(found, dict)
+
+
+def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
+    """The end of the array of events before `limit`: what follows it completes an object."""
+    ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
+    follows = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
+    return next((end for end, rest in follows if _is_object(b"{" + rest)), None)
 
 
 def _object_length(text: bytes) -> int | None:

@@ -15,23 +15,24 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import IO
 
+from nsysconv.errors import InputError
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.piece import Piece, Vocabulary
+from nsysconv.importers.kineto.trace import Span
 
 _LENGTH_BYTES = 8
-Job = tuple[bytes, int]
-"""A text of whole events and the byte of the trace where it stands."""
 
 
 class Workers:
-    """Processes that decode. Use as a context manager."""
+    """Processes that decode pieces of the trace at `path`. Use as a context manager."""
 
     def __init__(
-        self, count: int, vocabulary: Vocabulary, zero: int, *, python_functions: bool
+        self, count: int, path: Path, vocabulary: Vocabulary, *, python_functions: bool
     ) -> None:
         self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._processes = [
@@ -41,7 +42,8 @@ class Workers:
             for _ in range(count)
         ]
         for process in self._processes:
-            _send(process.stdin, pickle.dumps((vocabulary, zero, python_functions)))
+            with contextlib.suppress(OSError):  # it has ended; the first job will tell
+                _send(process.stdin, pickle.dumps((path, vocabulary, python_functions)))
             self._free.put(process)
         self._threads = ThreadPoolExecutor(count)
 
@@ -65,26 +67,30 @@ class Workers:
                         pipe.close()
             process.wait()
 
-    def decoded(self, jobs: Iterable[Job]) -> Iterator[Piece]:
-        """The pieces of the jobs, in their order; a few are read ahead."""
+    def decoded(self, spans: Iterable[Span], zero: int) -> Iterator[Piece]:
+        """The pieces of the spans, in their order; a few are read ahead. `zero` as for Decoder."""
         waiting: deque[Future[Piece]] = deque()
-        for job in jobs:
-            waiting.append(self._threads.submit(self._decode, job))
+        for span in spans:
+            waiting.append(self._threads.submit(self._decode, span, zero))
             if len(waiting) > len(self._processes):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _decode(self, job: Job) -> Piece:
+    def _decode(self, span: Span, zero: int) -> Piece:
         process = self._free.get()
         try:
-            text, place = job
-            _send(process.stdin, place.to_bytes(_LENGTH_BYTES, "little") + text)
+            _send(process.stdin, pickle.dumps((span, zero), protocol=pickle.HIGHEST_PROTOCOL))
             answer = _received(process.stdout)
+        except OSError:  # its end of the pipe is closed
+            answer = None
         finally:
             self._free.put(process)
         if answer is None:
-            raise ChildProcessError("a worker process ended; it may have run out of memory")
+            raise InputError(
+                "a process that read the trace ended early",
+                hint="It was killed, or the memory ran out; nothing was imported.",
+            )
         piece = pickle.loads(answer)
         assert isinstance(piece, Piece)
         return piece
@@ -99,8 +105,10 @@ def _send(pipe: IO[bytes] | None, message: bytes) -> None:
 
 def _received(pipe: IO[bytes] | None) -> bytes | None:
     assert pipe is not None
-    length = pipe.read(_LENGTH_BYTES)
-    return pipe.read(int.from_bytes(length, "little")) if len(length) == _LENGTH_BYTES else None
+    head = pipe.read(_LENGTH_BYTES)
+    length = int.from_bytes(head, "little")
+    message = pipe.read(length) if len(head) == _LENGTH_BYTES else b""
+    return message if head and len(message) == length else None
 
 
 def main() -> None:
@@ -110,14 +118,14 @@ def main() -> None:
     asked = _received(jobs)
     if asked is None:
         return
-    vocabulary, zero, python_functions = pickle.loads(asked)
+    path, vocabulary, python_functions = pickle.loads(asked)
     decoder = Decoder(vocabulary, python_functions=python_functions)
     # Events hold no cycles; looking for some in millions of objects would cost a tenth of the time.
     gc.disable()
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError), path.open("rb") as file:
         while (job := _received(jobs)) is not None:
-            place = int.from_bytes(job[:_LENGTH_BYTES], "little")
-            piece = decoder.decode(memoryview(job)[_LENGTH_BYTES:], place, zero)
+            span, zero = pickle.loads(job)
+            piece = decoder.decode(span.read(file), span.place, zero)
             _send(answers, pickle.dumps(piece, protocol=pickle.HIGHEST_PROTOCOL))
 
 
