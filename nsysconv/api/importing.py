@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,13 +173,14 @@ def _import_one(
                     _identity(digest, importer, options),
                 )
 
-            imported = writer.add(
-                importer.read(probe, options),
-                origin,
-                lambda table, rows: progress(path, table, rows),
-                _strictly if strict else silent,
-                replacing,
-            )
+            with closing(importer.read(probe, options)) as recordings:
+                imported = writer.add(
+                    recordings,
+                    origin,
+                    lambda table, rows: progress(path, table, rows),
+                    _strictly if strict else silent,
+                    replacing,
+                )
             return FileResult(path, imported)
     except (InputError, StrictError) as error:
         if not error.where:

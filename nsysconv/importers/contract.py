@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,8 +61,8 @@ class Importer(Protocol):
         """Whether the content is this format. Reads content, never the file name; never raises."""
 
     @staticmethod
-    def read(probe: Probe, options: Options) -> Iterator[Recording]:
+    def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
         """The recordings of the file, each used up before the next is asked for.
 
-        Raises InputError where nothing can be read.
+        Closing it early ends what it has begun. Raises InputError where nothing can be read.
         """

@@ -21,7 +21,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
-from nsysconv.report import ProfileRef
+from nsysconv.report import MISSING, ProfileRef
 from nsysconv.store.connection import Connection, Texts
 from nsysconv.store.database import compiled, open_for_reading
 from nsysconv.store.filling import Column
@@ -119,12 +119,12 @@ class Profile:
         return self._store.rows(sa.select(source).where(source.c.profile_id == self.id))
 
     def names(self, ids: Iterable[int], *, plain: bool = False) -> dict[int, str]:
-        """Texts of name ids; `[name ID]` for those that the source did not hold.
+        """Texts of name ids; `[name ID]` for those that the source did not hold, `[no name]` for null.
 
         `plain` prefers an API function's documented name.
         """
         wanted = sorted({int(i) for i in ids})
-        found: dict[int, str] = {}
+        found: dict[int, str] = {MISSING: "[no name]"}
         table = schema.name
         text = sa.func.coalesce(table.c.plain, table.c.text) if plain else table.c.text
         for low in range(0, len(wanted), 5_000):

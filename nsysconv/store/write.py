@@ -6,7 +6,7 @@ gets everything in one transaction. A killed import leaves the store as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -140,10 +140,11 @@ class Writer:
         notes: list[Note] = []
         before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
         constants: dict[str, list[Callable[[], Mapping[str, int]]]] = {}
-        for batch in recording.batches:
-            notes += self._write(batch, profile_id, progress)
-            ask = batch.constants if isinstance(batch, SourceRows) else dict
-            constants.setdefault(batch.table, []).append(ask)
+        with _closed(recording.batches) as batches:
+            for batch in batches:
+                notes += self._write(batch, profile_id, progress)
+                ask = batch.constants if isinstance(batch, SourceRows) else dict
+                constants.setdefault(batch.table, []).append(ask)
         counts = self._write_extents(profile_id, before, constants)
         facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
         accept(all_notes)
@@ -295,6 +296,16 @@ def writing(path: Path) -> Iterator[Writer]:
             create_schema(connection)
             yield Writer(connection)
         publish(partial, path)
+
+
+@contextmanager
+def _closed(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
+    """Ends a generator that was not used up: it may hold processes and files."""
+    try:
+        yield batches
+    finally:
+        if isinstance(batches, Generator):
+            batches.close()
 
 
 @contextmanager

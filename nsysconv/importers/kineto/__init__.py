@@ -6,7 +6,7 @@ What the events mean, release by release, and where the traps are: docs/formats/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 from nsysconv.facts import Fact
@@ -113,7 +113,7 @@ def sniff(probe: Probe) -> Yes | No:
     return No("it has no traceEvents")
 
 
-def read(probe: Probe, options: Options) -> Iterator[Recording]:
+def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
     """One recording per file; several where traces of several processes were merged."""
     from nsysconv.importers.kineto.reader import Reader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ _LIMIT = 1 << 63
 _EXACT_US = float(1 << 43)
 _THOUSAND = 1000
 _NUMBER = re.compile(r"-?\d+")
+_LONGEST = 20
 
 
 def whole(values: list[Any]) -> Array:
@@ -36,12 +37,14 @@ def whole(values: list[Any]) -> Array:
 
 
 def _whole(value: Any) -> int:
+    if isinstance(value, Decimal):
+        value = float(value)
     if isinstance(value, float):
         value = int(value) if value.is_integer() else None
     elif isinstance(value, str):
         # "7", but also "stream 7" and "thread 25738 (python)" of the first releases.
         digits = _NUMBER.search(value)
-        value = int(digits.group()) if digits else None
+        value = int(digits.group()) if digits and len(digits.group()) <= _LONGEST else None
     return value if isinstance(value, int) and -_LIMIT < value < _LIMIT else MISSING
 
 
@@ -70,6 +73,8 @@ def nanoseconds(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -
         column = np.array(values)
     except (ValueError, OverflowError):
         column = np.empty(0, object)
+    if column.ndim != 1:  # lists in place of numbers
+        column = np.empty(0, object)
     if column.dtype.kind == "i" and abs(int(column.min())) < _LIMIT // _THOUSAND > int(
         column.max()
     ):
@@ -84,8 +89,11 @@ def nanoseconds(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -
 
 def _exact(text: bytes) -> int:
     try:
-        number = Decimal(text.decode().strip('"')) * _THOUSAND
-        nearest = int(number.to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError):
+        number = Decimal(text.decode().strip('"'))
+        # As a whole number, 1e999999999 would fill the memory.
+        if not number.is_finite() or number.adjusted() >= _LONGEST:
+            return MISSING
+        nearest = int((number * _THOUSAND).to_integral_value())
+    except (ArithmeticError, ValueError):
         return MISSING
     return nearest if -_LIMIT < nearest < _LIMIT else MISSING

@@ -6,6 +6,7 @@ Times are nanoseconds since the zero that was asked for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ _PUSH_POP = 0
 _PROFILER, _DRIVER_WORK = 0, 1
 # Wait rows stand on lines of their own since PyTorch 2.13.
 _SYNC_TID = 1_000_000
+_MOST_SMS = 10_000
 
 
 class Builder(Rows):
@@ -121,10 +123,11 @@ class Builder(Rows):
             per_sm = a.blocks_per_sm
             if isinstance(per_sm, int | float) and 0 < per_sm < float("inf"):
                 blocks = [int(columns[f"grid_{axis}"][place]) for axis in "xyz"]
-                if MISSING not in blocks:
+                with contextlib.suppress(OverflowError):
                     count = blocks[0] * blocks[1] * blocks[2] / float(per_sm)
                     # A few digits of blocks per SM tell the count only where many blocks ran.
-                    if count >= 1 and abs(count - round(count)) < 1e-3:
+                    near = 1 <= count < _MOST_SMS and abs(count - round(count)) < 1e-3
+                    if near and MISSING not in blocks:
                         self._piece.sm_counts[device] = round(count)
 
     def _collectives(self, events: list[Event], kind: int) -> None:

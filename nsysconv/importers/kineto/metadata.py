@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from nsysconv.importers.kineto.repair import without_words
 
@@ -40,7 +40,8 @@ _THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 class Metadata:
     """What is allowed through. `devices`: columns of `device` by the id the trace gives them.
 
-    `damaged` counts texts that could not be read as JSON as a whole.
+    `damaged` counts texts that could not be read as JSON as a whole, `further_events` the events that
+    stand outside the array that was read.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class Metadata:
     world_size: int | None = None
     devices: dict[int, dict[str, Any]] = field(default_factory=dict)
     damaged: int = 0
+    further_events: int = 0
 
     def add(self, text: bytes) -> None:
         """Adds what a JSON object spells; of a damaged one, the values that are known by name."""
@@ -62,14 +64,16 @@ class Metadata:
         self._take(found)
 
     def _take(self, found: Mapping[str, Any]) -> None:
+        events = found.get("traceEvents")
+        self.further_events += len(events) if isinstance(events, list) else 0
         for name in _NUMBERS:
             value = found.get(name)
-            if isinstance(value, int):
+            if _fits(value):
                 self.numbers[name] = int(value)
         if isinstance(found.get("roctracer_version"), str):
-            self.roctracer = found["roctracer_version"]
+            self.roctracer = _clean(found["roctracer_version"])
         if isinstance(found.get("host_name"), str):
-            self.host = found["host_name"]
+            self.host = _clean(found["host_name"])
         spread = found.get("distributedInfo")
         if isinstance(spread, str):
             spread = _loaded(spread.encode())
@@ -78,7 +82,7 @@ class Metadata:
             self.world_size = _number(spread.get("world_size"), self.world_size)
         devices = found.get("deviceProperties")
         for device in devices if isinstance(devices, list) else ():
-            if isinstance(device, dict) and isinstance(device.get("id"), int):
+            if isinstance(device, dict) and _fits(device.get("id")):
                 self.devices[device["id"]] = _device(device)
 
     @property
@@ -98,7 +102,7 @@ class Metadata:
 
 
 def _loaded(text: bytes) -> dict[str, Any] | None:
-    spelled = without_words(text)[0].decode("utf-8", "replace")
+    spelled = without_words(text)[0].decode("utf-8-sig", "replace")
     try:
         found = json.loads(spelled, strict=False)
     except (ValueError, RecursionError):
@@ -108,7 +112,7 @@ def _loaded(text: bytes) -> dict[str, Any] | None:
 
 def _singly(text: bytes) -> dict[str, Any]:
     """The values of known keys that begin a line, as the profiler writes them."""
-    spelled = without_words(text)[0].decode("utf-8", "replace")
+    spelled = without_words(text)[0].decode("utf-8-sig", "replace")
     found = {}
     for name in (
         *_NUMBERS,
@@ -117,7 +121,7 @@ def _singly(text: bytes) -> dict[str, Any]:
         "distributedInfo",
         "deviceProperties",
     ):
-        match = re.search(rf'^[\s{{,]*"{name}"\s*:\s*', spelled, re.MULTILINE)
+        match = re.search(rf'^[ \t\r{{,]*"{name}"\s*:\s*', spelled, re.MULTILINE)
         if match:
             with contextlib.suppress(ValueError, RecursionError):
                 found[name], _ = json.JSONDecoder(strict=False).raw_decode(spelled, match.end())
@@ -125,21 +129,31 @@ def _singly(text: bytes) -> dict[str, Any]:
 
 
 def _device(told: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": told["name"]} if isinstance(told.get("name"), str) else {}
+    row: dict[str, Any] = (
+        {"name": _clean(told["name"])} if isinstance(told.get("name"), str) else {}
+    )
     for name, column in _DEVICE_NUMBERS.items():
-        if isinstance(told.get(name), int):
+        if _fits(told.get(name)):
             row[column] = told[name]
     warp = told.get("warpSize")
-    threads = next(
-        (told[name] for name in _THREADS_PER_SM if isinstance(told.get(name), int)), None
-    )
+    threads = next((told[name] for name in _THREADS_PER_SM if _fits(told.get(name))), None)
     if threads is not None and isinstance(warp, int) and warp > 0:
         row["max_warps_per_sm"] = threads // warp
     return row
 
 
 def _number(value: object, otherwise: int | None) -> int | None:
-    try:
-        return int(value) if isinstance(value, int | str) else otherwise
-    except ValueError:
-        return otherwise
+    with contextlib.suppress(ValueError):
+        number = int(value) if isinstance(value, int | str) else otherwise
+        return number if _fits(number) else otherwise
+    return otherwise
+
+
+def _fits(value: object) -> TypeGuard[int]:
+    """Whether it is a number that a column holds, with room for the sum of two."""
+    return isinstance(value, int) and abs(value) < 1 << 62
+
+
+def _clean(text: str) -> str:
+    """The text without halves of characters, which JSON may spell and no file can hold."""
+    return text.encode("utf-8", "replace").decode()

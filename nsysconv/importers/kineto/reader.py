@@ -241,6 +241,8 @@ class Reader:
             notes.append(remarks.gzip_damage(trace.gzip_damage, trace.place))
         elif trace.lost_bytes is not None:
             notes.append(remarks.truncated(trace.lost_bytes, trace.place))
+        if self._metadata.further_events:
+            notes.append(remarks.further_events(self._metadata.further_events))
         if self._metadata.damaged and trace.lost_bytes is None:
             notes.append(remarks.METADATA)
         if gathered.rows["api_call"]:

@@ -50,6 +50,11 @@ _COUNTED = {
         Severity.DROPPED,
         "events whose time is no number were left out",
     ),
+    "no duration": (
+        "wrong-type",
+        Severity.DROPPED,
+        "events whose duration is no number were left out",
+    ),
     "negative duration": (
         "negative-duration",
         Severity.DROPPED,
@@ -145,6 +150,17 @@ def gzip_damage(what: str, place: int) -> Note:
         1,
         f"byte {place:,} of the content",
         _TIMED,
+    )
+
+
+def further_events(count: int) -> Note:
+    """A second array of events."""
+    return Note(
+        "event-unreadable",
+        Severity.DROPPED,
+        "events of a second traceEvents were left out",
+        count,
+        facts=_TIMED,
     )
 
 

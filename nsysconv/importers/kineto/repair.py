@@ -17,11 +17,13 @@ from nsysconv.importers.kineto.events import NO_ARGS, Args, Event, decode_event
 BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
 # Words that C++ prints where JSON has no number.
 _WORDS = re.compile(
-    rb"(:\s*)(?:-?inf(?:inity)?|-?nan(?:\(\w*\))?|N/A)(?=\s*[,}\]\n])", re.IGNORECASE
+    rb"(\"\s*:\s*)(?:-?inf(?:inity)?|-?nan(?:\(\w*\))?|N/A)(?=\s*[,}\]\n])", re.IGNORECASE
 )
 _LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-# A key and its text on a line of its own, as libkineto writes what a program may have named.
-_TEXT = re.compile(r'("[^"\n]+":\s*")(.*?)("\s*(?:,\s*(?="|$)|$|\}))', re.MULTILINE)
+# A key with the quote that begins its text, and a quote that may end it: on one line, as libkineto
+# writes what a program may have named.
+_OPENING = re.compile(r'"[^"\n]+":\s*"')
+_CLOSING = re.compile(r'"\s*(?:,\s*(?="|$)|$|\})', re.MULTILINE)
 _INNER_QUOTE = re.compile(r'(?<!\\)"')
 _PIECES_AT_ONCE = 4
 
@@ -59,7 +61,7 @@ def mended(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
 def _event(piece: bytes) -> tuple[Event | None, str]:
     try:
         return decode_event(piece), ""
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     damage: Counter[str] = Counter()
     piece, words = without_words(piece)
@@ -72,7 +74,7 @@ def _event(piece: bytes) -> tuple[Event | None, str]:
         damage["lone backslash"] += lone
         found = _loaded(text)
     if found is None:
-        text = _TEXT.sub(_escaped, text)
+        text = _with_quotes_escaped(text)
         damage["unescaped quote"] += 1
         found = _loaded(text)
     if found is None:
@@ -81,8 +83,21 @@ def _event(piece: bytes) -> tuple[Event | None, str]:
     return _from_dictionary(found), told[0] if told else "control character"
 
 
-def _escaped(match: re.Match[str]) -> str:
-    return match.group(1) + _INNER_QUOTE.sub(r"\"", match.group(2)) + match.group(3)
+def _with_quotes_escaped(text: str) -> str:
+    """The text with a backslash before each quote inside a value; in time linear in its length."""
+    parts = []
+    done = place = 0
+    closing = _CLOSING.search(text)
+    while closing is not None and (opening := _OPENING.search(text, place)) is not None:
+        if closing.start() < opening.end():
+            closing = _CLOSING.search(text, opening.end())
+        elif (line_end := text.find("\n", opening.end(), closing.start())) >= 0:
+            place = line_end
+        else:
+            inner = text[opening.end() : closing.start()]
+            parts += [text[done : opening.end()], _INNER_QUOTE.sub(r"\"", inner)]
+            done, place = closing.start(), closing.end()
+    return "".join(parts) + text[done:]
 
 
 def _loaded(text: str) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Any
 
@@ -21,6 +22,7 @@ Spelled = Callable[[Sequence[Event], str], Sequence[bytes]]
 
 _TIME_LIMIT_NS = 1 << 53
 _PID = attrgetter("pid")
+_PROCESS_LIMIT = 1 << 62
 
 
 class _Names(dict[Any, int]):
@@ -61,7 +63,8 @@ class Rows:
     def _owners(self, events: Sequence[Event], kinds: dict[str, list[Event]]) -> None:
         """Which processes have rows; and, where several, whose stood before each row of a GPU."""
         on_threads = [*kinds["runtime"], *kinds["driver"], *kinds["operator"], *kinds["annotation"]]
-        pids = {pid for pid in _distinct(map(_PID, on_threads)) if isinstance(pid, int) and pid}
+        numbers = map(_process_number, _distinct(map(_PID, on_threads)))
+        pids = {number for number in numbers if number is not None}
         seen = self._piece.processes_seen
         self._owner_of = None
         if pids <= {self._process}:
@@ -73,10 +76,11 @@ class Rows:
         threads = {id(event) for event in on_threads}
         self._owner_of = {}
         for event in events:
-            if id(event) in threads and isinstance(event.pid, int) and event.pid:
-                self._process = event.pid
-                if event.pid not in seen:
-                    seen.append(event.pid)
+            number = _process_number(event.pid) if id(event) in threads else None
+            if number is not None:
+                self._process = number
+                if number not in seen:
+                    seen.append(number)
             self._owner_of[id(event)] = self._process
 
     def _process_of(self, events: list[Event]) -> Array:
@@ -98,8 +102,10 @@ class Rows:
             dur = columns["dur_ns"]
             far |= dur > _TIME_LIMIT_NS
             if (dur == MISSING).any():
-                # An event may lack a duration; one that is no number is damage.
-                far |= (dur == MISSING) & np.array([event.dur is not None for event in events])
+                beyond = np.array([_is_number(event.dur) for event in events], bool)
+                self._left_out("no duration", (dur == MISSING) & ~beyond & kept)
+                kept &= (dur != MISSING) | beyond
+                far |= dur == MISSING
             negative = (dur < 0) & (dur != MISSING)
             self._left_out("negative duration", negative & kept)
             kept &= ~negative
@@ -123,12 +129,14 @@ class Rows:
     def _durations(self, events: list[Event]) -> Array:
         return nanoseconds([event.dur for event in events], lambda: self._spelled(events, "dur"))
 
-    def _numbers_of(self, texts: Sequence[Any]) -> Array:
+    def _numbers_of(self, texts: list[Any]) -> Array:
         names = self._names
         try:
-            return np.array([names[text] for text in texts], np.int64)
+            if None not in texts:
+                return np.array([names[text] for text in texts], np.int64)
         except TypeError:  # a name that is a list or an object
-            return np.array([names[str(text)] for text in texts], np.int64)
+            pass
+        return self._optional_numbers_of(texts)
 
     def _optional_numbers_of(self, texts: list[Any]) -> Array:
         if texts[0] is None and texts.count(None) == len(texts):
@@ -175,6 +183,19 @@ class Rows:
             "stream_id": stream,
             "correlation_id": whole([a.correlation for a in args]),
         }
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number in any spelling."""
+    try:
+        return Decimal(str(value)).is_finite()
+    except InvalidOperation:
+        return False
+
+
+def _process_number(value: Any) -> int | None:
+    """A number that can be a process's, else None."""
+    return value if isinstance(value, int) and 0 < abs(value) < _PROCESS_LIMIT else None
 
 
 def _distinct(values: Iterable[Any]) -> set[Any]:

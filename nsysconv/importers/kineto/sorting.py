@@ -38,6 +38,7 @@ def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list
             _metadata(rows, piece)
             # Without a category in the first releases.
             kinds["instant"] += [event for event in rows if event.name == "[memory]"]
+            _unknown([event for event in rows if event.ph == "X"], kinds, piece, place)
         elif word == "operator":
             # In the first releases annotations were operators.
             for event in rows:

@@ -36,6 +36,7 @@ _WINDOW_BYTES = 1 << 16
 # What stands before the events is looked at so far when it is no JSON.
 _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20
+_MARGIN = 4
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class Trace:
             outer = (match for match in there if _is_object(self._buffer[: match.end()] + b"]}"))
             found = as_list or next(outer, None)
             if found or ended or len(self._buffer) > (_HEAD_BYTES if there else _LIMIT_BYTES):
-                found = found or next(iter(there), None)
+                found = found or next(filter(_is_likely_outer, there), None)
                 break
             size = len(self._buffer) + _BLOCK_BYTES
         if found is None:
@@ -291,6 +292,15 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
         window *= 8
 
 
+def _is_likely_outer(match: re.Match[bytes]) -> bool:
+    """Whether a key of damaged text stands where profilers write their own: first on its line, or
+    behind another value. What begins an object inside of a line is a program's.
+    """
+    before = match.string[: match.start()]
+    line = before[before.rfind(b"\n") + 1 :]
+    return (len(line) <= _MARGIN and not line.strip()) or before.rstrip().endswith(b",")
+
+
 def _is_object(text: bytes) -> bool:
     try:
         found = json.loads(without_words(text)[0].decode("utf-8-sig", "replace"), strict=False)
@@ -303,7 +313,9 @@ def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
     """The end of the array of events before `limit`: what follows it completes an object."""
     ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
     follows = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
-    return next((end for end, rest in follows if _is_object(b"{" + rest)), None)
+    # Not where another trace follows, whose own first arrays end there.
+    alone = ((end, rest) for end, rest in follows if not _EVENTS.search(rest))
+    return next((end for end, rest in alone if _is_object(b"{" + rest)), None)
 
 
 def _object_length(text: bytes) -> int | None:

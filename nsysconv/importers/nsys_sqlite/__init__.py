@@ -5,7 +5,7 @@ What the columns mean, version by version, and where the traps are: docs/formats
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
@@ -93,6 +93,6 @@ def sniff(probe: Probe) -> Yes | No:
     return Yes()
 
 
-def read(probe: Probe, options: Options) -> Iterator[Recording]:
+def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
     """One recording per file; its processes may be many."""
     yield Reader(probe, POSSIBLE, ADVICE).recording()
