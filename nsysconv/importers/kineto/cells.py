@@ -27,13 +27,22 @@ def whole(values: list[Any]) -> Array:
         return np.empty(0, np.int64)
     if values[0] is None and values.count(None) == len(values):
         return np.full(len(values), MISSING)
+    column = _integers(values)
+    if column is None:  # most columns lack no value, and looking for one costs
+        column = _integers([MISSING if value is None else value for value in values])
+    if column is None:
+        column = np.fromiter((_whole(value) for value in values), np.int64, len(values))
+    return column
+
+
+def _integers(values: list[Any]) -> Array | None:
+    """Values as int64 where all are integers of 64 bits."""
     try:
-        column = np.array([MISSING if value is None else value for value in values])
+        column = np.array(values)
     except (ValueError, OverflowError):
-        column = np.empty(0, object)
-    if column.dtype.kind == "i" and column.ndim == 1:
-        return column.astype(np.int64, copy=False)
-    return np.fromiter((_whole(value) for value in values), np.int64, len(values))
+        return None
+    is_column = column.dtype.kind == "i" and column.ndim == 1
+    return column.astype(np.int64, copy=False) if is_column else None
 
 
 def _whole(value: Any) -> int:

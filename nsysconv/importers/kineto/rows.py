@@ -29,6 +29,8 @@ class _Names(dict[Any, int]):
     """Numbers texts in the order of their appearance."""
 
     def __missing__(self, text: Any) -> int:
+        if text is None:
+            raise TypeError("no name")
         if not isinstance(text, str | bytes):
             return self[str(text)]
         self[text] = number = len(self)
@@ -132,11 +134,9 @@ class Rows:
     def _numbers_of(self, texts: list[Any]) -> Array:
         names = self._names
         try:
-            if None not in texts:
-                return np.array([names[text] for text in texts], np.int64)
-        except TypeError:  # a name that is a list or an object
-            pass
-        return self._optional_numbers_of(texts)
+            return np.array([names[text] for text in texts], np.int64)
+        except TypeError:  # a name that is a list or an object, or none
+            return self._optional_numbers_of(texts)
 
     def _optional_numbers_of(self, texts: list[Any]) -> Array:
         if texts[0] is None and texts.count(None) == len(texts):
