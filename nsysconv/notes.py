@@ -105,6 +105,11 @@ MEANINGS: dict[str, str] = {
         "or N/A, lone backslashes, unescaped quotes, raw control characters, invalid UTF-8). They were "
         "repaired one by one; times and counts are as written."
     ),
+    "kernels-serialised": (
+        "The profiler ran the kernels one after the other, because it measured events or metrics or was "
+        "told to. They may have run several times each, and longer than in the program alone. Record a "
+        "timeline to know how long they take."
+    ),
     "metadata-unreadable": (
         "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
         "it; devices and ranks may be missing."
@@ -138,6 +143,10 @@ MEANINGS: dict[str, str] = {
         "GPU operations that start before the call that launched them. Their launch latency is not "
         "recorded; everything else counts."
     ),
+    "peer-copy-repeated": (
+        "The file holds copies between devices twice, in the tables of all copies and of such copies. "
+        "Each is counted once; nothing is missing."
+    ),
     "process-assumed": (
         "GPU operations did not name their process; the only process of the profile was assumed."
     ),
@@ -148,12 +157,29 @@ MEANINGS: dict[str, str] = {
         "A trace recorded with stacks holds a row per call of a Python function, most of its rows. They "
         "are left out unless `--include python_functions` asks for them."
     ),
+    "range-number-shared": (
+        "The file joins beginnings and ends of ranges by a number, and several ranges have the same one. "
+        "Each ends with the first end of that number; durations of these ranges may be wrong."
+    ),
+    "range-style-assumed": (
+        "The file does not say which ranges were pushed and popped on one thread and which were started "
+        "and ended anywhere. Those that another thread ended were started; all others are taken for "
+        "pushed. It decides which threads' GPU operations belong to a range; durations hold."
+    ),
     "range-unclosed": (
         "Ranges that were never closed. Their duration is not recorded; where an interval is needed "
         "they end with the recording."
     ),
+    "range-unopened": (
+        "Ends of ranges whose beginning was not recorded, because recording began later or rows are "
+        "missing. They were left out."
+    ),
     "rank-clash": (
         "Two statements about the rank of a process disagree; the one of the MPI library was kept."
+    ),
+    "rows-not-read": (
+        "The file holds kinds of events for which there is no table yet. They are in no report; nothing "
+        "that is reported depends on them."
     ),
     "source-copied": (
         "The file had a hot journal beside it. A copy in a temporary folder was read, so that neither "
@@ -161,6 +187,10 @@ MEANINGS: dict[str, str] = {
     ),
     "stray-pid": (
         "Processes of several virtual machines or nodes share one process number; they are shown as one."
+    ),
+    "symbols-only": (
+        "The file holds the symbols of kernels and not their names, and no demangler is installed. "
+        "Kernels are shown by their symbols; counts and times hold. Install `nsysconv[demangle]`."
     ),
     "time-shifted": (
         "The export's times were shifted to the time of day. Times are shown from the whole second at or "

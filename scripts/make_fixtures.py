@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import kineto_training
+import nvprof_tables
 import record_pytorch
 from kineto_ages import AGES as KINETO_AGES
 from kineto_framework import NOTHING
@@ -32,6 +33,7 @@ from scenarios import WORKLOADS
 from workload import Process
 from write_kineto import write_kineto
 from write_nsys import write_nsys
+from write_nvprof_database import write_nvprof_database
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 README = "README.md"
@@ -51,6 +53,10 @@ NSYS_AGES: dict[str, tuple[str, ...]] = {
 KINETO_SUFFIX = {"1.9": "json", "2.5": "json.gz", "2.13": "json"}
 KINETO_WORKLOADS = {**WORKLOADS, "training": kineto_training.WORKLOAD}
 KINETO_FRAMEWORKS = {"training": kineto_training.FRAMEWORK}
+
+# Databases of nvprof hold one process each, and graphs by their nodes only.
+NVPROF_SUFFIX = {"9": "nvprof", "12": "nvvp"}
+NVPROF_LEFT_OUT = {("graphs", 7001)}
 
 INTRO = """# Fixtures
 
@@ -77,6 +83,12 @@ for 2.13, traces recorded with it on a CPU; rows of GPU work of 2.13 follow Kine
 source. What PyTorch does not record is left out: some API calls, migrations, marks, whole graphs.
 Every trace of these has made-up secrets where real ones hold paths and keys that users add.
 `odd-….json` are damaged, merged and foreign files.
+
+`nvprof_database/` holds the workloads of `nsys/` as `nvprof -o FILE` writes them, a file per process
+and version (`scripts/nvprof_tables.py`): version 9 with times of the machine's own clock, version 12
+with times of day. Tables, columns and codes follow databases found in public repositories. What nvprof
+does not record is left out: whole graphs, graph nodes, lazy loading, the system's names of threads.
+Every file has made-up secrets where real ones hold command lines and environments.
 
 `recorded-….json.gz` are the only files here that a program made: `scripts/record_pytorch.py` ran its
 own small training under PyTorch 2.13.0 (CPU build). Host name, ids of process, threads and trace,
@@ -108,6 +120,7 @@ def fixtures() -> list[Fixture]:
             found.append(Fixture(f"nsys/{workload}-{age}.sqlite", holds, writer))
     found += [Fixture(f"odd/{name}", holds, make) for name, (make, holds) in ODD.items()]
     found += _kineto_fixtures()
+    found += _nvprof_fixtures()
     found += [Fixture(f"kineto/{name}", holds, make) for name, (make, holds) in ODD_KINETO.items()]
     found += [Fixture(f"kineto/{name}", holds, None, record_pytorch.ORIGIN)
               for name, holds in record_pytorch.RECORDED.items()]  # fmt: skip
@@ -131,6 +144,39 @@ def _kineto_fixtures() -> list[Fixture]:
                 writer = partial(_write_kineto, name, process, age)
                 found.append(Fixture(f"kineto/{kineto_name(name, process, age)}", holds, writer))
     return found
+
+
+def nvprof_name(workload: str, process: Process, age: str) -> str:
+    """The name of the database that holds this process."""
+    number = f"-{process.pid}" if len(WORKLOADS[workload].processes) > 1 else ""
+    return f"{workload}-{age}{number}.{NVPROF_SUFFIX[age]}"
+
+
+def nvprof_processes() -> list[tuple[str, Process]]:
+    """The processes that databases are made of, with the names of their workloads."""
+    return [
+        (name, process)
+        for name, workload in WORKLOADS.items()
+        for process in workload.processes
+        if (name, process.pid) not in NVPROF_LEFT_OUT
+    ]
+
+
+def _nvprof_fixtures() -> list[Fixture]:
+    found = []
+    for name, process in nvprof_processes():
+        for age, release in nvprof_tables.AGES.items():
+            several = len(WORKLOADS[name].processes) > 1
+            which = f"process {process.pid} of: " if several else ""
+            holds = f"{which}{WORKLOADS[name].title}; as of {release.product}"
+            writer = partial(_write_nvprof, name, process, age)
+            path = f"nvprof_database/{nvprof_name(name, process, age)}"
+            found.append(Fixture(path, holds, writer))
+    return found
+
+
+def _write_nvprof(name: str, process: Process, age: str, path: Path) -> None:
+    write_nvprof_database(WORKLOADS[name], process, path, age)
 
 
 def _write_kineto(name: str, process: Process, age: str, path: Path) -> None:
@@ -206,8 +252,12 @@ def problems() -> list[str]:
                 found.append(f"{fixture.name}: differs from what the script makes")
             elif f"`{hashlib.sha256(path.read_bytes()).hexdigest()}`" not in listed:
                 found.append(f"{fixture.name}: {README} lacks it or has another checksum")
-    for kind in ("nsys", "odd", "kineto"):
-        names = {Path(fixture.name).name for fixture in expected if fixture.name.startswith(kind)}
+    for kind in ("nsys", "odd", "kineto", "nvprof_database"):
+        names = {
+            Path(fixture.name).name
+            for fixture in expected
+            if fixture.name.startswith(f"{kind}/")
+        }
         strangers = {path.name for path in (FIXTURES / kind).glob("*")} - names
         found += [f"{kind}/{name}: is not made by the script" for name in sorted(strangers)]
     return found

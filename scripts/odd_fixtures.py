@@ -82,23 +82,6 @@ PRAGMA application_id = 252006675;
 CREATE TABLE bookmark (id INTEGER PRIMARY KEY, title TEXT, url TEXT);
 INSERT INTO bookmark (title, url) VALUES ('SQLite', 'https://sqlite.org/');
 """
-# nvprof's tables: `_id_` columns and StringTable, no StringIds; times are UTC.
-NVPROF = """
-CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, value TEXT NOT NULL UNIQUE);
-INSERT INTO StringTable VALUES (1, '_Z10reduce_sumIdEvPKT_PS0_m');
-CREATE TABLE Version (version INTEGER);
-INSERT INTO Version VALUES (16);
-CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (_id_ INTEGER PRIMARY KEY AUTOINCREMENT,
-    start INT NOT NULL, end INT NOT NULL, deviceId INT NOT NULL, contextId INT NOT NULL,
-    streamId INT NOT NULL, correlationId INT NOT NULL, name INT NOT NULL);
-INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL
-    VALUES (1, 1600000000000005000, 1600000000000009000, 0, 1, 7, 42, 1);
-CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (_id_ INTEGER PRIMARY KEY AUTOINCREMENT,
-    cbid INT NOT NULL, start INT NOT NULL, end INT NOT NULL, processId INT NOT NULL,
-    threadId INT NOT NULL, correlationId INT NOT NULL, returnValue INT NOT NULL);
-INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME
-    VALUES (1, 211, 1600000000000001000, 1600000000000003000, 4242, -1132818432, 42, 0);
-"""
 # Zero-affinity text stays text in an INTEGER column; so do blobs and fractions.
 BAD_CELLS = f"""
 UPDATE {KERNEL} SET start = 'n/a' WHERE correlationId = 105;
@@ -191,9 +174,6 @@ ODD: dict[str, tuple[Maker, str]] = {
     "empty.sqlite": (_bytes(b""), "no bytes at all"),
     "truncated.sqlite": (_truncated, "the first half of the `basic` export of schema 3.25.0"),
     "foreign.sqlite": (_database(FOREIGN), "an SQLite database of another program"),
-    "nvprof-like.sqlite": (
-        _database(NVPROF), "nvprof's tables (`_id_`, StringTable): one kernel, one call",
-    ),
     "report.nsys-rep": (
         _bytes(b"made-up binary report\0" + _noise(2048)),
         "bytes in place of a report that was never exported",

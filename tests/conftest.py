@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 # Fixtures of tests/fixtures/odd that are no profile, or damaged beyond use.
 UNREADABLE = frozenset({
-    "empty.sqlite", "foreign.sqlite", "lfs-pointer.sqlite", "nvprof-like.sqlite",
+    "empty.sqlite", "foreign.sqlite", "lfs-pointer.sqlite",
     "report.nsys-rep", "truncated.sqlite",
 })  # fmt: skip
 NSYS_FILES = sorted(NSYS.iterdir())

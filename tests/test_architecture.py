@@ -27,7 +27,8 @@ LONGER = {"schema.py": "every table of the one schema, a declaration each; there
 
 def dependencies() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
     return [re.split(r"[^\w-]", text)[0] for text in wanted]
 
 

@@ -32,7 +32,7 @@ from nsysconv.importers.probe import Probe
 
 NAMES = ("unknown", "trace.json.gz", "report.nsys-rep", "nvprof.csv", "store.db")
 # Real files of profilers that no importer reads yet. Who writes that importer moves its folder.
-OTHERS = ("nvprof_csv", "nvprof_sqlite", "nvprof_text", "rocprof")
+OTHERS = ("nvprof_csv", "nvprof_text", "rocprof")
 
 
 def claims(path: Path) -> list[str]:
@@ -81,7 +81,7 @@ UNKNOWN = {
 }
 
 
-@pytest.fixture(params=[*UNKNOWN, "foreign.sqlite", "nvprof-like.sqlite"])
+@pytest.fixture(params=[*UNKNOWN, "foreign.sqlite"])
 def unknown(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     if request.param in UNKNOWN:
         path = tmp_path / "unknown"

@@ -12,7 +12,10 @@ import make_fixtures
 import pytest
 from conftest import FIXTURES
 
-ROW = re.compile(r"\| `((?:nsys|odd|kineto)/[^`]+)` \| (.+) \| (.+) \| (\d+) \| `([0-9a-f]{64})` \|")
+FOLDERS = ("nsys", "odd", "kineto", "nvprof_database")
+ROW = re.compile(
+    rf"\| `((?:{'|'.join(FOLDERS)})/[^`]+)` \| (.+) \| (.+) \| (\d+) \| `([0-9a-f]{{64}})` \|"
+)
 
 
 def test_fixtures_are_what_the_script_makes(
@@ -54,7 +57,7 @@ def test_every_file_has_its_papers() -> None:
             assert origin
             assert holds
             listed[name] = (int(size), digest)
-    files = [path for folder in ("nsys", "odd", "kineto")
+    files = [path for folder in FOLDERS
              for path in (FIXTURES / folder).iterdir()]
     found = {}
     for path in files:

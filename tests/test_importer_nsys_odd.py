@@ -33,7 +33,6 @@ MESSAGES = {
     "empty.sqlite": ("empty", "again"),
     "truncated.sqlite": ("cut off", "59,392", "29,696", "again"),
     "foreign.sqlite": ("another program", "bookmark", "Nsight Systems"),
-    "nvprof-like.sqlite": ("nvprof",),
     "report.nsys-rep": ("not a SQLite database", "Nsight Systems"),
 }
 

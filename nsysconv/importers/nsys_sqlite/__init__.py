@@ -72,18 +72,12 @@ _TELLING = {
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """An nsys export has StringIds and at least one of its own tables; nvprof's have StringTable."""
+    """An nsys export has StringIds and at least one of its own tables."""
     if not probe.is_sqlite:
         return No("it is not a SQLite database")
     if probe.damage:
         return No(probe.damage)
     names = set(probe.tables)
-    if "StringTable" in names and any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in names):
-        return No(
-            "an nvprof database, which this version does not read yet",
-            close=True,
-            hint="It has nvprof's tables, not those of an nsys export.",
-        )
     if "StringIds" not in names:
         return No("it has no table StringIds")
     if not {"id", "value"} <= set(probe.tables["StringIds"].columns):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from nsysconv.facts import Fact
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import has
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ProfileAttributes
 
@@ -173,11 +174,6 @@ def diagnostics(probe: Probe) -> Iterator[Note]:
             "DIAGNOSTIC_EVENT",
             facts,
         )
-
-
-def has(probe: Probe, table: str, *columns: str) -> bool:
-    """Whether the file has this table with all of these columns."""
-    return table in probe.tables and set(columns) <= set(probe.tables[table].columns)
 
 
 def _values(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.nsys_sqlite.capture import Capture
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import TIME_LIMIT
 from nsysconv.notes import Note, Severity
 
 _NANOSECONDS = 1_000_000_000
@@ -32,7 +33,7 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
     told = capture.attributes
     first = None
     if capture.times_are_utc or _has_huge_times(probe, sources):
-        huge = f"typeof(start) = 'integer' AND start > {tables.TIME_LIMIT}"
+        huge = f"typeof(start) = 'integer' AND start > {TIME_LIMIT}"
         first = _extreme(probe, sources, "min(start)", "start", huge)
     if first is None:
         recording = told.recording_ns
@@ -50,7 +51,7 @@ def read_clock(probe: Probe, sources: Sequence[str], capture: Capture) -> Clock:
 
 def _last_end(probe: Probe, sources: Sequence[str], zero: int) -> int | None:
     last = _extreme(probe, sources, "max(end)", "end", "typeof(end) = 'integer'")
-    return last - zero if last is not None and last - zero <= tables.TIME_LIMIT else None
+    return last - zero if last is not None and last - zero <= TIME_LIMIT else None
 
 
 def _extreme(
@@ -79,4 +80,4 @@ def _has_huge_times(probe: Probe, sources: Sequence[str]) -> bool:
         if "start" in probe.tables[source].columns:
             firsts += probe.select(f"SELECT start FROM {source} LIMIT 1")
     numbers = [row[0] for row in firsts if isinstance(row[0], int)]
-    return bool(numbers) and all(number > tables.TIME_LIMIT for number in numbers)
+    return bool(numbers) and all(number > TIME_LIMIT for number in numbers)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
+from nsysconv.importers import gpu_work
+from nsysconv.importers.guards import guarded
 from nsysconv.importers.nsys_sqlite import capture as capture_facts
 from nsysconv.importers.nsys_sqlite import clock, remarks, small_tables, tables
 from nsysconv.importers.nsys_sqlite import devices as device_facts
-from nsysconv.importers.nsys_sqlite.guards import guarded
 from nsysconv.importers.nsys_sqlite.survey import Found, Survey
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import Columns, row_numbers
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows, rows_of
 
@@ -75,7 +80,7 @@ class Reader:
 
     def _source_rows(self, mapping: tables.Mapping) -> SourceRows | None:
         source = self._probe.tables[mapping.source]
-        columns = tables.Columns(source)
+        columns = Columns(source)
         missing = mapping.needs - columns.names
         if missing or source.row_id is None:
             what = (
@@ -83,18 +88,17 @@ class Reader:
             )
             self._leave_unread(mapping.source, f"{what} and was not read")
             return None
-        # One subselect each: asked for several at once, SQLite reads the whole table.
-        first, last, count = self._probe.select(
-            f"SELECT (SELECT min({source.row_id}) FROM {source.name}), "
-            f"(SELECT max({source.row_id}) FROM {source.name}), "
-            f"(SELECT count(*) FROM {source.name})"
-        )[0]
-        if first is None:
+        first, last, count = row_numbers(self._probe, source)
+        if first is None or last is None:
             return None
         context = self._context(mapping)
 
+        def select(whole: Columns) -> sa.Select[Any]:
+            return tables.select(mapping, whole, replace(context, careful=True))
+
         def careful() -> tuple[SourceRows, list[Note]]:
-            return guarded(self._probe, mapping, columns, context, rows)
+            watch = replace(tables.WATCH, zero=context.zero)
+            return guarded(self._probe, rows, columns, watch, select)
 
         rows = SourceRows(
             table=mapping.ours,
@@ -224,7 +228,7 @@ class Reader:
         if not self._has_rows(_GPU_SOURCES):
             lost = remarks.lost_gpu_work(self._probe, api_names)
             self._lost_gpu_work = lost is not None
-            self._notes.append(lost or remarks.NO_GPU_WORK)
+            self._notes.append(lost or gpu_work.NO_GPU_WORK)
 
     # -- facts
 

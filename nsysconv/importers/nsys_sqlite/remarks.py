@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nsysconv.facts import Fact
+from nsysconv.importers import gpu_work
 from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.nsys_sqlite.devices import Devices
 from nsysconv.importers.nsys_sqlite.survey import Found
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import counted
 from nsysconv.notes import Note, Severity
 
-# Calls that put work on a GPU: if one succeeded and there are no GPU rows, the work was not recorded.
-_WORK = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset",
-         "cudaGraphLaunch", "cuGraphLaunch")  # fmt: skip
 _API_CALLS = frozenset({Fact.API_CALLS})
 # The codes of copies and sets that tables.py knows, by column.
 _KNOWN_CODES = {
@@ -24,8 +23,6 @@ _KNOWN_CODES = {
 }
 
 _RANGE_COLUMNS = {"eventType", "end"}
-
-NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
 
 
 def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
@@ -45,7 +42,7 @@ def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
 def _on_classes(probe: Probe, found: Found) -> Iterator[Note]:
     calls = {tables.RUNTIME_CLASS, tables.DRIVER_CLASS}
     for event_class in sorted(found.event_classes - calls):
-        count, first = _counted(probe, tables.RUNTIME, f"eventClass = {event_class}")
+        count, first = counted(probe, tables.RUNTIME, f"eventClass = {event_class}")
         if event_class == tables.BACKTRACE_CLASS:
             text = "backtrace records among the API calls were left out"
             yield Note("backtrace-rows", Severity.INFO, text, count, first, _API_CALLS)
@@ -61,7 +58,7 @@ def _on_unclosed(probe: Probe) -> Iterator[Note]:
     ):
         return
     kinds = ", ".join(str(kind) for kind in tables.RANGE_KINDS if kind != tables.MARK)
-    count, first = _counted(probe, tables.NVTX, f"eventType IN ({kinds}) AND end IS NULL")
+    count, first = counted(probe, tables.NVTX, f"eventType IN ({kinds}) AND end IS NULL")
     if count:
         text = "ranges that were never closed"
         yield Note("range-unclosed", Severity.INFO, text, count, first, frozenset({Fact.RANGES}))
@@ -77,17 +74,10 @@ def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:
                            if name == column and c not in _KNOWN_CODES[column])  # fmt: skip
             if codes and table in probe.tables and column in probe.tables[table].columns:
                 listed = ", ".join(map(str, codes))
-                count, first = _counted(probe, table, f"{column} IN ({listed})")
+                count, first = counted(probe, table, f"{column} IN ({listed})")
                 text = f"{column} {listed} is not known; shown as Unknown"
                 yield Note("unknown-code", Severity.APPROXIMATED, text, count, first,
                            frozenset({fact}))  # fmt: skip
-
-
-def _counted(probe: Probe, table: str, condition: str) -> tuple[int, str]:
-    """How many rows fulfil a condition, and where the first stands."""
-    row_id = probe.tables[table].row_id or "1"
-    count, first = probe.select(f"SELECT count(*), min({row_id}) FROM {table} WHERE {condition}")[0]
-    return count, f"{table} row {first}"
 
 
 def on_names(nameless: int, doubled: Sequence[int]) -> Iterator[Note]:
@@ -103,7 +93,9 @@ def on_names(nameless: int, doubled: Sequence[int]) -> Iterator[Note]:
 
 def lost_gpu_work(probe: Probe, api_names: Sequence[tuple[int, str]]) -> Note | None:
     """For a file without GPU rows: the note that there should be some, if a call succeeded."""
-    working = {name_id: name for name_id, name in api_names if name.startswith(_WORK)}
+    working = {
+        name_id: name for name_id, name in api_names if name.startswith(gpu_work.WORKING_CALLS)
+    }
     if not working or tables.RUNTIME not in probe.tables:
         return None
     succeeded = "returnValue = 0" if "returnValue" in probe.tables[tables.RUNTIME].columns else "1"
@@ -113,5 +105,4 @@ def lost_gpu_work(probe: Probe, api_names: Sequence[tuple[int, str]]) -> Note | 
     )
     if not rows:
         return None
-    text = f"no GPU work was recorded, although {working[rows[0][0]]} was called"
-    return Note("gpu-activity-missing", Severity.INFO, text)
+    return gpu_work.lost_gpu_work(working[rows[0][0]])

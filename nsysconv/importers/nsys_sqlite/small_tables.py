@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from nsysconv.importers.nsys_sqlite.capture import Capture, has
+from nsysconv.importers.nsys_sqlite.capture import Capture
 from nsysconv.importers.nsys_sqlite.devices import Devices
 from nsysconv.importers.nsys_sqlite.survey import Found
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import has, integers
 from nsysconv.names import plain_api_name
 
 Row = dict[str, Any]
@@ -84,7 +85,7 @@ def contexts(probe: Probe, found: Found, devices: Devices) -> list[Row]:
         "parent_context_id": "parentContextId",
         "is_green": "isGreenContext",
     }
-    rows = _present(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", wanted) or _present(
+    rows = integers(probe, "TARGET_INFO_CUDA_CONTEXT_INFO", wanted) or integers(
         probe, "TARGET_INFO_CUDA_NULL_STREAM", {**wanted, "null_stream_id": "streamId"}
     )
     result: dict[tuple[int, int], Row] = {}
@@ -112,7 +113,7 @@ def streams(probe: Probe, found: Found) -> list[Row]:
     if has(probe, "TARGET_INFO_NVTX_CUDA_STREAM", "name"):
         names = _stream_names(probe)
     result: dict[tuple[int, int, int], Row] = {}
-    for row in _present(probe, "TARGET_INFO_CUDA_STREAM", wanted):
+    for row in integers(probe, "TARGET_INFO_CUDA_STREAM", wanted):
         if row.get("pid") in found.pids and None not in (
             row.get("context_id"),
             row.get("stream_id"),
@@ -125,7 +126,7 @@ def streams(probe: Probe, found: Found) -> list[Row]:
 
 
 def _stream_names(probe: Probe) -> dict[Any, str]:
-    rows = _present(
+    rows = integers(
         probe, "TARGET_INFO_NVTX_CUDA_STREAM", {"pid": "processId", "stream_id": "streamId"}
     )
     texts = probe.select("SELECT name FROM TARGET_INFO_NVTX_CUDA_STREAM")
@@ -191,18 +192,3 @@ def names(probe: Probe, found: Found, doubled: list[int]) -> Iterator[list[Row]]
             rows = []
     if rows:
         yield rows
-
-
-def _present(probe: Probe, table: str, wanted: dict[str, str]) -> list[Row]:
-    """A small table's integer columns under our names; absent ones and other types are None."""
-    if table not in probe.tables:
-        return []
-    columns = probe.tables[table].columns
-    texts = ", ".join(theirs if theirs in columns else "NULL" for theirs in wanted.values())
-    return [
-        {
-            ours: value if isinstance(value, int) else None
-            for ours, value in zip(wanted, values, strict=True)
-        }
-        for values in probe.select(f"SELECT {texts} FROM {table}")
-    ]

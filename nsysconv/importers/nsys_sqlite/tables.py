@@ -12,14 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv.importers.probe import SourceTable
-from nsysconv.store.recording import SOURCE
-
-Expression = sa.ColumnElement[Any]
+from nsysconv.importers.guards import Watch
+from nsysconv.importers.sqlite_source import Columns, Expression, known_code
 
 _NOT_APPLICABLE = 0xFFFFFFFF
-# No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
-TIME_LIMIT = 1 << 53
 
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -58,33 +54,6 @@ class Context:
     only_pid: int | None
     driver_names: tuple[int, ...] | None
     careful: bool = False
-
-
-class Columns:
-    """Columns of one source table by name; absent ones are NULL, and so are cells of `damaged` ones
-    that hold no number.
-    """
-
-    def __init__(self, source: SourceTable, damaged: frozenset[str] = frozenset()) -> None:
-        table, names = source.name, source.columns
-        self.source = source
-        self.names = frozenset(names)
-        self._damaged = damaged
-        self.table = sa.table(table, *(sa.column(n, sa.BigInteger) for n in names), schema=SOURCE)
-        self.row_id: Expression = sa.literal_column(source.row_id or "rowid", sa.BigInteger)
-        self.used: set[str] = set()
-
-    def __getitem__(self, name: str) -> Expression:
-        if name not in self.names:
-            return sa.null()
-        self.used.add(name)
-        column: Expression = self.table.c[name]
-        if name in self._damaged:
-            return sa.case((sa.func.typeof(column) == "integer", column))
-        return column
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
 
 
 @dataclass(frozen=True)
@@ -185,11 +154,6 @@ def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
     }
 
 
-def _known(code: Expression, last: int, unknown: int) -> Expression:
-    """The code itself where it is one of 0..last, `unknown` where it is another number."""
-    return sa.case((code.between(0, last), code), (code.is_not(None), unknown))
-
-
 def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:
     pid = _process(c, context)
     peer = sa.case((c["srcDeviceId"] == c["deviceId"], c["dstDeviceId"]), else_=c["srcDeviceId"])
@@ -197,9 +161,9 @@ def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:
         **_interval(c, context),
         **_on_gpu(c, context),
         "bytes": c["bytes"],
-        "direction": _known(c["copyKind"], 10, 0),
-        "src_kind": _known(c["srcKind"], 7, 7),
-        "dst_kind": _known(c["dstKind"], 7, 7),
+        "direction": known_code(c["copyKind"], 10, 0),
+        "src_kind": known_code(c["srcKind"], 7, 7),
+        "dst_kind": known_code(c["dstKind"], 7, 7),
         "peer_device_id": sa.case((c["copyKind"] == 10, context.device(pid, peer))),
         "copy_count": c["copyCount"],
         "graph_node_id": c["graphNodeId"],
@@ -230,7 +194,7 @@ def _memset(c: Columns, context: Context) -> dict[str, Expression]:
         **_interval(c, context),
         **_on_gpu(c, context),
         "bytes": c["bytes"],
-        "memory_kind": _known(c["memKind"], 7, 7),
+        "memory_kind": known_code(c["memKind"], 7, 7),
         "value": c["value"],
         "graph_node_id": c["graphNodeId"],
     }
@@ -330,6 +294,13 @@ MAPPINGS = (
     Mapping(
         "overhead", CUPTI_OVERHEAD, _cupti_overhead, needs=frozenset({"start", "end", "globalTid"})
     ),
+)
+
+WATCH = Watch(
+    placing=frozenset(
+        {"start", "end", "globalTid", "globalPid", "deviceId", "eventType", "eventClass"}
+    ),
+    no_numbers=frozenset({"text"}),
 )
 
 EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))

@@ -1,0 +1,90 @@
+"""nvprof's databases (`nvprof -o FILE`: .nvvp, .nvprof, .prof), versions 9 to 22.
+
+What the columns mean, and where the traps are: docs/formats/nvprof.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping
+
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import No, Options, Yes
+from nsysconv.importers.nvprof_database.reader import Reader
+from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import has
+from nsysconv.store.recording import Recording
+
+NAME = "nvprof_database"
+VERSION = 1
+TITLE = "nvprof database"
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(
+    {
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.SYNCS,
+        Fact.RANGES,
+        Fact.OVERHEAD,
+        Fact.THREADS,
+        Fact.DEVICES,
+        Fact.RANKS,
+        Fact.UTC,
+    }
+)
+INCLUDABLE: Mapping[str, str] = {}
+_TIMELINE = (
+    "Record a timeline with `nvprof -o FILE …`, without `--metrics`, `--events` and "
+    "`--analysis-metrics`; from compute capability 7.0 on rather with `nsys profile --trace=cuda,nvtx …`."
+)
+_CALLS = (
+    "Record with `nvprof --profile-api-trace all -o FILE …` or `nsys profile --trace=cuda,nvtx …`."
+)
+ADVICE: Mapping[Fact, str] = {
+    Fact.KERNELS: _TIMELINE,
+    Fact.MEMCPYS: _TIMELINE,
+    Fact.MEMSETS: _TIMELINE,
+    Fact.API_CALLS: _CALLS,
+    Fact.API_LINKS: _CALLS,
+    Fact.THREADS: _CALLS,
+    Fact.UNIFIED_MEMORY: "Record with `nvprof --unified-memory-profiling per-process-device -o FILE …`.",
+    Fact.SYNCS: "Record with `nvprof --dependency-analysis -o FILE …` or `nsys profile --trace=cuda …`.",
+    Fact.RANGES: "Put NVTX ranges into the program; nvprof records them by itself.",
+    Fact.DEVICES: _TIMELINE,
+    Fact.RANKS: 'Name processes by rank: `nvprof --process-name "MPI Rank %q{OMPI_COMM_WORLD_RANK}" …`.',
+    Fact.UTC: _TIMELINE,
+}
+
+# The Visual Profiler saves its windows under the same ending, .nvvp.
+_SESSION = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?<session\s+version=")
+
+
+def sniff(probe: Probe) -> Yes | No:
+    """nvprof's databases have Version and StringTable; nsys exports have StringIds instead."""
+    if _SESSION.match(probe.head):
+        return No(
+            "a session of the Visual Profiler, which holds no profile itself",
+            close=True,
+            hint="It names the database that it shows: import that file.",
+        )
+    if not probe.is_sqlite:
+        return No("it is not a SQLite database")
+    if probe.damage:
+        return No(probe.damage)
+    if not has(probe, "StringTable", "_id_", "value"):
+        return No("it has no table StringTable with columns _id_ and value")
+    if not has(probe, "Version", "version"):
+        return No("it has no table Version with a column version")
+    if "StringIds" in probe.tables:
+        return No("it has StringIds, as exports of Nsight Systems have")
+    return Yes()
+
+
+def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
+    """One recording per file."""
+    yield Reader(probe, POSSIBLE, ADVICE).recording()

@@ -1,0 +1,259 @@
+"""Turns one database into one recording: attributes, facts, notes, and batches in a fitting order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.importers import gpu_work
+from nsysconv.importers.guards import Watch, guarded
+from nsysconv.importers.nvprof_database import (
+    clock,
+    demangle,
+    markers,
+    names,
+    objects,
+    remarks,
+    small_tables,
+    tables,
+)
+from nsysconv.importers.nvprof_database.survey import survey, times_of
+from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import Columns, has, row_numbers
+from nsysconv.notes import Note, Severity
+from nsysconv.store.recording import (
+    ArrowRows,
+    Batch,
+    ProfileAttributes,
+    Recording,
+    SourceRows,
+    rows_of,
+)
+
+# Row numbers with more holes than this are no measure of the work.
+_SPARSE = 8
+
+
+class Reader:
+    """Reads one database. Its tables are surveyed when the object is made."""
+
+    def __init__(self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]) -> None:
+        self._probe = probe
+        self._possible = possible
+        self._advice = advice
+        self._notes: list[Note] = list(probe.notes)
+        self._unread: set[Fact] = set()
+        self._lost_gpu_work = False
+        self._unnamed = 0
+        self._ranked = False
+        readable = [m.source for m in tables.MAPPINGS if self._is_readable(m)]
+        self._survey = survey(probe, dict.fromkeys(readable))
+        self._found = self._survey.found
+        self._clock = clock.read_clock(self._survey.times)
+        self._demangled = demangle.demangler()
+        self._names = names.numbering(probe, self._found, demangles=self._demangled is not None)
+
+    def recording(self) -> Recording:
+        """The recording; its facts, notes and rows are complete once `batches` is used up."""
+        self._notes += self._clock.notes
+        for name in self._probe.not_tables:
+            if name in tables.EVENT_SOURCES:
+                self._leave_unread(name, "is a view or virtual table and was ignored")
+        attributes = ProfileAttributes(
+            format_version=self._version(),
+            zero_utc_ns=self._clock.zero_utc_ns,
+            recording_ns=self._clock.recording_ns,
+        )
+        return Recording(
+            attributes=lambda: attributes,
+            facts=self._facts,
+            advice=self._advice,
+            notes=self._notes,
+            batches=self._batches(),
+            sqlite_source=self._probe.readable,
+            possible=self._possible,
+        )
+
+    def _version(self) -> str | None:
+        rows = self._probe.select("SELECT version FROM Version LIMIT 1")
+        return str(rows[0][0]) if rows and isinstance(rows[0][0], int) else None
+
+    # -- rows
+
+    def _batches(self) -> Iterator[Batch]:
+        """API calls, GPU operations and the rest; then the small tables."""
+        self._notes += remarks.on_rows(self._probe, self._survey, self._pid)
+        repeated = remarks.on_repeated_peers(self._probe)
+        self._notes += [repeated] if repeated else []
+        context = tables.Context(
+            zero=self._clock.zero,
+            pid=self._pid,
+            names=self._names,
+            repeated_peers=repeated is not None,
+            looks=has(self._probe, markers.DATA, "id", "flags", "color", "category"),
+        )
+        for mapping in tables.MAPPINGS:
+            if mapping.source in self._survey.times:
+                rows = self._source_rows(mapping, context)
+                if rows is not None:
+                    yield rows
+        yield from self._small_batches()
+
+    def _is_readable(self, mapping: tables.Mapping) -> bool:
+        """Whether the file has the table with what is needed of it; a note where it lacks that."""
+        source = self._probe.tables.get(mapping.source)
+        if source is None:
+            return False
+        missing = mapping.needs - set(source.columns)
+        if missing or source.row_id is None:
+            what = (
+                f"has no column {', '.join(sorted(missing))}" if missing else "has no row numbers"
+            )
+            self._leave_unread(mapping.source, f"{what} and was not read")
+            return False
+        return True
+
+    def _leave_unread(self, source: str, why: str) -> None:
+        """Notes that a source table was not read: what it may hold is not recorded."""
+        facts = frozenset(
+            schema.EVENT_TABLES[mapping.ours].fact
+            for mapping in tables.MAPPINGS
+            if mapping.source == source
+        )
+        self._unread |= facts
+        self._notes.append(
+            Note("not-a-table", Severity.DROPPED, f"{source} {why}", 1, source, facts)
+        )
+
+    def _source_rows(self, mapping: tables.Mapping, context: tables.Context) -> SourceRows | None:
+        source = self._probe.tables[mapping.source]
+        alias = markers.ALIAS if mapping.source == tables.MARKER else ""
+        columns = Columns(source, alias=alias)
+        first, last, count = row_numbers(self._probe, source)
+        if first is None or last is None:
+            return None
+        start, end = times_of(mapping.source)
+        watch = Watch(
+            placing=tables.PLACING,
+            no_numbers=frozenset({"objectId"}),
+            start=start,
+            end=end,
+            zero=context.zero,
+            events=tables.EVENTS.get(mapping.source, "1"),
+        )
+
+        def select(whole: Columns) -> sa.Select[tuple[object, ...]]:
+            return tables.columns_of(mapping, whole, replace(context, careful=True))
+
+        def careful() -> tuple[SourceRows, list[Note]]:
+            return guarded(self._probe, rows, columns, watch, select)
+
+        rows = SourceRows(
+            table=mapping.ours,
+            select=tables.columns_of(mapping, columns, context),
+            row_id=columns.row_id,
+            first=first,
+            last=last,
+            guarded=careful,
+            sparse=last - first > _SPARSE * count,
+            constants=lambda: self._constants(mapping),
+        )
+        if mapping.source in self._found.suspects:
+            # Arithmetic on such cells would go unnoticed.
+            sound, notes = careful()
+            self._notes += notes
+            return replace(sound, guarded=lambda: (sound, []))
+        return rows
+
+    def _constants(self, mapping: tables.Mapping) -> dict[str, int]:
+        """The process and device of all rows of a table, where they are one."""
+        constants = {}
+        if mapping.source in tables.GPU_SOURCES:
+            if self._pid is not None:
+                constants["pid"] = self._pid
+            if len(self._found.op_ordinals) == 1 and not self._found.suspects:
+                constants["device_id"] = next(iter(self._found.op_ordinals))
+        return constants
+
+    @cached_property
+    def _pid(self) -> int | None:
+        """The process of GPU operations, which do not name it: a database holds one process."""
+        named = {pid for (pid,) in small_tables.named_objects(self._probe, objects.PROCESS, 1)}
+        for pids in (self._found.call_pids, self._found.other_pids, named - {0}):
+            if pids:
+                return next(iter(pids)) if len(pids) == 1 else None
+        return None
+
+    def _small_batches(self) -> Iterator[ArrowRows]:
+        probe, found = self._probe, self._found
+        pids = found.pids
+        if self._pid is not None and self._has_rows(tables.GPU_SOURCES):
+            pids = pids | {self._pid}
+        own = self._pid if self._pid in pids else None
+        devices = small_tables.devices(probe, found)
+        self._unnamed = sum(not device["name"] for device in devices)
+        if self._unnamed:
+            text = "the file does not describe a device that it refers to"
+            facts = frozenset({Fact.DEVICES})
+            self._notes.append(
+                Note("device-unnamed", Severity.INFO, text, self._unnamed, facts=facts)
+            )
+        ranks = small_tables.ranks(probe, pids)
+        self._ranked = bool(ranks)
+        yield rows_of(schema.device, devices)
+        yield rows_of(schema.process, small_tables.processes(pids, ranks))
+        yield rows_of(schema.thread, small_tables.threads(probe, found))
+        yield rows_of(schema.context, small_tables.contexts(probe, own, found.ordinals))
+        yield rows_of(schema.stream, small_tables.streams(probe, own))
+        yield rows_of(schema.domain, small_tables.domains(probe, found))
+        yield rows_of(schema.name, names.made_up(found, self._names))
+        missing: set[int] = set()
+        symbols = 0
+        for rows in names.of_file(probe, found, self._names, self._demangled, missing):
+            symbols += sum(
+                row["id"] in found.symbol_ids and row["text"].startswith("_Z") for row in rows
+            )
+            yield rows_of(schema.name, rows)
+        self._notes += remarks.on_symbols(self._names.demangles, symbols, len(missing))
+        if not self._has_rows(tables.GPU_SOURCES):
+            lost = remarks.lost_gpu_work(probe, found)
+            self._lost_gpu_work = lost is not None
+            self._notes.append(lost or gpu_work.NO_GPU_WORK)
+
+    # -- facts
+
+    def _facts(self) -> frozenset[Fact]:
+        """What this file holds; asked for once the rows are read."""
+        facts = {
+            schema.EVENT_TABLES[mapping.ours].fact
+            for mapping in tables.MAPPINGS
+            if self._has_rows([mapping.source])
+        }
+        calls = self._has_rows(tables.LAYERS)
+        at_work = self._has_rows(tables.GPU_SOURCES)
+        # Runs that measure events or metrics record kernels alone.
+        timeline = calls or any(
+            self._has_rows([s]) for s in tables.GPU_SOURCES if s != tables.SERIAL_KERNEL
+        )
+        if timeline and not self._lost_gpu_work:
+            # One switch records them all, so that none of a kind is a fact, too.
+            facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
+        if calls:
+            facts |= {Fact.API_CALLS, Fact.THREADS}
+            if (at_work and self._pid is not None) or not (at_work or self._lost_gpu_work):
+                facts.add(Fact.API_LINKS)
+        if self._ranked:
+            facts.add(Fact.RANKS)
+        if self._clock.zero_utc_ns is not None:
+            facts.add(Fact.UTC)
+        if self._found.ordinals and not self._unnamed:
+            facts.add(Fact.DEVICES)
+        return frozenset(facts - self._unread)
+
+    def _has_rows(self, sources: Iterable[str]) -> bool:
+        return any(source in self._survey.times for source in sources)

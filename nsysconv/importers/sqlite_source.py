@@ -1,0 +1,93 @@
+"""What importers of SQLite files share: columns that an age may lack, rows of small tables, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nsysconv.importers.probe import Probe, SourceTable
+from nsysconv.report import MISSING
+from nsysconv.store.recording import SOURCE
+
+Expression = sa.ColumnElement[Any]
+
+# No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
+TIME_LIMIT = 1 << 53
+
+
+class Columns:
+    """Columns of one source table by name; absent ones are NULL, and so are cells of `damaged` ones
+    that hold no number. `alias` names the table in statements that join it with others.
+    """
+
+    def __init__(
+        self, source: SourceTable, damaged: frozenset[str] = frozenset(), alias: str = ""
+    ) -> None:
+        names = source.columns
+        self.source = source
+        self.names = frozenset(names)
+        self.alias = alias
+        self._damaged = damaged
+        table = sa.table(source.name, *(sa.column(n, sa.BigInteger) for n in names), schema=SOURCE)
+        self.table: sa.FromClause = table.alias(alias) if alias else table
+        row_id = source.row_id or "rowid"
+        self.row_id: Expression = sa.literal_column(
+            f"{alias}.{row_id}" if alias else row_id, sa.BigInteger
+        )
+        self.used: set[str] = set()
+
+    def __getitem__(self, name: str) -> Expression:
+        if name not in self.names:
+            return sa.null()
+        self.used.add(name)
+        column: Expression = self.table.c[name]
+        if name in self._damaged:
+            return sa.case((sa.func.typeof(column) == "integer", column))
+        return column
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+
+def known_code(code: Expression, last: int, unknown: int) -> Expression:
+    """The code itself where it is one of 0..last, `unknown` where it is another number."""
+    return sa.case((code.between(0, last), code), (code.is_not(None), unknown))
+
+
+def has(probe: Probe, table: str, *columns: str) -> bool:
+    """Whether the file has this table with all of these columns."""
+    return table in probe.tables and set(columns) <= set(probe.tables[table].columns)
+
+
+def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int, int]:
+    """The first and last row number of a table (None: it is empty) and how many rows it has."""
+    # One subselect each: asked for several at once, SQLite reads the whole table.
+    first, last, count = probe.select(
+        f"SELECT (SELECT min({source.row_id}) FROM {source.name}), "
+        f"(SELECT max({source.row_id}) FROM {source.name}), "
+        f"(SELECT count(*) FROM {source.name})"
+    )[0]
+    return first, last, count
+
+
+def counted(probe: Probe, table: str, condition: str) -> tuple[int, str]:
+    """How many rows fulfil a condition, and where the first stands."""
+    row_id = probe.tables[table].row_id or "1"
+    count, first = probe.select(f"SELECT count(*), min({row_id}) FROM {table} WHERE {condition}")[0]
+    return count, f"{table} row {first}"
+
+
+def integers(probe: Probe, table: str, wanted: dict[str, str]) -> list[dict[str, Any]]:
+    """A small table's integer columns under our names; absent ones and other types are None."""
+    if table not in probe.tables:
+        return []
+    columns = probe.tables[table].columns
+    texts = ", ".join(theirs if theirs in columns else "NULL" for theirs in wanted.values())
+    return [
+        {
+            ours: value if isinstance(value, int) and value != MISSING else None
+            for ours, value in zip(wanted, values, strict=True)
+        }
+        for values in probe.select(f"SELECT {texts} FROM {table}")
+    ]

@@ -1,0 +1,704 @@
+"""nvprof's databases: made-up workloads, beside what nsys says of them; damage; real files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import machine
+import make_fixtures
+import pytest
+from conftest import (
+    FIXTURES,
+    NSYS,
+    REAL,
+    Row,
+    event_rows,
+    import_file,
+    in_any_order,
+    profile_in_place,
+    provenance,
+    real,
+    small_rows,
+)
+from nvprof_tables import AGES
+from scenarios import WORKLOADS
+from test_importer_nsys_in_place import assert_equal_profiles
+from test_secrets import everything
+from workload import Function, Process, Stream, Thread
+from write_nvprof_database import OVERHEADS, SYNCS, thread_number
+
+from nsysconv import api, schema
+from nsysconv.errors import InputError, NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import Yes
+from nsysconv.importers.detection import all_importers, detect
+from nsysconv.importers.nvprof_database import cbid_names, demangle
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Note, Severity
+from nsysconv.store.read import Profile, reading
+
+FOLDER = FIXTURES / "nvprof_database"
+PREFIX = "CUPTI_ACTIVITY_KIND_"
+_WORDS = {"pinned": "Pinned", "pageable": "Pageable", "device": "Device", "managed": "Managed",
+          "unknown": "Unknown"}  # fmt: skip
+_CAUSES = {"prefetch": 1, "page_fault": 2, "speculative": 3, "eviction": 4}
+_OVERHEAD_NAMES = {"buffer_flush": "Buffer flush", "instrumentation": "Instrumentation",
+                   "resource": "Resource"}  # fmt: skip
+FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
+DEMANGLED = {function.mangled: function.demangled for function in FUNCTIONS}
+
+
+@dataclass(frozen=True)
+class Database:
+    """One fixture: a process of a workload in one version."""
+
+    name: str
+    age_name: str
+    process: Process
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / make_fixtures.nvprof_name(self.name, self.process, self.age_name)
+
+
+DATABASES = [Database(name, age, process) for name, process in make_fixtures.nvprof_processes()
+             for age in AGES]  # fmt: skip
+every_database = pytest.mark.parametrize("database", DATABASES, ids=lambda d: d.path.name)
+BASIC = FOLDER / "basic-12.nvvp"
+
+
+@pytest.fixture(autouse=True)
+def known_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demangler that spells as NVIDIA does, so that names are those of nsys."""
+    monkeypatch.setattr(demangle, "demangler", lambda: lambda symbol: DEMANGLED.get(symbol, symbol))
+
+
+@pytest.fixture
+def profile_of(tmp_path: Path) -> Iterator[Callable[[Path], Profile]]:
+    """Imports a file and gives its profile."""
+    with ExitStack() as stores:
+
+        def profile(source: Path) -> Profile:
+            target = Path(mkdtemp(dir=tmp_path)) / "store.db"
+            import_file(source, target)
+            (found,) = stores.enter_context(reading(target)).profiles()
+            return found
+
+        yield profile
+
+
+ProfileOf = Callable[[Path], Profile]
+
+
+class _Expected:
+    """What the import of one database must give."""
+
+    def __init__(self, database: Database) -> None:
+        self.workload = WORKLOADS[database.name]
+        self.process = database.process
+        self.age = AGES[database.age_name]
+        self.events = self.workload.events
+
+    def _own(self, events: Any) -> list[Any]:
+        def owner(event: Any) -> Process:
+            holder = getattr(event, "stream", None) or getattr(event, "thread", None) or event
+            process: Process = holder.process
+            return process
+
+        return [event for event in events if owner(event) == self.process]
+
+    def _thread(self, thread: Thread) -> Row:
+        return {"pid": self.process.pid, "tid": thread_number(thread)}
+
+    def _times(self, event: Any) -> Row:
+        dur = None if event.end_ns is None else event.end_ns - event.start_ns
+        return {"start_ns": event.start_ns, "dur_ns": dur}
+
+    def _on(self, stream: Stream, event: Any) -> Row:
+        return self._times(event) | {
+            "pid": self.process.pid, "device_id": stream.ordinal, "context_id": stream.context_id,
+            "stream_id": stream.stream_id, "correlation_id": event.correlation_id or 0,
+        }  # fmt: skip
+
+    @cached_property
+    def api_call(self) -> list[Row]:
+        return [
+            self._times(call) | self._thread(call.thread)
+            | {"correlation_id": call.correlation_id, "layer": call.layer, "result": call.result,
+               "name": re.sub(r"_v\d{4,}$", "", call.symbol)}
+            for call in self._own(self.events.calls)
+        ]  # fmt: skip
+
+    @cached_property
+    def kernel(self) -> list[Row]:
+        return [
+            self._on(kernel.stream, kernel) | {
+                "name": kernel.function.demangled, "mangled_name": kernel.function.mangled,
+                "grid_x": kernel.grid[0], "grid_y": kernel.grid[1], "grid_z": kernel.grid[2],
+                "block_x": kernel.block[0], "block_y": kernel.block[1],
+                "block_z": kernel.block[2], "registers_per_thread": kernel.registers,
+                "static_shared_bytes": kernel.static_shared_bytes,
+                "dynamic_shared_bytes": kernel.dynamic_shared_bytes, "local_bytes_per_thread": 0}
+            for kernel in self._own(self.events.kernels)
+        ]  # fmt: skip
+
+    @cached_property
+    def memcpy(self) -> list[Row]:
+        rows = []
+        for copy in self._own(self.events.memcpys):
+            peer = None
+            if copy.direction == "PtoP":
+                (peer,) = {copy.src_ordinal, copy.dst_ordinal} - {copy.stream.ordinal}
+            rows.append(self._on(copy.stream, copy) | {
+                "bytes": copy.bytes, "direction": copy.direction, "peer_device_id": peer,
+                "src_kind": _WORDS[copy.src_kind], "dst_kind": _WORDS[copy.dst_kind]})  # fmt: skip
+        return rows
+
+    @cached_property
+    def memset(self) -> list[Row]:
+        return [self._on(item.stream, item) | {"bytes": item.bytes, "value": item.value,
+                "memory_kind": _WORDS[item.kind]}
+                for item in self._own(self.events.memsets)]  # fmt: skip
+
+    @cached_property
+    def sync(self) -> list[Row]:
+        return [
+            self._on(item.stream, item) | {
+                "device_id": None,
+                "stream_id": None if item.kind == "device" else item.stream.stream_id,
+                "event_id": item.event_id, "sync_type": SYNCS[item.kind]}
+            for item in self._own(self.events.syncs)
+        ]  # fmt: skip
+
+    @cached_property
+    def unified_memory_event(self) -> list[Row]:
+        return [
+            self._times(item) | {
+                "pid": self.process.pid, "device_id": item.ordinal, "bytes": item.bytes,
+                "direction": item.direction, "address": item.address,
+                "cause": None if item.direction == "DtoD" else _CAUSES[item.cause]}
+            for item in self._own(self.events.migrations)
+        ]  # fmt: skip
+
+    @cached_property
+    def range(self) -> list[Row]:
+        domains = {d.domain_id: d.name for d in self.events.domains if d.process == self.process}
+        rows = []
+        for item in self._own(self.events.ranges):
+            kind = "mark" if item.style == "mark" else "push_pop"
+            end_tid = None
+            if item.end_thread is not None:
+                kind, end_tid = "start_end", thread_number(item.end_thread)
+            rows.append(self._times(item) | self._thread(item.thread) | {
+                "end_tid": end_tid, "kind": kind, "name": item.text, "color": item.color,
+                "domain": domains.get(item.domain_id), "category_id": item.category_id})  # fmt: skip
+        return rows
+
+    @cached_property
+    def overhead(self) -> list[Row]:
+        return [self._times(item) | self._thread(item.thread)
+                | {"kind": "profiler", "name": _OVERHEAD_NAMES[item.kind]}
+                for item in self._own(self.events.overheads) if item.kind in OVERHEADS]  # fmt: skip
+
+    @cached_property
+    def process_rows(self) -> list[Row]:
+        rank = self.process.rank if len(self.workload.processes) > 1 else None
+        return [{"pid": self.process.pid, "rank": rank}]
+
+    @cached_property
+    def thread_rows(self) -> list[Row]:
+        used = {row["tid"] for row in (*self.api_call, *self.range)}
+        return [self._thread(t) | {"name": t.name if self.age.version >= 12 else None}
+                for t in self.workload.threads
+                if t.process == self.process and thread_number(t) in used]  # fmt: skip
+
+    @cached_property
+    def device_rows(self) -> list[Row]:
+        ops = (*self.kernel, *self.memcpy, *self.memset, *self.unified_memory_event)
+        used = {row["device_id"] for row in ops} | {row["peer_device_id"] for row in self.memcpy}
+        return [
+            {"device_id": ordinal, "ordinal": ordinal, "name": device.name, "uuid": device.uuid,
+             "sm_count": device.sm_count, "compute_major": device.compute[0],
+             "compute_minor": device.compute[1], "memory_bytes": device.memory_bytes,
+             "memory_bandwidth_bytes_per_s": 1_555_200_000_000, "max_warps_per_sm": 64,
+             "max_blocks_per_sm": 32, "max_registers_per_sm": 65_536,
+             "max_shared_bytes_per_sm": 167_936}
+            for ordinal, device in enumerate(self.process.devices) if ordinal in used
+        ]  # fmt: skip
+
+    @cached_property
+    def stream_rows(self) -> list[Row]:
+        return [{"pid": self.process.pid, "context_id": s.context_id, "stream_id": s.stream_id,
+                 "priority": 0} for s in self.workload.streams
+                if s.process == self.process]  # fmt: skip
+
+
+def _same(found: list[Row], wanted: list[Row]) -> None:
+    """Equal rows in any order; what `wanted` does not speak of is not recorded."""
+    assert in_any_order(found) == in_any_order(
+        [dict.fromkeys(found[0] if found else (), None) | row for row in wanted])  # fmt: skip
+
+
+def _rows(profile: Profile, table: str) -> list[Row]:
+    rows = event_rows(profile, table)
+    if table == "range":
+        domains = {row["domain_id"]: row["name"] for row in profile.rows("domain")}
+        for row in rows:
+            row["domain"] = domains.get(row.pop("domain_id"))
+    return rows
+
+
+def slugs(profile: Profile) -> set[str]:
+    return {note.slug for note in profile.notes}
+
+
+# -- rows of the workloads
+
+
+@every_database
+def test_exactly_one_importer_claims_it(database: Database, tmp_path: Path) -> None:
+    shutil.copy(database.path, tmp_path / "unknown")
+    with Probe(tmp_path / "unknown") as probe:
+        claims = [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
+        assert claims == ["nvprof_database"]
+        assert detect(probe).NAME == "nvprof_database"
+
+
+def test_a_session_of_the_visual_profiler_is_explained(tmp_path: Path) -> None:
+    """It is called .nvvp, too."""
+    path = tmp_path / "session.nvvp"
+    path.write_text('<?xml version="1.0"?>\n<session version="2"><file>run.db</file></session>')
+    with Probe(path) as probe, pytest.raises(InputError, match="session") as caught:
+        detect(probe)
+    assert "import that file" in caught.value.hint
+
+
+@every_database
+def test_rows_are_those_of_the_workload(profile_of: ProfileOf, database: Database) -> None:
+    profile, expected = profile_of(database.path), _Expected(database)
+    for table in schema.EVENT_TABLES:
+        _same(_rows(profile, table), getattr(expected, table, []))
+    for table in ("process", "thread", "device", "stream"):
+        _same(small_rows(profile, table), getattr(expected, f"{table}_rows"))
+
+
+@every_database
+def test_in_place_gives_what_the_import_gives(profile_of: ProfileOf, database: Database) -> None:
+    imported = profile_of(database.path)
+    with profile_in_place(database.path) as profile:
+        assert_equal_profiles(profile, imported)
+
+
+@every_database
+def test_times_and_what_is_known_of_them(profile_of: ProfileOf, database: Database) -> None:
+    profile, age = profile_of(database.path), AGES[database.age_name]
+    zero = WORKLOADS[database.name].zero_utc_ns if age.boot_ns is None else None
+    assert profile.attributes["zero_utc_ns"] == zero
+    assert (Fact.UTC in profile.facts) == (zero is not None)
+    assert ("no-time-base" in slugs(profile)) == (zero is None)
+    assert profile.attributes["format_version"] == database.age_name
+    assert 0 < profile.attributes["recording_ns"] <= WORKLOADS[database.name].duration_ns
+
+
+@every_database
+def test_nothing_but_what_is_expected_is_noted(profile_of: ProfileOf, database: Database) -> None:
+    allowed = {"no-time-base", "range-style-assumed", "range-unclosed", "no-gpu-work"}
+    assert slugs(profile_of(database.path)) <= allowed
+
+
+def test_facts(profile_of: ProfileOf) -> None:
+    assert profile_of(BASIC).facts == {
+        Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS, Fact.SYNCS,
+        Fact.RANGES, Fact.OVERHEAD, Fact.THREADS, Fact.DEVICES, Fact.UTC}  # fmt: skip
+    missing = profile_of(FOLDER / "no_gpu-12.nvvp").missing
+    assert missing == {Fact.UNIFIED_MEMORY, Fact.SYNCS, Fact.OVERHEAD, Fact.DEVICES, Fact.RANKS}
+    assert Fact.UNIFIED_MEMORY in profile_of(FOLDER / "unified_memory-9.nvprof").facts
+    assert Fact.RANKS in profile_of(FOLDER / "two_processes_one_gpu-9-5002.nvprof").facts
+
+
+# -- beside nsys
+
+# Of one process each: those of two are two databases.
+COMPARED = ("basic", "unified_memory", "ranges", "no_gpu")
+REPORTS = ("overview", "processes", "api_vs_kernel", "kernels", "transfers", "transfer_sizes",
+           "idle_gaps", "idle_summary", "idle_host", "gpu_utilization")  # fmt: skip
+# What only one of the two knows: how long recording went on, the program's name, the system's names of
+# threads, ranks in environments; and whether none of a kind was recorded.
+_NOT_COMPARED = {"profile", "recording_ns", "process", "thread", "rank"}
+_ONLY_WITH_ROWS = ("um_", "graph_launch_")
+
+
+def _answers(path: Path, *, gpu: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with api.open(path) as profile:
+        for name in REPORTS:
+            try:
+                rows = profile.report(name).rows()
+            except NotRecorded as missing:
+                found[name] = {str(fact) for fact in missing.missing}
+                continue
+            found[name] = in_any_order([
+                {k: v for k, v in row.items() if k not in _NOT_COMPARED
+                 and not (v in (None, 0) and (k.startswith(_ONLY_WITH_ROWS) or not gpu))}
+                for row in rows])  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("age", AGES)
+def test_reports_are_those_of_nsys(name: str, age: str) -> None:
+    (database,) = (d for d in DATABASES if (d.name, d.age_name) == (name, age))
+    gpu = name != "no_gpu"
+    ours = _answers(database.path, gpu=gpu)
+    theirs = _answers(NSYS / f"{name}-{make_fixtures.NSYS_AGES[name][-1]}.sqlite", gpu=gpu)
+    for report in REPORTS:
+        if not gpu and isinstance(theirs[report], set):
+            continue  # nsys says that it could not trace: not recorded. Here it is none.
+        assert ours[report] == theirs[report], report
+
+
+# -- names
+
+
+def test_functions_by_their_numbers() -> None:
+    """As nvprof's own output names them, in public logs and databases."""
+    known = {
+        (0, 3): "cudaGetDeviceCount", (0, 13): "cudaLaunch", (0, 20): "cudaMalloc",
+        (0, 31): "cudaMemcpy", (0, 41): "cudaMemcpyAsync", (0, 165): "cudaDeviceSynchronize",
+        (0, 211): "cudaLaunchKernel", (0, 311): "cudaGraphLaunch", (1, 1): "cuInit",
+        (1, 243): "cuMemAlloc_v2", (1, 277): "cuMemcpyHtoDAsync_v2", (1, 307): "cuLaunchKernel",
+    }  # fmt: skip
+    assert {key: cbid_names.function_name(*key) for key in known} == known
+    assert [cbid_names.function_name(0, n) for n in (-1, 0, 16_000)] == [None] * 3
+
+
+def test_without_a_demangler(profile_of: ProfileOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    profile = profile_of(BASIC)
+    kernels = event_rows(profile, "kernel")
+    assert {row["name"] for row in kernels} == {
+        kernel.function.mangled for kernel in WORKLOADS["basic"].events.kernels}  # fmt: skip
+    assert all(row["name"] == row["mangled_name"] for row in kernels)
+    (note,) = (note for note in profile.notes if note.slug == "symbols-only")
+    assert (note.severity, note.count) == (Severity.INFO, 3)
+
+
+def test_the_demangler_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cxxfilt")
+    monkeypatch.undo()
+    demangled = demangle.demangler()
+    if demangled is None:
+        pytest.skip("there is no C++ library here")
+    assert {demangled(f.mangled) for f in FUNCTIONS if "unnamed" not in f.demangled} == {
+        f.itanium for f in FUNCTIONS if "unnamed" not in f.demangled}  # fmt: skip
+    assert demangled("_Z") == "_Z"
+    assert demangled("i") == "i"
+
+
+# -- damage
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Callable[..., Path]:
+    """A copy of a fixture, changed by SQL."""
+
+    def change(sql: str, source: Path = BASIC) -> Path:
+        path = tmp_path / "changed.nvvp"
+        shutil.copy(source, path)
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.executescript(sql.replace("K_", PREFIX))
+        connection.close()
+        return path
+
+    return change
+
+
+Changed = Callable[..., Path]
+
+
+def _note(profile: Profile, slug: str) -> Note:
+    (note,) = (note for note in profile.notes if note.slug == slug)
+    return note
+
+
+def _damaged(profile_of: ProfileOf, path: Path) -> Profile:
+    """The profile, which is the same in place."""
+    profile = profile_of(path)
+    with profile_in_place(path) as other:
+        assert_equal_profiles(other, profile)
+    return profile
+
+
+def test_text_in_place_of_a_time(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("UPDATE K_CONCURRENT_KERNEL SET start = 'soon' WHERE _id_ = 3")
+    profile = _damaged(profile_of, path)
+    assert len(event_rows(profile, "kernel")) == 7
+    note = _note(profile, "wrong-type")
+    assert (note.count, note.where) == (1, f"{PREFIX}CONCURRENT_KERNEL row 3")
+
+
+def test_text_in_place_of_a_function(profile_of: ProfileOf, changed: Changed) -> None:
+    profile = _damaged(profile_of, changed("UPDATE K_RUNTIME SET cbid = 'x' WHERE _id_ = 1"))
+    assert _note(profile, "wrong-type").count == 1
+    assert len(event_rows(profile, "api_call")) == 20
+    assert [row["name"] for row in event_rows(profile, "api_call")].count(None) == 1
+
+
+@pytest.mark.parametrize("source", ["basic-12.nvvp", "basic-9.nvprof"])
+def test_operations_without_a_time(profile_of: ProfileOf, changed: Changed, source: str) -> None:
+    """Whatever moment the times count from, 0 and 0 is none."""
+    path = changed("UPDATE K_MEMCPY SET start = 0, end = 0 WHERE _id_ < 3", FOLDER / source)
+    profile = _damaged(profile_of, path)
+    times = [(row["start_ns"], row["dur_ns"]) for row in event_rows(profile, "memcpy")]
+    assert times.count((None, None)) == 2
+    assert len(times) == 7
+    assert "impossible-time" not in slugs(profile)
+
+
+def test_a_time_far_away_moves_nothing(profile_of: ProfileOf, changed: Changed) -> None:
+    sound = event_rows(profile_of(BASIC), "kernel")
+    path = changed("UPDATE K_RUNTIME SET start = 5, end = 6 WHERE _id_ = 2")
+    profile = _damaged(profile_of, path)
+    assert event_rows(profile, "kernel") == sound
+    assert _note(profile, "impossible-time").count == 1
+
+
+def test_ends_before_starts(profile_of: ProfileOf, changed: Changed) -> None:
+    profile = _damaged(profile_of, changed("UPDATE K_MEMSET SET end = start - 1"))
+    assert event_rows(profile, "memset") == []
+    assert _note(profile, "negative-duration").count == 1
+
+
+def test_unknown_functions_are_shown_by_number(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("UPDATE K_RUNTIME SET cbid = 9000 WHERE _id_ = 1;"
+                   "UPDATE K_DRIVER SET cbid = 9001 WHERE _id_ = 1;"
+                   "UPDATE K_RUNTIME SET cbid = 99999999 WHERE _id_ = 2")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    names = {row["name"] for row in event_rows(profile, "api_call")}
+    assert {"[runtime call 9000]", "[driver call 9001]", None} <= names
+    assert sum(note.slug == "unknown-code" for note in profile.notes) == 2
+    assert _note(profile, "nameless-id").count == 1
+
+
+def test_ids_without_texts_get_nobody_elses(profile_of: ProfileOf, changed: Changed) -> None:
+    """Ids that demangled names (one base higher) and calls (from two on) would take otherwise."""
+    base = "(SELECT max(_id_) + 1 FROM StringTable)"
+    update = "UPDATE K_CONCURRENT_KERNEL SET name ="
+    path = changed(f"{update} name + {base} WHERE _id_ < 3;"
+                   f"{update} 2 * {base} + 2 * 211 WHERE _id_ = 3")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    found = [row for row in event_rows(profile, "kernel") if row["name"] not in DEMANGLED.values()]
+    assert len(found) == 3
+    assert all(re.fullmatch(r"\[name \d+\]", row["name"]) for row in found)
+    assert all(row["name"] == row["mangled_name"] for row in found)
+    assert _note(profile, "nameless-id").count == 3
+
+
+def test_codes_that_are_not_known(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("UPDATE K_MEMCPY SET copyKind = 77, srcKind = 99 WHERE _id_ = 1;"
+                   "UPDATE K_OVERHEAD SET overheadKind = 5 WHERE _id_ = 1")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    first = event_rows(profile, "memcpy")[0]
+    assert (first["direction"], first["src_kind"]) == ("Unknown", "Unknown")
+    assert sum(note.slug == "unknown-code" for note in profile.notes) == 3
+
+
+def test_missing_tables_and_columns(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("DROP TABLE K_MARKER_DATA; DROP TABLE K_DEVICE; DROP TABLE K_NAME;"
+                   "DROP TABLE K_CONTEXT; DROP TABLE K_STREAM; DROP TABLE K_SYNCHRONIZATION;"
+                   "ALTER TABLE K_MEMSET DROP COLUMN deviceId;"
+                   "ALTER TABLE K_CONCURRENT_KERNEL DROP COLUMN dynamicSharedMemory")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    assert {row["dynamic_shared_bytes"] for row in event_rows(profile, "kernel")} == {None}
+    assert {row["color"] for row in event_rows(profile, "range")} == {None}
+    assert "deviceId" in _note(profile, "not-a-table").text
+    assert Fact.MEMSETS not in profile.facts
+    assert "device-unnamed" in slugs(profile)
+
+
+def test_a_view_in_place_of_a_table(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("ALTER TABLE K_RUNTIME RENAME TO other; CREATE VIEW K_RUNTIME AS "
+                   "SELECT * FROM other")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    assert {row["layer"] for row in event_rows(profile, "api_call")} == {"driver"}
+    assert Fact.API_CALLS not in profile.facts
+    assert "RUNTIME" in _note(profile, "not-a-table").text
+
+
+def test_peer_copies_in_two_tables_count_once(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("INSERT INTO K_MEMCPY (copyKind, srcKind, dstKind, flags, bytes, start, end, "
+                   "deviceId, contextId, streamId, correlationId, runtimeCorrelationId) "
+                   "SELECT copyKind, srcKind, dstKind, flags, bytes, start, end, deviceId, "
+                   "contextId, streamId, correlationId, 0 FROM K_MEMCPY2",
+                   FOLDER / "two_processes_two_gpus-12-6001.nvvp")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    copies = event_rows(profile, "memcpy")
+    assert [row["direction"] for row in copies].count("PtoP") == 1
+    assert [row["peer_device_id"] for row in copies if row["direction"] == "PtoP"] == [1]
+    assert _note(profile, "peer-copy-repeated").count == 1
+
+
+def test_runs_that_measure_counters(profile_of: ProfileOf, changed: Changed) -> None:
+    """Kernels alone, one after the other: that nothing else was recorded is not zero."""
+    path = changed("INSERT INTO K_KERNEL SELECT * FROM K_CONCURRENT_KERNEL;"
+                   + "".join(f"DELETE FROM K_{table};" for table in (
+                       "CONCURRENT_KERNEL", "RUNTIME", "DRIVER", "MEMCPY", "MEMSET", "OVERHEAD",
+                       "SYNCHRONIZATION", "MARKER", "MARKER_DATA")))  # fmt: skip
+    profile = _damaged(profile_of, path)
+    assert profile.facts == {Fact.KERNELS, Fact.DEVICES, Fact.UTC}
+    assert "longer" in _note(profile, "kernels-serialised").text
+    assert {row["pid"] for row in event_rows(profile, "kernel")} == {4242}
+
+
+def test_kernels_of_every_table_count(profile_of: ProfileOf, changed: Changed) -> None:
+    """One more that ran alone, and one that a kernel launched: 10 + 4 us beside 38."""
+    shared = "start, end, deviceId, contextId, streamId, correlationId, name"
+    blank = ("cacheConfig, sharedMemoryConfig, registersPerThread, partitionedGlobalCacheRequested, "
+             "partitionedGlobalCacheExecuted, completed, gridX, gridY, gridZ, blockX, blockY, blockZ, "
+             "staticSharedMemory, dynamicSharedMemory, localMemoryPerThread, localMemoryTotal, "
+             "gridId")  # fmt: skip
+    more = ", parentGridId, queued, submitted, parentBlockX, parentBlockY, parentBlockZ"
+    zeros = ", 0" * (blank.count(",") + 1)
+    path = changed(
+        "INSERT INTO K_KERNEL SELECT * FROM K_CONCURRENT_KERNEL WHERE _id_ = 1;"
+        f"INSERT INTO K_CDP_KERNEL ({shared}, {blank}{more}) "
+        f"SELECT {shared}{zeros}{', 0' * 6} FROM K_CONCURRENT_KERNEL WHERE _id_ = 5")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    kernels = event_rows(profile, "kernel")
+    assert len(kernels) == 10
+    assert sum(row["dur_ns"] for row in kernels) == 38_000 + 10_000 + 4_000
+    assert "told to" in _note(profile, "kernels-serialised").text
+
+
+def test_clocks_that_disagree(changed: Changed) -> None:
+    """GPU times 132 s later than those of the calls, as in most databases of one machine."""
+    later = "SET start = start + 132000000000, end = end + 132000000000"
+    tables = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET")
+    path = changed("".join(f"UPDATE K_{table} {later};" for table in tables))
+    with api.open(path) as shifted, api.open(BASIC) as plain:
+        report = shifted.report("api_vs_kernel")
+        assert "clocks-disagree" in {note.slug for note in report.notes}
+        assert {row["launch_latency_avg_ns"] for row in report.rows()} == {None}
+        for column in ("gpu_op_count", "kernel_sum_ns", "memcpy_sum_ns"):
+            assert sum(row[column] or 0 for row in report.rows()) == sum(
+                row[column] or 0 for row in plain.report("api_vs_kernel").rows())  # fmt: skip
+        assert shifted.report("overview").rows()[0]["busy_ns"] == 51_000
+
+
+def test_what_is_not_read_is_said(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("INSERT INTO K_METRIC (id, value, correlationId, flags) VALUES (1, x'00', 1, 0);"
+                   "CREATE TABLE K_OPENACC_LAUNCH (start INT);"
+                   "INSERT INTO K_OPENACC_LAUNCH VALUES (1), (2)")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    found = {note.text: note.count for note in profile.notes if note.slug == "rows-not-read"}
+    assert found == {"metrics are not read": 1, "OpenACC events are not read": 2}
+
+
+def test_two_processes_in_one_database(profile_of: ProfileOf, changed: Changed) -> None:
+    """Concatenated by other tools: whose GPU work it is, nobody can tell."""
+    profile = _damaged(profile_of, changed("UPDATE K_RUNTIME SET processId = 9 WHERE _id_ < 5"))
+    assert {row["pid"] for row in event_rows(profile, "kernel")} == {None}
+    assert Fact.API_LINKS not in profile.facts
+    assert "process-assumed" in slugs(profile)
+
+
+def test_ranges_whose_other_half_is_missing(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("DELETE FROM K_MARKER WHERE flags = 2 AND id = (SELECT min(id) FROM K_MARKER);"
+                   "UPDATE K_MARKER SET timestamp = timestamp - 10000000 WHERE flags = 4 "
+                   "AND id = (SELECT max(id) FROM K_MARKER)")  # fmt: skip
+    profile = _damaged(profile_of, path)
+    assert _note(profile, "range-unopened").count == 1
+    assert _note(profile, "negative-duration").count == 1
+
+
+def test_lost_gpu_work(profile_of: ProfileOf, changed: Changed) -> None:
+    path = changed("DELETE FROM K_CONCURRENT_KERNEL; DELETE FROM K_MEMCPY; DELETE FROM K_MEMSET")
+    profile = _damaged(profile_of, path)
+    assert "cudaMemcpyAsync" in _note(profile, "gpu-activity-missing").text or (
+        "cudaLaunchKernel" in _note(profile, "gpu-activity-missing").text)  # fmt: skip
+    assert Fact.KERNELS not in profile.facts
+
+
+# -- secrets
+
+
+@every_database
+def test_no_secret_leaves_a_database(database: Database, tmp_path: Path) -> None:
+    assert database.path.read_bytes().count(b"SECRET-") >= 2
+    import_file(database.path, tmp_path / "store.db")
+    assert b"SECR" not in (tmp_path / "store.db").read_bytes()
+    with reading(tmp_path / "store.db") as store:
+        assert [text for text in everything(store) if "SECR" in text] == []
+    with profile_in_place(database.path) as profile:
+        assert "SECR" not in str(profile.rows("process")) + str(profile.rows("name"))
+
+
+# -- real files
+
+HOLDS = re.compile(r"kernels (\d+)(?: \(\S+\))?, memcpy (\d+) \((\d+) B\)")
+
+
+@real
+@pytest.mark.parametrize("row", provenance("nvprof_sqlite"), ids=lambda row: str(row["file"])[14:40])
+def test_counts_of_real_files_are_those_of_the_list(
+    profile_of: ProfileOf, row: dict[str, str]
+) -> None:
+    path = REAL / row["file"]
+    profile = profile_of(path)
+    kernels, copies = event_rows(profile, "kernel"), event_rows(profile, "memcpy")
+    match = HOLDS.search(row["holds"])
+    assert match
+    found = (len(kernels), len(copies), sum(copy["bytes"] for copy in copies))
+    assert found == tuple(int(number) for number in match.groups())
+    version = re.search(r"Version (\d+)", row["version"])
+    assert version
+    assert profile.attributes["format_version"] == version.group(1)
+    with profile_in_place(path) as in_place:
+        assert_equal_profiles(in_place, profile)
+    connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    for ours, theirs, where in (
+        ("api_call", ("RUNTIME", "DRIVER"), "1"), ("memset", ("MEMSET",), "1"),
+        ("sync", ("SYNCHRONIZATION",), "1"), ("overhead", ("OVERHEAD",), "1"),
+        ("range", ("MARKER",), "flags & 3"),
+    ):  # fmt: skip
+        count = sum(connection.execute(f"SELECT count(*) FROM {PREFIX}{t} WHERE {where}").fetchone()[0]
+                    for t in theirs)  # fmt: skip
+        assert (ours, profile.row_count(ours)) == (ours, count)
+    connection.close()
+
+
+@real
+def test_what_a_real_timeline_says(profile_of: ProfileOf) -> None:
+    """One process on four of eight V100, with NCCL: from the file by plain SQL."""
+    (path,) = (REAL / "nvprof_sqlite").glob("*.nvvp")
+    profile = profile_of(path)
+    names = {row["name"] for row in event_rows(profile, "api_call")}
+    assert {"cudaMalloc", "cudaLaunchKernelExC", "cuInit", "cuDeviceGetAttribute"} & names
+    assert [name for name in names if name.startswith("[")] == []
+    assert {row["pid"] for row in event_rows(profile, "kernel")} == {52977}
+    assert {row["tid"] for row in event_rows(profile, "api_call")} >= {0xBC7A9000}
+    assert [row["name"] for row in profile.rows("device")] == ["Tesla V100-SXM2-32GB"] * 4
+    assert {row["memory_bandwidth_bytes_per_s"] for row in profile.rows("device")} == {
+        898_048_000_000}  # fmt: skip
+    assert profile.attributes["zero_utc_ns"] == 1_650_739_306_000_000_000
+
+
+@real
+def test_what_real_ranges_say(profile_of: ProfileOf) -> None:
+    """Thirty ranges that a tool put together out of several ranks' databases."""
+    (path,) = (REAL / "nvprof_sqlite").glob("*.nvprof")
+    profile = profile_of(path)
+    ranges = event_rows(profile, "range")
+    assert len(ranges) == 30
+    assert ranges[0]["dur_ns"] == 73_798_033_743_974 - 73_797_031_377_977
+    assert all(row["dur_ns"] is not None for row in ranges)
+    assert {"no-gpu-work", "no-time-base", "process-assumed"} <= slugs(profile)
