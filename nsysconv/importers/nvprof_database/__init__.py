@@ -10,7 +10,6 @@ from collections.abc import Generator, Mapping
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
-from nsysconv.importers.nvprof_database.reader import Reader
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import has
 from nsysconv.store.recording import Recording
@@ -87,4 +86,7 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
     """One recording per file."""
+    # Every import asks every importer whether a file is its own; only one reads it.
+    from nsysconv.importers.nvprof_database.reader import Reader
+
     yield Reader(probe, POSSIBLE, ADVICE).recording()
