@@ -165,18 +165,9 @@ def test_views_with_names_work_in_place(shelf: Shelf) -> None:
     sql = ("SELECT start_ns, dur_ns, name, short_name, mangled_name, grid_x FROM v_kernel "
            "ORDER BY start_ns")  # fmt: skip
     with store_in_place(source) as ours, reading(shelf.store(source)) as imported:
-        table, cut = ours.sql(sql)
-        assert not cut
+        table = ours.sql(sql)
         assert table.num_rows == 8
-        assert table.to_pylist() == imported.sql(sql)[0].to_pylist()
-
-
-def test_rows_beyond_a_limit_are_cut_and_said_so() -> None:
-    with store_in_place(NSYS / "basic-3.25.0.sqlite") as store:
-        table, cut = store.sql("SELECT id FROM kernel", max_rows=3)
-        assert (table.num_rows, cut) == (3, True)
-        table, cut = store.sql("SELECT id FROM kernel", max_rows=8)
-        assert (table.num_rows, cut) == (8, False)
+        assert table.to_pylist() == imported.sql(sql).to_pylist()
 
 
 def test_a_table_without_rows_is_empty_in_place() -> None:

@@ -119,4 +119,4 @@ def test_wrong_sql_is_an_error_of_ours(shelf: Shelf) -> None:
         for statement in ("SELEC 1", "SELECT nothing FROM kernel", "SELECT * FROM missing", ""):
             with pytest.raises(NsysconvError):
                 store.sql(statement)
-        assert store.sql("SELECT 1 AS one")[0].to_pylist() == [{"one": 1}]
+        assert store.sql("SELECT 1 AS one").to_pylist() == [{"one": 1}]

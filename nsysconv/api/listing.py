@@ -124,7 +124,7 @@ def sql(store: StrPath, text: str) -> Report:
     path = Path(store)
     with reading(path) as opened:
         try:
-            table, _ = opened.sql(text)
+            table = opened.sql(text)
         except NsysconvError as error:
             reason = str(error.__cause__ or error).replace("\n", " ")
             if "readonly" in reason or "attempt to write" in reason:

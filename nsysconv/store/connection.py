@@ -92,19 +92,10 @@ class Connection:
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
             return _pylist(_reader(statement).read_all())
 
-    def table(self, sql: str, max_rows: int | None = None) -> tuple[pa.Table, bool]:
-        """The rows of any query as an Arrow table, and whether `max_rows` cut it off."""
+    def table(self, sql: str) -> pa.Table:
+        """The rows of any query as an Arrow table."""
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
-            reader = _reader(statement)
-            batches, count = [], 0
-            for batch in reader:
-                batches.append(batch)
-                count += batch.num_rows
-                if max_rows is not None and count > max_rows:
-                    break
-            table = pa.Table.from_batches(batches, reader.schema)
-            cut = max_rows is not None and table.num_rows > max_rows
-            return (table.slice(0, max_rows) if cut else table), cut
+            return _reader(statement).read_all()
 
     def value(self, sql: str) -> object:
         """The first cell of a query, None where there is no row."""

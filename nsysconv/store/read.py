@@ -172,9 +172,9 @@ class Store:
         with self._lock:
             return self._connection.rows(compiled(statement))
 
-    def sql(self, text: str, max_rows: int | None = None) -> tuple[pa.Table, bool]:
-        """The rows of any SQL that changes nothing, and whether `max_rows` cut them off."""
-        return self._connection.table(text, max_rows)
+    def sql(self, text: str) -> pa.Table:
+        """The rows of any SQL that changes nothing."""
+        return self._connection.table(text)
 
     def _profile(self, row: Row) -> Profile:
         fact = schema.profile_fact
