@@ -53,7 +53,6 @@ class Args(msgspec.Struct, frozen=True, gc=False, rename=_SPELLED):
     stream: Any = None
     bytes: Any = None
     size: Any = None
-    kind: Any = None
     cbid: Any = None
     cid: Any = None
     grid: Any = None
@@ -93,7 +92,6 @@ class Args(msgspec.Struct, frozen=True, gc=False, rename=_SPELLED):
     group_ranks: Any = None
     collective_number: Any = None
     name: Any = None
-    labels: Any = None
 
 
 NO_ARGS = Args()

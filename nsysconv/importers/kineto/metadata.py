@@ -15,13 +15,7 @@ _NUMBERS = (
     "schemaVersion",
     "baseTimeNanoseconds",
     "cupti_version",
-    "cuda_runtime_version",
     "cuda_driver_version",
-    "hip_runtime_version",
-    "hip_driver_version",
-    "with_stack",
-    "profile_memory",
-    "record_shapes",
 )
 # Property of a device -> our column. AMD spells one of them otherwise.
 _DEVICE_NUMBERS = {

@@ -16,6 +16,7 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import Options
+from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.kineto import remarks, small_tables
 from nsysconv.importers.kineto.cells import MISSING
 from nsysconv.importers.kineto.decode import Decoder
@@ -252,7 +253,7 @@ class Reader:
         if self._zero_utc_ns() is None:
             notes.append(remarks.NO_BASE)
         if not any(gathered.rows[table] for table in GPU_TABLES):
-            notes.append(remarks.LOST_GPU_WORK if self._launched(gathered) else remarks.NO_GPU_WORK)
+            notes.append(remarks.LOST_GPU_WORK if self._launched(gathered) else NO_GPU_WORK)
         if self._spools:
             notes.append(remarks.merged_processes(1 + len(self._spools)))
         unnamed = [

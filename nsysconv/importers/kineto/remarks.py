@@ -105,7 +105,6 @@ NO_BASE = Note(
     "the trace's times count from an unknown moment (its end, where the base stands, is missing)",
     facts=frozenset({Fact.UTC}),
 )
-NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the trace holds no GPU operation")
 LOST_GPU_WORK = Note(
     "gpu-activity-missing",
     Severity.DROPPED,
