@@ -27,6 +27,13 @@ class Fact(StrEnum):
     PYTHON_FUNCTIONS = "python_functions"
     COLLECTIVES = "collectives"
     MEMORY_EVENTS = "memory_events"
+    DIRECTIVES = "directives"
+    GPU_TOTALS = "gpu_totals"
+    API_TOTALS = "api_totals"
+    UNIFIED_MEMORY_TOTALS = "unified_memory_totals"
+    RANGE_TOTALS = "range_totals"
+    DIRECTIVE_TOTALS = "directive_totals"
+    METRICS = "metrics"
     OVERHEAD = "overhead"
     THREADS = "threads"
     DEVICES = "devices"
@@ -54,6 +61,13 @@ _LABELS: dict[Fact, str] = {
     Fact.PYTHON_FUNCTIONS: "Python functions",
     Fact.COLLECTIVES: "collective communication",
     Fact.MEMORY_EVENTS: "memory taken and given back by the framework",
+    Fact.DIRECTIVES: "constructs of OpenACC and OpenMP",
+    Fact.GPU_TOTALS: "totals of kernels, copies and memory sets by name",
+    Fact.API_TOTALS: "totals of API calls by name",
+    Fact.UNIFIED_MEMORY_TOTALS: "totals of unified-memory migrations",
+    Fact.RANGE_TOTALS: "totals of ranges by name",
+    Fact.DIRECTIVE_TOTALS: "totals of constructs of OpenACC and OpenMP by name",
+    Fact.METRICS: "metrics and events that hardware counters measured",
     Fact.OVERHEAD: "profiler overhead",
     Fact.THREADS: "threads of API calls",
     Fact.DEVICES: "device properties",

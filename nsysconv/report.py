@@ -47,7 +47,9 @@ class Column:
         """The type of the column's values."""
         if self.unit is Unit.TEXT:
             return "text"
-        return "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S) else "int"
+        return (
+            "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL) else "int"
+        )
 
 
 @dataclass(frozen=True)

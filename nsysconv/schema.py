@@ -55,8 +55,21 @@ MEMORY_KINDS = (
 API_LAYERS = ("runtime", "driver")
 RANGE_KINDS = ("push_pop", "start_end", "mark")
 OVERHEAD_KINDS = ("profiler", "driver")
-OPERATOR_KINDS = ("operator", "python_function")
+OPERATOR_KINDS = ("operator", "python_function", "directive")
 COLLECTIVE_KINDS = ("call", "kernel")
+AGGREGATE_KINDS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "api_call",
+    "unified_memory",
+    "range",
+    "openacc_exclusive",
+    "openacc_inclusive",
+    "openmp_inclusive",
+)
+METRIC_KINDS = ("metric", "event")
+METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level")
 
 
 # STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
@@ -73,6 +86,12 @@ def _column(
 ) -> sa.Column[int]:
     info = {"unit": unit, "codes": codes}
     return sa.Column(name, INTEGER, nullable=not required, comment=comment, info=info)
+
+
+def _real(name: str, comment: str) -> sa.Column[float]:
+    # SQLite knows REAL; elsewhere that has 32 bits only.
+    kind: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
+    return sa.Column(name, kind, comment=comment, info={"unit": Unit.REAL})
 
 
 def _text(name: str, comment: str, *, required: bool = False) -> sa.Column[str]:
@@ -525,14 +544,15 @@ operator = sa.Table(
     _column(
         "kind",
         "operator: of the framework (`aten::mm`); python_function: a call in the Python code, "
-        "imported on request.",
+        "imported on request; directive: a construct of OpenACC or OpenMP "
+        "(`acc_enqueue_launch@solve.c:85`).",
         codes=OPERATOR_KINDS,
     ),
     _column("name_id", "Its name, `name.id`."),
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
     _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
-    comment="One operator of the framework that ran on a thread; operators nest.",
+    comment="One operator of the framework, or construct of a directive, that ran on a thread; they nest.",
 )
 
 collective = sa.Table(
@@ -591,6 +611,72 @@ overhead = sa.Table(
     comment="One interval that was not the program's own work.",
 )
 
+metric_sample = sa.Table(
+    "metric_sample",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    _column("start_ns", "When it was sampled; null: measured over executions.", Unit.NS),
+    *_where_on_gpu(),
+    _column("name_id", "Name of the metric or event, `name.id`."),
+    _column("description_id", "What it is, `name.id`."),
+    _column("kernel_name_id", "The kernel it was measured in, `name.id`; null: in no one kernel."),
+    _column(
+        "kind",
+        "metric: computed by the profiler; event: a hardware counter itself.",
+        codes=METRIC_KINDS,
+    ),
+    _column(
+        "unit",
+        "What the values count; level: of use, from 0 (idle) to 10 (max).",
+        codes=METRIC_UNITS,
+    ),
+    _column("execution_count", "Executions of the kernel it was measured over.", Unit.COUNT),
+    _real("value_min", "Least over those executions."),
+    _real("value_max", "Greatest."),
+    _real("value_avg", "Mean."),
+    _real("value_sum", "Sum; null: the source does not tell it."),
+    comment="One metric or event of hardware counters, over executions of a kernel or at one time.",
+)
+
+aggregate = sa.Table(
+    "aggregate",
+    metadata,
+    _profile_id(key=True),
+    _key("id", "Number of the row in its profile."),
+    _column(
+        "kind",
+        "What was added up. openacc_exclusive is without, openacc_inclusive and openmp_inclusive with "
+        "the constructs inside.",
+        codes=AGGREGATE_KINDS,
+        required=True,
+    ),
+    _column("pid", "The process, `process.pid`."),
+    _column("device_id", "The device, `device.device_id`; null: all devices of the process."),
+    _column("tid", "The thread of a range, `thread.tid`; null: all threads."),
+    _column("layer", "Of API calls: 0 runtime, 1 driver.", codes=API_LAYERS),
+    _column("direction", "Of copies and migrations: from where to where.", codes=DIRECTIONS),
+    _column(
+        "name_id",
+        "The kernel, the API function's symbol, the range or the construct, `name.id`.",
+    ),
+    _column("domain_id", "The domain of a range, `domain.domain_id`."),
+    _column(
+        "range_name_id",
+        "Only what belongs to ranges of this name, `name.id`, whose time is a part of the row with "
+        "null here; null: all.",
+    ),
+    _column("count", "How many there were.", Unit.COUNT, required=True),
+    _column("sum_ns", "Sum of their durations; null: not recorded.", Unit.NS),
+    _column("min_ns", "Shortest.", Unit.NS),
+    _column("max_ns", "Longest.", Unit.NS),
+    _column("bytes_sum", "Bytes they moved.", Unit.BYTES),
+    _column("bytes_min", "Least bytes.", Unit.BYTES),
+    _column("bytes_max", "Most bytes.", Unit.BYTES),
+    sa.CheckConstraint("pid <> 0"),
+    comment="Totals of one name, from a source that records totals only.",
+)
+
 
 @dataclass(frozen=True)
 class EventTable:
@@ -616,6 +702,7 @@ EVENT_TABLES: dict[str, EventTable] = {
         EventTable(collective, Fact.COLLECTIVES),
         EventTable(memory_event, Fact.MEMORY_EVENTS),
         EventTable(overhead, Fact.OVERHEAD),
+        EventTable(metric_sample, Fact.METRICS),
     )
 }
 """The tables with many rows, whose profiles are contiguous. All others are small."""

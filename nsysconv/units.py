@@ -6,11 +6,12 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What a column's numbers count. `TEXT` and `ID` are no quantities."""
+    """What a column's numbers count. `TEXT` and `ID` are no quantities, `REAL` is one of any unit."""
 
     TEXT = "text"
     ID = "id"
     COUNT = "count"
+    REAL = "real"
     NS = "ns"
     BYTES = "bytes"
     PCT = "%"

@@ -1,7 +1,7 @@
 """Write the pages of docs/ that follow from the code.
 
-    python scripts/generate_docs.py            write schema, sources, reports, cli and messages
-    python scripts/generate_docs.py --check    exit 1 and name the pages that are out of date
+python scripts/generate_docs.py            write schema, sources, reports, cli and messages
+python scripts/generate_docs.py --check    exit 1 and name the pages that are out of date
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXIT_STATUSES = {
     130: "Interrupted (Ctrl-C).",
 }
 
-_NO_UNIT = (Unit.TEXT, Unit.ID)
+_NO_UNIT = (Unit.TEXT, Unit.ID, Unit.REAL)
 
 
 def _cell(value: object) -> str:
@@ -70,7 +70,7 @@ def schema_page() -> Iterator[str]:
     yield "# The schema of a store"
     yield ""
     yield "A store is one SQLite file. It holds any number of profiles, from any source, in these tables."
-    yield "Open it with whatever reads SQLite, or ask `nsysconv sql STORE \"select …\"`. The views"
+    yield 'Open it with whatever reads SQLite, or ask `nsysconv sql STORE "select …"`. The views'
     yield "`v_…` have names and words where the tables have numbers."
     yield ""
     yield "* Times are integer nanoseconds since the profile's zero; `profile.zero_utc_ns` says when that"
@@ -127,9 +127,9 @@ def _lower(text: str) -> str:
 
 
 def _schema_row(column: sa.Column[Any]) -> tuple[str, str, str, str]:
-    kind = "text" if isinstance(column.type, sa.Text) else "integer"
-    extra = ", key" if column.primary_key else "" if column.nullable else ", never null"
     unit = column.info["unit"]
+    kind = {Unit.TEXT: "text", Unit.REAL: "real"}.get(unit, "integer")
+    extra = ", key" if column.primary_key else "" if column.nullable else ", never null"
     doc = column.comment or ""
     codes = column.info.get("codes")
     if codes and f"0 {codes[0]}" not in doc:
@@ -210,6 +210,12 @@ def _report(name: str, query: Query) -> Iterator[str]:
     yield f"{query.TITLE}."
     yield ""
     yield f"Needs: {_facts(query.NEEDS)}. Uses: {_facts(query.USES)}."
+    if query.TOTALS:
+        yield ""
+        yield (
+            f"Where those are not recorded: {_facts(query.TOTALS)}, as far as totals go; what they "
+            "do not tell is null. Of a slice they tell nothing."
+        )
     yield ""
     yield from _table(
         ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.COLUMNS)

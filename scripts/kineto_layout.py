@@ -68,15 +68,17 @@ class _Layout2_5:  # noqa: N801
                 + "".join(f'  "{key}": {text},\n' for key, text in self.metadata()))  # fmt: skip
 
     def device(self, number: int, device: Device) -> str:
-        return f"""    {{
+        return (
+            f"""    {{
       "id": {number}, "name": "{device.name}", "totalGlobalMem": {device.memory_bytes},
       "computeMajor": {device.compute[0]}, "computeMinor": {device.compute[1]},
       "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": {THREADS_PER_SM},
       "regsPerBlock": 65536, "warpSize": 32,
       "sharedMemPerBlock": 49152, "numSms": {device.sm_count}
-    , "regsPerMultiprocessor": {REGISTERS_PER_SM}, "sharedMemPerBlockOptin": {SHARED_OPT_IN}"""\
+    , "regsPerMultiprocessor": {REGISTERS_PER_SM}, "sharedMemPerBlockOptin": {SHARED_OPT_IN}"""
             f""", "sharedMemPerMultiprocessor": {SHARED_PER_SM}
     }}"""
+        )
 
     def metadata(self) -> list[tuple[str, str]]:
         """What PyTorch knows, then what the user added: both hold what nobody should see."""

@@ -254,9 +254,7 @@ def problems() -> list[str]:
                 found.append(f"{fixture.name}: {README} lacks it or has another checksum")
     for kind in ("nsys", "odd", "kineto", "nvprof_database"):
         names = {
-            Path(fixture.name).name
-            for fixture in expected
-            if fixture.name.startswith(f"{kind}/")
+            Path(fixture.name).name for fixture in expected if fixture.name.startswith(f"{kind}/")
         }
         strangers = {path.name for path in (FIXTURES / kind).glob("*")} - names
         found += [f"{kind}/{name}: is not made by the script" for name in sorted(strangers)]

@@ -91,7 +91,7 @@ def add(
     """Imports a source's only recording through an open writer."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read(probe, Options())
+        (recording,) = importer.read([probe], Options())
         (imported,) = writer.add(
             [recording],
             lambda: Origin(label or source.name, importer.NAME, str(source), probe.sha256(),
@@ -113,7 +113,7 @@ def store_in_place(source: Path) -> Iterator[Store]:
     """A store over the source itself."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read(probe, Options())
+        (recording,) = importer.read([probe], Options())
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
         try:
             place = in_place(recording, origin)

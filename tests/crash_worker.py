@@ -59,7 +59,7 @@ def run(job: dict[str, Any]) -> None:
     arrange_death(job["die"])
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read(probe, Options())
+        (recording,) = importer.read([probe], Options())
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), job["identity"])
         with writing(store) as writer:
             writer.add([recording], lambda: origin, lambda table, rows: None)

@@ -112,7 +112,7 @@ def _read(path: Path) -> Found | None:
         with ExitStack() as stack, Probe(path, threads=1) as probe:
             if detect(probe) is not kineto:
                 return None
-            recordings = stack.enter_context(closing(kineto.read(probe, Options())))
+            recordings = stack.enter_context(closing(kineto.read([probe], Options())))
             for recording in recordings:
                 for batch in recording.batches:
                     if batch.table in EVENTS:

@@ -308,7 +308,7 @@ def test_a_failing_import_leaves_nothing(tmp_path: Path, failure: str, old: bool
 
 def add_failing(writer: Writer, fail: Callable[[], Any], replacing: int | None = None) -> None:
     with Probe(OTHER) as probe:
-        (recording,) = detect(probe).read(probe, Options())
+        (recording,) = detect(probe).read([probe], Options())
         writer.add([recording], fail, lambda table, rows: None,
                    replacing=() if replacing is None else (replacing,))  # fmt: skip
 

@@ -98,7 +98,7 @@ def _probe(source: Path, store: Path) -> None:
         importer = detect(probe)
         probe.select("SELECT count(*) FROM StringIds")
         probe.sha256()
-        for recording in importer.read(probe, Options()):
+        for recording in importer.read([probe], Options()):
             list(recording.batches)
 
 
@@ -135,7 +135,7 @@ def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:
     """In a real import, at the moment when it has written all and not committed."""
     told = []
     with Probe(source) as probe, writing(store) as writer:
-        (recording,) = detect(probe).read(probe, Options())
+        (recording,) = detect(probe).read([probe], Options())
 
         def origin() -> None:
             probe.sha256()

@@ -173,7 +173,7 @@ def _import_one(
                     _identity(digest, importer, options),
                 )
 
-            with closing(importer.read(probe, options)) as recordings:
+            with closing(importer.read([probe], options)) as recordings:
                 imported = writer.add(
                     recordings,
                     origin,

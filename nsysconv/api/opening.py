@@ -221,10 +221,10 @@ def _in_place(path: Path, stack: ExitStack, say: Say) -> Store:
     origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
     options = Options()
     try:
-        return stack.enter_context(in_place(next(importer.read(probe, options)), origin))
+        return stack.enter_context(in_place(next(importer.read([probe], options)), origin))
     except NotInPlace:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
         copy = Path(folder) / "store.db"
         with writing(copy) as writer:
-            writer.add(importer.read(probe, options), lambda: origin, silent)
+            writer.add(importer.read([probe], options), lambda: origin, silent)
         return stack.enter_context(reading(copy))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,6 +53,8 @@ class Importer(Protocol):
     """What a file of the source may hold."""
     ADVICE: Mapping[Fact, str]
     """How to record a fact next time."""
+    JOINS: bool
+    """Whether several files can be one recording, where the user says so."""
     INCLUDABLE: Mapping[str, str]
     """Rows that are left out unless asked for, being many: a word for each, and what they are."""
 
@@ -61,8 +63,9 @@ class Importer(Protocol):
         """Whether the content is this format. Reads content, never the file name; never raises."""
 
     @staticmethod
-    def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
-        """The recordings of the file, each used up before the next is asked for.
+    def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
+        """The recordings of a file, each used up before the next is asked for.
 
+        Several files only where the importer JOINS: they are parts of one recording.
         Closing it early ends what it has begun. Raises InputError where nothing can be read.
         """

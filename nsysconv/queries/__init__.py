@@ -63,7 +63,8 @@ def answer(name: str, timeline: Timeline, request: Request) -> Report:
     """A report on one profile. Raises NotRecorded where the profile lacks what the report needs."""
     module = query(name)
     missing = in_order(module.NEEDS - timeline.profile.facts)
-    if missing:
+    from_totals = request.part is None and bool(module.TOTALS & timeline.profile.facts)
+    if missing and not from_totals:
         advice = [
             timeline.profile.advice[fact] for fact in missing if fact in timeline.profile.advice
         ]
@@ -103,7 +104,7 @@ def unanswered(error: NotRecorded, timeline: Timeline) -> Report:
 
 
 def _notes(module: Query, timeline: Timeline, own: tuple[Note, ...]) -> list[Note]:
-    facts = module.NEEDS | module.USES
+    facts = module.NEEDS | module.USES | module.TOTALS
     found = [*timeline.profile.notes, *own]
     if Fact.KERNELS in facts or Fact.MEMCPYS in facts:
         found += timeline.op_notes

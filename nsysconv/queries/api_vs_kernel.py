@@ -17,6 +17,7 @@ from nsysconv.units import Unit
 TITLE = "API time against GPU time"
 NEEDS = frozenset({Fact.API_CALLS})
 USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

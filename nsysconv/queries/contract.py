@@ -56,6 +56,8 @@ class Query(Protocol):
     """Facts without which there is no report."""
     USES: frozenset[Fact]
     """Further facts whose columns are null, or whose notes apply, where they are missing."""
+    TOTALS: frozenset[Fact]
+    """Totals that answer for the whole profile, as far as they go, where NEEDS are not recorded."""
     COLUMNS: tuple[Column, ...]
     """The columns, in order."""
 

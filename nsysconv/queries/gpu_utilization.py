@@ -41,6 +41,7 @@ USES = frozenset(
         Fact.RANKS,
     }
 )
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

@@ -31,6 +31,7 @@ USES = frozenset(
         Fact.OVERHEAD,
     }
 )
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

@@ -17,6 +17,7 @@ from nsysconv.units import Unit
 TITLE = "What the host did while the device was idle"
 NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS})
 USES = frozenset({Fact.OPERATORS, Fact.PYTHON_FUNCTIONS, Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

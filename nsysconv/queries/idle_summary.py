@@ -38,6 +38,7 @@ STREAM = Column(
     "The stream, for kind stream; `@` its process where a device has several.",
     key=True,
 )
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

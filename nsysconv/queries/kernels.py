@@ -14,6 +14,7 @@ from nsysconv.units import Unit
 TITLE = "Kernels by name"
 NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset({Fact.DEVICES})
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

@@ -20,6 +20,7 @@ NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset(
     {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
 )
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

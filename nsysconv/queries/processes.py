@@ -15,6 +15,7 @@ from nsysconv.units import Unit
 TITLE = "Processes"
 NEEDS: frozenset[Fact] = frozenset()
 USES = frozenset({Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS})
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

@@ -51,6 +51,7 @@ _DOCS = {
     "cpu": "a thread was in an operator or a range",
     "other": "none of this was recorded",
 }
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     STEP_RANK,

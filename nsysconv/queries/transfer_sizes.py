@@ -14,6 +14,7 @@ from nsysconv.units import Unit
 TITLE = "Transfers by size"
 NEEDS = frozenset({Fact.MEMCPYS})
 USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

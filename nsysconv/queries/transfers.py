@@ -15,6 +15,7 @@ from nsysconv.units import Unit
 TITLE = "Transfers by direction and memory kind"
 NEEDS = frozenset({Fact.MEMCPYS})
 USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
+TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
     RANK,

@@ -99,5 +99,6 @@ def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:
 
 
 def _unit(table: sa.Table, name: str) -> Unit:
-    # Units of the schema are integers or text; build_table needs to know only which.
-    return Unit.TEXT if isinstance(table.columns[name].type, sa.Text) else Unit.ID
+    # Whole numbers are whole numbers here, bytes per second too.
+    unit: Unit = table.columns[name].info["unit"]
+    return unit if unit in (Unit.TEXT, Unit.REAL) else Unit.ID

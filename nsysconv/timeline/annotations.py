@@ -15,7 +15,7 @@ from nsysconv.timeline.timeline import Timeline
 Array = np.ndarray
 
 PUSH_POP, START_END = (schema.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
-OPERATOR, PYTHON_FUNCTION = range(len(schema.OPERATOR_KINDS))
+OPERATOR, PYTHON_FUNCTION, DIRECTIVE = range(len(schema.OPERATOR_KINDS))
 _NO_TEXT, _NO_NAME = "[no text]", "[no name]"
 
 

@@ -6,7 +6,7 @@ What the events mean, release by release, and where the traps are: docs/formats/
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nsysconv.facts import Fact
@@ -62,6 +62,7 @@ ADVICE: Mapping[Fact, str] = {
     Fact.RANKS: "Initialise `torch.distributed` before the profiler starts.",
     Fact.UTC: "The trace's end is missing; record again.",
 }
+JOINS = False
 INCLUDABLE: Mapping[str, str] = {
     "python_functions": "calls of Python functions, of traces recorded with stacks"
 }
@@ -113,8 +114,8 @@ def sniff(probe: Probe) -> Yes | No:
     return No("it has no traceEvents")
 
 
-def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
+def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording per file; several where traces of several processes were merged."""
     from nsysconv.importers.kineto.reader import Reader
 
-    yield from Reader(probe, options, POSSIBLE, ADVICE).recordings()
+    yield from Reader(probes[0], options, POSSIBLE, ADVICE).recordings()

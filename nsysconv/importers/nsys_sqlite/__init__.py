@@ -5,7 +5,7 @@ What the columns mean, version by version, and where the traps are: docs/formats
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
@@ -38,6 +38,7 @@ POSSIBLE = frozenset(
         Fact.UTC,
     }
 )
+JOINS = False
 INCLUDABLE: Mapping[str, str] = {}
 _CUDA = "Record with `nsys profile --trace=cuda,nvtx …`."
 ADVICE: Mapping[Fact, str] = {
@@ -87,6 +88,6 @@ def sniff(probe: Probe) -> Yes | No:
     return Yes()
 
 
-def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
+def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording per file; its processes may be many."""
-    yield Reader(probe, POSSIBLE, ADVICE).recording()
+    yield Reader(probes[0], POSSIBLE, ADVICE).recording()

@@ -6,7 +6,7 @@ What the columns mean, and where the traps are: docs/formats/nvprof.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
@@ -36,6 +36,7 @@ POSSIBLE = frozenset(
         Fact.UTC,
     }
 )
+JOINS = False
 INCLUDABLE: Mapping[str, str] = {}
 _TIMELINE = (
     "Record a timeline with `nvprof -o FILE …`, without `--metrics`, `--events` and "
@@ -84,9 +85,9 @@ def sniff(probe: Probe) -> Yes | No:
     return Yes()
 
 
-def read(probe: Probe, options: Options) -> Generator[Recording, None, None]:
+def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording per file."""
     # Every import asks every importer whether a file is its own; only one reads it.
     from nsysconv.importers.nvprof_database.reader import Reader
 
-    yield Reader(probe, POSSIBLE, ADVICE).recording()
+    yield Reader(probes[0], POSSIBLE, ADVICE).recording()
