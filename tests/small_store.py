@@ -98,7 +98,7 @@ class Call(NamedTuple):
     end: int | None
     correlation: int | None = 0
     layer: str = "runtime"
-    tid: int = TID
+    tid: int | None = TID
     pid: int = PID
     name: str = "cudaLaunchKernel"
 
@@ -146,8 +146,30 @@ class Sync(NamedTuple):
     device: int | None = 0
 
 
+class Total(NamedTuple):
+    """Totals of one name; `range_name`: only what belongs to ranges of that name."""
+
+    kind: str
+    count: int
+    sum: int | None = None
+    min: int | None = None
+    max: int | None = None
+    name: str | None = None
+    pid: int | None = PID
+    device: int | None = None
+    layer: str | None = None
+    direction: str | None = None
+    bytes: int | None = None
+    bytes_min: int | None = None
+    bytes_max: int | None = None
+    range_name: str | None = None
+
+
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Row = Op | Call | Range | Operator | Overhead | Sync
+Event = Op | Call | Range | Operator | Overhead | Sync
+Row = Event | Total
+TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
+EVENTS = frozenset(Fact) - TOTALS
 _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
     Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
@@ -164,8 +186,25 @@ _KINDS = {Range: schema.RANGE_KINDS, Operator: schema.OPERATOR_KINDS,
           Overhead: schema.OVERHEAD_KINDS}  # fmt: skip
 
 
-def _stored(row: Row, names: dict[str, int]) -> dict[str, Any]:
-    """A row as the store has it."""
+def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, Any]:
+    """Totals as the store has them."""
+
+    def name_id(text: str | None) -> int | None:
+        return None if text is None else names.setdefault(text, len(names) + 1)
+
+    return {
+        "id": number, "kind": schema.AGGREGATE_KINDS.index(row.kind), "pid": row.pid,
+        "device_id": row.device, "count": row.count, "sum_ns": row.sum, "min_ns": row.min,
+        "max_ns": row.max, "bytes_sum": row.bytes, "bytes_min": row.bytes_min,
+        "bytes_max": row.bytes_max, "name_id": name_id(row.name),
+        "range_name_id": name_id(row.range_name),
+        "layer": None if row.layer is None else schema.API_LAYERS.index(row.layer),
+        "direction": None if row.direction is None else schema.DIRECTIONS.index(row.direction),
+    }  # fmt: skip
+
+
+def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
+    """An event as the store has it."""
     start, end = row.start, row.end
     stored: dict[str, Any] = {
         "start_ns": start, "dur_ns": None if start is None or end is None else end - start}  # fmt: skip
@@ -192,27 +231,33 @@ def write(
     *rows: Row,
     ranks: Mapping[int, int] | None = None,
     without: Collection[Fact] = (),
+    holds: Collection[Fact] = EVENTS,
     recording_ns: int | None = None,
     gpus: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Makes a store of these rows; `without`: the facts that were not recorded; `gpus`: what is known
-    of a device beside its name.
+    """Makes a store of these rows; `holds`: the facts that were recorded, but for those in `without`;
+    `gpus`: what is known of a device beside its name.
     """
     names: dict[str, int] = {}
-    tables: dict[str, list[dict[str, Any]]] = {table: [] for table in _TABLES.values()}
-    for row in rows:
-        tables[_TABLES[type(row)]].append(_stored(row, names))
+    tables: dict[str, list[dict[str, Any]]] = {
+        table: [] for table in (*_TABLES.values(), "aggregate")}  # fmt: skip
+    for i, row in enumerate(rows):
+        if isinstance(row, Total):
+            tables["aggregate"].append(_stored_total(row, i, names))
+        else:
+            tables[_TABLES[type(row)]].append(_stored(row, names))
     stored = [row for table in tables.values() for row in table]
     devices = {row[key] for row in stored for key in ("device_id", "peer_device_id")
                if row.get(key) is not None}  # fmt: skip
-    pids = {row["pid"] for row in stored}
+    pids = {row["pid"] for row in stored if row["pid"] is not None}
     small = {
         "device": [{"device_id": i, "ordinal": i, "name": f"GPU {i}", **(gpus or {}).get(i, {})}
                    for i in sorted(devices)],
         "process": [{"pid": pid, "name": f"program {pid}", "rank": (ranks or {}).get(pid)}
                     for pid in sorted(pids)],
         "thread": [{"pid": pid, "tid": tid, "name": None} for pid, tid in
-                   sorted({(row["pid"], row["tid"]) for row in stored if "tid" in row})],
+                   sorted({(row["pid"], row["tid"]) for row in stored
+                           if row.get("tid") is not None})],
         "name": [{"id": i, "text": text, "plain": text.partition("_v")[0]}
                  for text, i in names.items()],
     }  # fmt: skip
@@ -220,7 +265,7 @@ def write(
                for table, content in {**small, **tables}.items() if content]  # fmt: skip
     recording = Recording(
         lambda: ProfileAttributes(recording_ns=recording_ns),
-        lambda: frozenset(Fact) - frozenset(without), {}, [], iter(batches),
+        lambda: frozenset(holds) - frozenset(without), {}, [], iter(batches),
     )  # fmt: skip
     with writing(path) as writer:
         writer.add([recording], lambda: Origin("small", "test", "", "", str(path)),

@@ -20,6 +20,7 @@ from small_store import (
     opened,
 )
 
+from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
@@ -142,7 +143,9 @@ def test_with_a_slice_the_window_is_the_slice_also_for_migrations_alone() -> Non
 
 
 def test_ops_without_a_call_count_in_window_and_busy_time() -> None:
-    row = overview(Kernel(100, 200, 0), Kernel(300, 400, None), Kernel(500, 600, 999), Call(1, 2, 5))
+    row = overview(
+        Kernel(100, 200, 0), Kernel(300, 400, None), Kernel(500, 600, 999), Call(1, 2, 5)
+    )
     assert (row["window_ns"], row["busy_ns"]) == (500, 300)
 
 
@@ -446,3 +449,85 @@ def test_gaps_come_longest_first_and_a_limit_shortens_the_list_only() -> None:
         report = profile.report("idle_gaps", limit=2)
     assert [(r["start_ns"], r["dur_ns"]) for r in report.rows()] == [(30, 30), (10, 10)]
     assert report.row_count == 3
+
+
+# -- calls of which no thread is recorded
+
+
+def nowhere(*rows: Row) -> tuple[Row, ...]:
+    """The rows, calls of them without a thread."""
+    return tuple(row._replace(tid=None) if isinstance(row, Call) else row for row in rows)
+
+
+NO_THREADS = {"without": (Fact.THREADS,)}
+THE_GAP = (BEFORE, AFTER, Call(490, 520, 1))
+# They hold [400, 490), if the thread that launched the end of the gap did these.
+IN_THE_GAP = (Call(400, 470, 2, name="cudaMalloc"), Call(450, 490, 3, name="cudaFree"),
+              Range(400, 490, "mm"))  # fmt: skip
+
+
+def test_the_parts_of_a_gap_need_no_thread() -> None:
+    """host 490 − 400, launch 520 − 490, queue 600 − 520."""
+    rows = nowhere(*THE_GAP, *IN_THE_GAP)
+    assert parts(*rows, **NO_THREADS) == {"host": 90, "launch": 30, "queue": 80}
+
+
+def test_without_a_thread_nobody_knows_what_it_did_in_the_gap() -> None:
+    names = ("thread", "during", "during_ns", "next_op")
+    gap = the_gap(*nowhere(*THE_GAP, *IN_THE_GAP), **NO_THREADS)
+    assert [gap[name] for name in names] == [None, None, None, "kernel"]
+    gap = the_gap(*THE_GAP, *IN_THE_GAP)
+    assert [gap[name] for name in names] == ["11", "cudaMalloc", 70, "kernel"]
+
+
+def test_without_threads_what_the_host_did_is_not_recorded() -> None:
+    with pytest.raises(NotRecorded) as error:
+        answers("idle_host", *nowhere(*THE_GAP, *IN_THE_GAP), **NO_THREADS)
+    assert error.value.missing == (Fact.THREADS,)
+
+
+def test_what_is_told_of_some_threads_is_not_told_of_others() -> None:
+    """The host parts are 90, of a call without a thread, and [700, 780), of one on thread 11."""
+    rows = (*nowhere(*THE_GAP, *IN_THE_GAP), Kernel(800, 900, 4), Call(780, 790, 4),
+            Call(650, 720, 5, name="cudaMemcpy"))  # fmt: skip
+    found = answers("idle_host", *rows)
+    assert [(r["activity"], r["name"], r["gap_count"], r["host_sum_ns"]) for r in found] == [
+        ("outside", "[thread not recorded]", 1, 90), ("outside", "[nothing recorded]", 1, 60),
+        ("api_call", "cudaMemcpy", 1, 20)]  # fmt: skip
+    assert [(r["thread"], r["during"], r["during_ns"]) for r in answers("idle_gaps", *rows)] == [
+        (None, None, None), ("11", "[nothing recorded]", 60)]  # fmt: skip
+
+
+def test_the_profilers_share_of_a_host_part_is_nobodys_without_a_thread_too() -> None:
+    """Of the first host part [400, 490) it covers all, of [700, 780) the first 30."""
+    rows = (*nowhere(*THE_GAP, Call(780, 790, 4)), Kernel(800, 900, 4), Overhead(400, 490),
+            Overhead(700, 730))  # fmt: skip
+    assert [(r["name"], r["gap_count"], r["host_sum_ns"]) for r in answers("idle_host", *rows)] == [
+        ("[thread not recorded]", 1, 50)]  # fmt: skip
+
+
+def test_calls_without_a_thread_do_not_cross() -> None:
+    rows = (Call(0, 100, 1), Call(50, 150, 2))
+    with opened(*nowhere(*rows), **NO_THREADS) as profile:
+        report = profile.report("api_vs_kernel")
+    assert [note.slug for note in report.notes] == []
+    assert [row["api_sum_ns"] for row in report.rows()] == [100 + 100]
+
+
+def test_no_call_is_inside_another_where_no_thread_is_recorded() -> None:
+    """Nobody knows that the driver's call is the runtime's, so no total of a process is told."""
+    rows = nowhere(Call(0, 100, 1), Call(10, 90, 2, "driver"))
+    (row,) = answers("processes", *rows, **NO_THREADS)
+    assert (row["api_call_count"], row["api_sum_ns"], row["thread_count"]) == (2, None, None)
+    (row,) = answers("processes", *rows, Call(0, 40, 3), Call(10, 20, 4))
+    assert row["api_sum_ns"] == 100 + 80 + 40
+
+
+@pytest.mark.parametrize(("tid", "owner"), [(None, "cudaLaunchKernel"), (11, "cuLaunchKernel")])
+def test_of_calls_with_one_id_the_runtimes_owns_the_work_where_neither_is_inside(
+    tid: int | None, owner: str
+) -> None:
+    rows = (Call(0, 100, 1, "driver", tid, name="cuLaunchKernel"), Call(10, 90, 1, tid=tid),
+            Kernel(200, 230, 1))  # fmt: skip
+    found = answers("api_vs_kernel", *rows)
+    assert [row["name"] for row in found if row["kernel_sum_ns"] == 30] == [owner]

@@ -12,12 +12,13 @@ from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
 from nsysconv.units import Unit
 
 TITLE = "API time against GPU time"
 NEEDS = frozenset({Fact.API_CALLS})
 USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
-TOTALS: frozenset[Fact] = frozenset()
+TOTALS = frozenset({Fact.API_TOTALS})
 COLUMNS = (
     PROFILE,
     RANK,
@@ -70,6 +71,8 @@ NO_CALL = "[no API call]"
 
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per layer and function, most API time first; then operations without a call."""
+    if Fact.API_CALLS not in timeline.profile.facts:
+        return _of_totals(timeline)
     calls, ops = timeline.calls, timeline.ops
     called = in_part(request, calls.start, calls.end)
     group, layers, names = _groups(timeline)
@@ -113,6 +116,29 @@ def compute(timeline: Timeline, request: Request) -> Data:
     }
 
 
+def _of_totals(timeline: Timeline) -> Data:
+    """The same of totals, which do not tell what a call launched."""
+    by_name = grouped(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
+    found = sorted(
+        ((layer, name, calls) for (layer, name), calls in by_name.items()),
+        key=lambda row: (-(row[2].sum_ns or 0), row[1], row[0] or ""),
+    )
+    return {
+        "rank": [rank_of(timeline, calls) for _, _, calls in found],
+        "layer": [layer for layer, _, _ in found],
+        "name": [name for _, name, _ in found],
+        "call_count": [calls.count for _, _, calls in found],
+        "api_sum_ns": [calls.sum_ns for _, _, calls in found],
+        **{column.name: [None] * len(found) for column in COLUMNS[6:]},
+    }
+
+
+def _layer(code: int | None) -> str | None:
+    if code is None or not 0 <= code < len(schema.API_LAYERS):
+        return None
+    return schema.API_LAYERS[code]
+
+
 def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
     """Per call its group; per group the layer and the plain name (two versions of one are one)."""
     calls = timeline.calls
@@ -125,10 +151,7 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
         ],
         np.int64,
     )
-    layers: list[str | None] = [
-        schema.API_LAYERS[layer] if layer in range(len(schema.API_LAYERS)) else None
-        for layer, _ in places
-    ]
+    layers = [_layer(layer) for layer, _ in places]
     return merged[pair] if len(merged) else pair, layers, [name for _, name in places]
 
 

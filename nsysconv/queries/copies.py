@@ -59,6 +59,11 @@ def moved(timeline: Timeline, request: Request) -> Copies:
     return Copies(*(getattr(copies, field.name)[kept] for field in fields(copies)))
 
 
+def direction_code(direction: int | None, *, migration: bool) -> int:
+    """The number of a direction of explicit copies or of migrations; what is not told is Unknown."""
+    return (direction or 0) + (_MIGRATION if migration else 0)
+
+
 def direction_names(codes: Array) -> list[str]:
     """Directions as reports spell them."""
     words = [*schema.DIRECTIONS, *(f"UM {word}" for word in schema.DIRECTIONS)]

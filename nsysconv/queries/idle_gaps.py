@@ -13,7 +13,7 @@ from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Requ
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.activity import Activity, activity
-from nsysconv.timeline.idle import PARTS, Gaps, gaps
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
@@ -25,10 +25,12 @@ USES = frozenset(
     {
         Fact.API_LINKS,
         Fact.OPERATORS,
+        Fact.DIRECTIVES,
         Fact.PYTHON_FUNCTIONS,
         Fact.RANGES,
         Fact.DEVICES,
         Fact.OVERHEAD,
+        Fact.THREADS,
     }
 )
 TOTALS: frozenset[Fact] = frozenset()
@@ -86,7 +88,7 @@ def _add(
     columns["cause"] += [PARTS[cause] for cause in found.cause.tolist()]
     for place, part in enumerate(PARTS):
         columns[f"{part}_ns"] += found.parts[place].tolist()
-    during, during_ns = _during(found, doing)
+    during, during_ns = _during(on_threads(timeline, found), doing)
     columns["during"] += during
     columns["during_ns"] += during_ns
     columns["thread"] += [words.thread(op) for op in found.ended_by.tolist()]
@@ -153,5 +155,7 @@ class _Words:
             return None
         calls = self._timeline.calls
         pid, tid = calls.threads[int(calls.thread[owner])]
+        if tid == MISSING:
+            return None
         name = self._threads.get((pid, tid))
         return f"{tid} {name}" if name else str(tid)

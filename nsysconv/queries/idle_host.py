@@ -9,14 +9,23 @@ from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Reque
 from nsysconv.queries.idle_summary import identity
 from nsysconv.report import Column
 from nsysconv.timeline.activity import activity
-from nsysconv.timeline.idle import gaps
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 TITLE = "What the host did while the device was idle"
-NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS})
-USES = frozenset({Fact.OPERATORS, Fact.PYTHON_FUNCTIONS, Fact.RANGES, Fact.DEVICES, Fact.OVERHEAD})
+NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS, Fact.THREADS})
+USES = frozenset(
+    {
+        Fact.OPERATORS,
+        Fact.DIRECTIVES,
+        Fact.PYTHON_FUNCTIONS,
+        Fact.RANGES,
+        Fact.DEVICES,
+        Fact.OVERHEAD,
+    }
+)
 TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     PROFILE,
@@ -26,10 +35,11 @@ COLUMNS = (
         "activity",
         Unit.TEXT,
         "What the launching thread was in: its outermost API call (api_call), else its innermost "
-        "operator, else python_function, else range; else outside of all.",
+        "operator, else directive (a construct of OpenACC or OpenMP), else python_function, else range; "
+        "else outside of all.",
         key=True,
     ),
-    Column("name", Unit.TEXT, "Name of the call, operator, function or range.", key=True),
+    Column("name", Unit.TEXT, "Name of the call, operator, construct, function or range.", key=True),
     Column(
         "gap_count",
         Unit.COUNT,
@@ -45,7 +55,8 @@ def compute(timeline: Timeline, request: Request) -> Data:
     doing = activity(timeline)
     rows: list[dict[str, object]] = []
     for found in gaps(timeline, "no_op", request.part):
-        pieces = doing.split(found)
+        told = on_threads(timeline, found)
+        pieces = doing.split(told)
         place, (labels,) = number(pieces.label)
         times = np.zeros(len(labels), np.int64)
         np.add.at(times, place, pieces.time)
@@ -58,6 +69,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
             entry = merged.setdefault(doing.name(label), [0, 0])
             entry[0] += int(gap_counts[i])
             entry[1] += int(times[i])
+        merged.update(_of_no_thread(found, told))
         for (what, name), (count, total) in merged.items():
             rows.append(
                 {
@@ -71,3 +83,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
             )
     rows.sort(key=lambda row: -int(str(row["host_sum_ns"])))
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+def _of_no_thread(found: Gaps, told: Gaps) -> dict[tuple[str, str], list[int]]:
+    """The host parts of gaps ended by calls of which no thread is recorded: what was done is not told."""
+    hosts = found.parts[PARTS.index("host")][found.host_end > told.host_end]
+    hosts = hosts[hosts > 0]
+    if not len(hosts):
+        return {}
+    return {("outside", "[thread not recorded]"): [len(hosts), int(hosts.sum())]}

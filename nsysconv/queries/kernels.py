@@ -9,12 +9,13 @@ from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, in_p
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
 TITLE = "Kernels by name"
 NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset({Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
+TOTALS = frozenset({Fact.GPU_TOTALS})
 COLUMNS = (
     PROFILE,
     RANK,
@@ -54,6 +55,8 @@ _NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "m
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device and name, most kernel time first."""
     profile = timeline.profile
+    if Fact.KERNELS not in profile.facts:
+        return _of_totals(timeline)
     ids_column = _NAME_COLUMNS[request.kernel_names]
     column = profile.columns("kernel", ("dur_ns", "device_id", "pid", "name_id", ids_column))
     names = column.pop(ids_column)
@@ -88,4 +91,28 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "min_ns": stats.minimum[at],
         "max_ns": stats.maximum[at],
         "stddev_ns": stats.deviation[at],
+    }
+
+
+def _of_totals(timeline: Timeline) -> Data:
+    """The same of totals: a row without a device speaks of all; nobody tells medians and deviations."""
+    by_name = grouped(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
+    found = sorted(
+        by_name.items(),
+        key=lambda item: (-(item[1].sum_ns or 0), item[0][1], place(item[0][0])),
+    )
+    spent = [kernels.sum_ns or 0 for _, kernels in found]
+    share = 100.0 / sum(spent) if any(spent) else 0.0
+    return {
+        "rank": [rank_of(timeline, kernels) for _, kernels in found],
+        "device_id": [device for (device, _), _ in found],
+        "name": [name for (_, name), _ in found],
+        "kernel_count": [kernels.count for _, kernels in found],
+        "kernel_sum_ns": [kernels.sum_ns for _, kernels in found],
+        "kernel_pct": [ns * share for ns in spent],
+        "avg_ns": [kernels.avg_ns for _, kernels in found],
+        "med_ns": [None] * len(found),
+        "min_ns": [kernels.min_ns for _, kernels in found],
+        "max_ns": [kernels.max_ns for _, kernels in found],
+        "stddev_ns": [None] * len(found),
     }

@@ -13,6 +13,17 @@ from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    MIGRATION,
+    Total,
+    added_up,
+    place,
+    rank_of,
+    totals,
+)
 from nsysconv.units import Unit
 
 TITLE = "Overview by device"
@@ -20,12 +31,17 @@ NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset(
     {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
 )
-TOTALS: frozenset[Fact] = frozenset()
+TOTALS = frozenset({Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
 COLUMNS = (
     PROFILE,
     RANK,
     DEVICE,
-    Column("device", Unit.TEXT, "Name of the GPU; null: the profile does not say which it is."),
+    Column(
+        "device",
+        Unit.TEXT,
+        "Name of the GPU; null: the profile does not say which it is; "
+        "`[all devices of the process]`: totals that do not tell devices apart.",
+    ),
     Column("recording_ns", Unit.NS, "Length of the recording.", brief=False),
     Column("window_start_ns", Unit.NS, "Where the window begins. " + WINDOW, brief=False),
     Column("window_ns", Unit.NS, "Length of the window.", better="less"),
@@ -58,6 +74,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device with GPU operations."""
     profile = timeline.profile
     names = {row["device_id"]: row["name"] for row in profile.rows("device")}
+    if Fact.KERNELS not in profile.facts:
+        rows = _rows_of_totals(timeline, names)
+        return {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
     rows = [_row(timeline, request, device, names) for device in timeline.devices]
     for prefix, fact in _OPTIONAL.items():
         if fact not in profile.facts:
@@ -118,3 +137,44 @@ def _migrated_bytes(timeline: Timeline, ops: GpuOps) -> int:
         return 0
     sizes = timeline.profile.columns("unified_memory_event", ("bytes",))["bytes"][rows]
     return int(np.where(sizes == MISSING, 0, sizes).sum())
+
+
+_TOTALS = {
+    "kernel": (KERNEL, Fact.GPU_TOTALS),
+    "memcpy": (MEMCPY, Fact.GPU_TOTALS),
+    "memset": (MEMSET, Fact.GPU_TOTALS),
+    "um": (MIGRATION, Fact.UNIFIED_MEMORY_TOTALS),
+}
+
+
+def _rows_of_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[str, Any]]:
+    """The same of totals: counts, sums and bytes, and no time in which they ran.
+
+    One row for all devices unless every total names its own.
+    """
+    found = totals(timeline, *(kind for kind, _ in _TOTALS.values()))
+    apart = all(total.device_id is not None for total in found)
+    by_device: dict[int | None, list[Total]] = {}
+    for total in found:
+        by_device.setdefault(total.device_id if apart else None, []).append(total)
+    rows = []
+    for device in sorted(by_device, key=place):
+        mine = by_device[device]
+        row: dict[str, Any] = {
+            "rank": rank_of(timeline, added_up(mine)),
+            "device_id": device,
+            "device": names.get(device) if apart else _all_devices(mine),
+            "recording_ns": timeline.profile.attributes["recording_ns"],
+        }
+        for prefix, (kind, fact) in _TOTALS.items():
+            if fact in timeline.profile.facts:
+                whole = added_up(total for total in mine if total.kind == kind)
+                row[f"{prefix}_count"], row[f"{prefix}_sum_ns"] = whole.count, whole.sum_ns
+                row[f"{prefix}_bytes_sum"] = whole.bytes_sum
+        rows.append(row)
+    return rows
+
+
+def _all_devices(found: list[Total]) -> str:
+    processes = len({total.pid for total in found})
+    return f"[all devices of the process{'es' if processes > 1 else ''}]"

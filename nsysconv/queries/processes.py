@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Data, Request, in_part
 from nsysconv.report import Column
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import API_CALL, GPU_KINDS, MIGRATION, totals
 from nsysconv.units import Unit
 
 TITLE = "Processes"
 NEEDS: frozenset[Fact] = frozenset()
 USES = frozenset({Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS})
-TOTALS: frozenset[Fact] = frozenset()
+TOTALS = frozenset({Fact.API_TOTALS, Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
 COLUMNS = (
     PROFILE,
     RANK,
@@ -26,7 +28,8 @@ COLUMNS = (
     Column(
         "api_sum_ns",
         Unit.NS,
-        "Sum of the durations of the outermost API calls of each thread.",
+        "Sum of the durations of the outermost API calls of each thread; null: threads are not "
+        "recorded.",
         better="less",
     ),
     Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
@@ -37,6 +40,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
     """One row per process with events, by number."""
     profile, calls, ops = timeline.profile, timeline.calls, timeline.ops
     threads = profile.rows("thread")
+    threads_told, calls_told, ops_told = (
+        fact in profile.facts for fact in (Fact.THREADS, Fact.API_CALLS, Fact.KERNELS)
+    )
     called = in_part(request, calls.start, calls.end)
     ran = in_part(request, ops.start, ops.end)
     rows: list[dict[str, Any]] = []
@@ -50,15 +56,38 @@ def compute(timeline: Timeline, request: Request) -> Data:
                 "pid": pid,
                 "process": process["name"],
                 "thread_count": sum(thread["pid"] == pid for thread in threads)
-                if Fact.THREADS in profile.facts
+                if threads_told
                 else None,
-                "api_call_count": int(mine.sum()) if Fact.API_CALLS in profile.facts else None,
+                "api_call_count": int(mine.sum())
+                if calls_told
+                else _in_all(timeline, request, pid, {Fact.API_TOTALS: (API_CALL,)}),
+                # Of totals, and of calls without a thread, nobody knows which lie inside others.
                 "api_sum_ns": int((calls.end[outer] - calls.start[outer]).sum())
-                if Fact.API_CALLS in profile.facts
+                if calls_told and threads_told
                 else None,
                 "gpu_op_count": int(np.count_nonzero((ops.pid == pid) & ran))
-                if Fact.KERNELS in profile.facts
-                else None,
+                if ops_told
+                else _in_all(timeline, request, pid, _GPU_OPS),
             }
         )
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+_GPU_OPS = {Fact.GPU_TOTALS: GPU_KINDS, Fact.UNIFIED_MEMORY_TOTALS: (MIGRATION,)}
+
+
+def _in_all(
+    timeline: Timeline, request: Request, pid: int, kinds: Mapping[Fact, tuple[int, ...]]
+) -> int | None:
+    """How many of these kinds the totals of a process count; None where they do not tell.
+
+    The first fact has to be held; the others count in where they are.
+    """
+    facts = timeline.profile.facts
+    if request.part is not None or next(iter(kinds)) not in facts:
+        return None
+    held = [kind for fact, its_kinds in kinds.items() if fact in facts for kind in its_kinds]
+    found = totals(timeline, *held)
+    if any(total.pid is None for total in found):
+        return None
+    return sum(total.count for total in found if total.pid == pid)

@@ -6,16 +6,17 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
-from nsysconv.queries.copies import direction_names, kind_names, moved
+from nsysconv.queries.copies import direction_code, direction_names, kind_names, moved
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
 TITLE = "Transfers by direction and memory kind"
 NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
+USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = frozenset({Fact.GPU_TOTALS})
 COLUMNS = (
     PROFILE,
     RANK,
@@ -47,6 +48,8 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, peer, direction and kinds; most bytes first within a device."""
+    if Fact.MEMCPYS not in timeline.profile.facts:
+        return _of_totals(timeline)
     copies = moved(timeline, request)
     group, (device, peer, direction, src, dst) = number(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
@@ -76,3 +79,42 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "memcpy_sum_ns": times.total[at],
         "throughput_bytes_per_s": throughput[at],
     }
+
+
+def _of_totals(timeline: Timeline) -> Data:
+    """The same of totals, which tell neither kinds of memory nor, of copies, bytes."""
+    by_direction = grouped(
+        totals(timeline, MEMCPY, MIGRATION),
+        lambda total: (
+            place(total.device_id),
+            direction_code(total.direction, migration=total.kind == MIGRATION),
+        ),
+    )
+    found = sorted(
+        by_direction.items(),
+        key=lambda item: (item[0][0], -(item[1].bytes_sum or 0), item[0][1]),
+    )
+    nothing = [None] * len(found)
+    moved = [copies for _, copies in found]
+    return {
+        "rank": [rank_of(timeline, copies) for copies in moved],
+        "device_id": [device for (device, _), _ in found],
+        "peer_device_id": nothing,
+        "direction": direction_names(np.array([code for (_, code), _ in found], np.int64)),
+        "src_kind": nothing,
+        "dst_kind": nothing,
+        "memcpy_count": [copies.count for copies in moved],
+        "bytes_sum": [copies.bytes_sum for copies in moved],
+        "bytes_avg": [copies.bytes_avg for copies in moved],
+        "bytes_med": nothing,
+        "bytes_min": [copies.bytes_min for copies in moved],
+        "bytes_max": [copies.bytes_max for copies in moved],
+        "memcpy_sum_ns": [copies.sum_ns for copies in moved],
+        "throughput_bytes_per_s": [_throughput(copies) for copies in moved],
+    }
+
+
+def _throughput(copies: Sum) -> float | None:
+    if copies.bytes_sum is None or not copies.sum_ns:
+        return None
+    return copies.bytes_sum * 1e9 / copies.sum_ns

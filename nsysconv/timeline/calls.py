@@ -23,9 +23,10 @@ class ApiCalls:
     """Columns of equal length; each thread's calls in the order of their starts, those without a time
     left out.
 
-    `thread` numbers the (pid, tid) pairs of `threads`. `outermost`: no other call of the thread
-    contains it. `crossing`: how many calls overlap an earlier one without being inside it; for
-    nesting such a call is cut where the earlier one ends.
+    `thread` numbers the (pid, tid) pairs of `threads`; those with a tid MISSING are not one thread, but
+    calls of which no thread is recorded. `outermost`: no other call of the thread contains it; calls
+    without a thread all are. `crossing`: how many calls overlap an earlier one of their thread without
+    being inside it; for nesting such a call is cut where the earlier one ends.
     """
 
     start: Array
@@ -41,6 +42,12 @@ class ApiCalls:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def on_a_thread(self, which: Array) -> Array:
+        """Of the calls at these indices, those whose thread is recorded, as a mask."""
+        recorded = np.array([tid != MISSING for _, tid in self.threads], bool)
+        result: Array = recorded[self.thread[which]]
+        return result
 
 
 def api_calls(profile: Profile) -> ApiCalls:
@@ -60,7 +67,7 @@ def api_calls(profile: Profile) -> ApiCalls:
         start, dur, thread = column["start_ns"], column["dur_ns"], taken(thread, order)
     end = start + dur
     del dur, column["dur_ns"], column["tid"]
-    outermost, crossing = _nesting(start, end, thread, len(threads))
+    outermost, crossing = _nesting(start, end, thread, threads)
     return ApiCalls(
         start,
         end,
@@ -92,11 +99,15 @@ def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int]
     return numbers, tuple(zip(pids.tolist(), tids.tolist(), strict=True))
 
 
-def _nesting(start: Array, end: Array, thread: Array, thread_count: int) -> tuple[Array, int]:
+def _nesting(
+    start: Array, end: Array, thread: Array, threads: tuple[tuple[int, int], ...]
+) -> tuple[Array, int]:
     """Which calls are outermost on their thread, and how many cross an earlier one."""
     outermost = np.ones(len(start), bool)
     crossing = 0
-    for places in by_group(thread, thread_count):
+    for places, (_, tid) in zip(by_group(thread, len(threads)), threads, strict=True):
+        if tid == MISSING:
+            continue  # two calls that overlap may be of two threads
         s, e = start[places], end[places]
         # Of two that start together the longer contains the other.
         if (s[1:] == s[:-1]).any():
@@ -176,6 +187,8 @@ def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
     same = keys[1:] == keys[:-1]
     doubled = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
     enclosed = np.zeros(len(mine), bool)
+    # Calls nest on one thread: of those without one, none is known to be inside another.
+    doubled = doubled[calls.on_a_thread(mine[order[doubled]])]
     by_key: dict[tuple[int, int], list[int]] = {}
     for place in order[doubled].tolist():
         call = int(mine[place])

@@ -6,7 +6,7 @@ Definitions, with worked examples: docs/definitions.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -109,6 +109,19 @@ def busy(starts: Array, ends: Array, span: Window) -> int:
 def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> list[Gaps]:
     """The gaps of a kind, device by device (and stream by stream)."""
     return timeline.kept(("gaps", kind, part), lambda: list(_gaps(timeline, kind, part)))
+
+
+def on_threads(timeline: Timeline, found: Gaps) -> Gaps:
+    """The gaps, without a host part where no thread is recorded of the call that launched what ended
+    them: their parts are as they were, `host_end` is their start.
+    """
+    host = np.flatnonzero(found.host_end > found.start)
+    known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
+    if known.all():
+        return found
+    host_end = found.host_end.copy()
+    host_end[host[~known]] = found.start[host[~known]]
+    return replace(found, host_end=host_end)
 
 
 def _gaps(timeline: Timeline, kind: str, part: Slice | None) -> Iterator[Gaps]:

@@ -1,0 +1,154 @@
+"""Totals: how often and how long by name, of sources that record no events.
+
+Definitions, with worked examples: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.report import MISSING
+from nsysconv.timeline.timeline import Timeline
+
+K = TypeVar("K", bound=Hashable)
+
+KERNEL, MEMCPY, MEMSET, API_CALL, MIGRATION = (
+    schema.AGGREGATE_KINDS.index(kind)
+    for kind in ("kernel", "memcpy", "memset", "api_call", "unified_memory")
+)
+GPU_KINDS = (KERNEL, MEMCPY, MEMSET)
+"""The kinds that the fact GPU_TOTALS speaks of."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """One total as the source tells it; None: not recorded.
+
+    `device_id` None: all devices of the process. `name` is an API function's documented name.
+    """
+
+    kind: int
+    pid: int | None
+    device_id: int | None
+    layer: int | None
+    direction: int | None
+    name: str
+    count: int
+    sum_ns: int | None
+    min_ns: int | None
+    max_ns: int | None
+    bytes_sum: int | None
+    bytes_min: int | None
+    bytes_max: int | None
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Several totals as one; a figure that one of them lacks is None. Of no totals all are 0."""
+
+    count: int
+    sum_ns: int | None
+    min_ns: int | None
+    max_ns: int | None
+    bytes_sum: int | None
+    bytes_min: int | None
+    bytes_max: int | None
+    pids: frozenset[int | None]
+
+    @property
+    def avg_ns(self) -> float | None:
+        """The mean duration."""
+        return None if self.sum_ns is None or not self.count else self.sum_ns / self.count
+
+    @property
+    def bytes_avg(self) -> float | None:
+        """The mean size."""
+        return None if self.bytes_sum is None or not self.count else self.bytes_sum / self.count
+
+
+def totals(timeline: Timeline, *kinds: int) -> list[Total]:
+    """The totals of these kinds.
+
+    Those of a range's own share are parts of others and are left out; so is what never happened.
+    """
+    found = timeline.kept("totals", lambda: _totals(timeline))
+    return [total for total in found if total.kind in kinds]
+
+
+def _totals(timeline: Timeline) -> list[Total]:
+    profile = timeline.profile
+    rows = [
+        row
+        for row in profile.rows("aggregate")
+        if row["range_name_id"] is None and row["count"] > 0
+    ]
+    plain = profile.names(_name_ids(row for row in rows if row["kind"] == API_CALL), plain=True)
+    full = profile.names(_name_ids(row for row in rows if row["kind"] != API_CALL))
+    same = [field.name for field in fields(Total) if field.name != "name"]
+    return [
+        Total(
+            name=(plain if row["kind"] == API_CALL else full)[_name_id(row)],
+            **{column: row[column] for column in same},
+        )
+        for row in rows
+    ]
+
+
+def _name_ids(rows: Iterable[dict[str, Any]]) -> set[int]:
+    return {_name_id(row) for row in rows}
+
+
+def _name_id(row: dict[str, Any]) -> int:
+    return MISSING if row["name_id"] is None else int(row["name_id"])
+
+
+def grouped(found: Iterable[Total], key: Callable[[Total], K]) -> dict[K, Sum]:
+    """The totals added up by what `key` says of each."""
+    members: dict[K, list[Total]] = {}
+    for total in found:
+        members.setdefault(key(total), []).append(total)
+    return {group: added_up(mine) for group, mine in members.items()}
+
+
+def added_up(found: Iterable[Total]) -> Sum:
+    """Totals as one: the sum of sums, the least of the least, the greatest of the greatest."""
+    mine = list(found)
+
+    def over(make: Callable[[list[int]], int], name: str) -> int | None:
+        values: list[int | None] = [getattr(total, name) for total in mine]
+        known = [value for value in values if value is not None]
+        return make(known) if len(known) == len(values) else None
+
+    return Sum(
+        count=sum(total.count for total in mine),
+        sum_ns=over(sum, "sum_ns"),
+        min_ns=over(_least, "min_ns"),
+        max_ns=over(_greatest, "max_ns"),
+        bytes_sum=over(sum, "bytes_sum"),
+        bytes_min=over(_least, "bytes_min"),
+        bytes_max=over(_greatest, "bytes_max"),
+        pids=frozenset(total.pid for total in mine),
+    )
+
+
+def _least(values: list[int]) -> int:
+    return min(values, default=0)
+
+
+def _greatest(values: list[int]) -> int:
+    return max(values, default=0)
+
+
+def rank_of(timeline: Timeline, found: Sum) -> int | None:
+    """The rank of the only ranked process behind a sum, else None."""
+    return timeline.rank_of(np.array([pid for pid in found.pids if pid is not None], np.int64))
+
+
+def place(device_id: int | None) -> int:
+    """What devices are sorted by: as among events, those that are not told come first."""
+    return MISSING if device_id is None else device_id

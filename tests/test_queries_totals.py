@@ -1,0 +1,431 @@
+"""Reports on profiles that hold totals and no events, by hand and against the events themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_store import (
+    EVENTS,
+    TOTALS,
+    Call,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Row,
+    Total,
+    answers,
+    opened,
+)
+
+from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.queries import REPORTS, query
+
+GPU = (Fact.GPU_TOTALS,)
+MIGRATIONS = (Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS)
+
+
+def told(report: str, *rows: Row, **options: Any) -> list[dict[str, Any]]:
+    """The rows of a report on a profile that holds totals only."""
+    return answers(report, *rows, **{"holds": TOTALS, **options})
+
+
+def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
+    (row,) = told(report, *rows, **options)
+    return row
+
+
+def picked(row: dict[str, Any], *names: str) -> list[Any]:
+    return [row[name] for name in names]
+
+
+# -- kernels
+
+
+def test_kernels_of_totals() -> None:
+    rows = (Total("kernel", 4, 40, 5, 20, "small"), Total("kernel", 2, 120, 50, 70, "large"))
+    large, small = told("kernels", *rows)
+    figures = ("name", "kernel_count", "kernel_sum_ns", "min_ns", "max_ns")
+    assert picked(large, *figures) == ["large", 2, 120, 50, 70]
+    assert picked(small, *figures) == ["small", 4, 40, 5, 20]
+    assert picked(large, "avg_ns", "kernel_pct") == [120 / 2, 100 * 120 / (120 + 40)]
+    assert picked(small, "avg_ns", "kernel_pct") == [40 / 4, 100 * 40 / (120 + 40)]
+    assert picked(large, "device_id", "med_ns", "stddev_ns") == [None] * 3
+
+
+def test_equal_names_add_up() -> None:
+    rows = (Total("kernel", 4, 40, 5, 20, "k"), Total("kernel", 1, 60, 60, 60, "k", pid=2))
+    row = only("kernels", *rows)
+    assert picked(row, "kernel_count", "kernel_sum_ns", "avg_ns") == [4 + 1, 40 + 60, 100 / 5]
+    assert picked(row, "min_ns", "max_ns") == [min(5, 60), max(20, 60)]
+
+
+def test_a_figure_that_a_part_lacks_is_null() -> None:
+    rows = (Total("kernel", 4, 40, 5, 20, "k"), Total("kernel", 1, None, None, 9, "k", pid=2),
+            Total("kernel", 1, 10, 10, 10, "other"))  # fmt: skip
+    other, row = told("kernels", *rows)
+    assert picked(row, "kernel_count", "max_ns") == [4 + 1, 20]
+    assert picked(row, "kernel_sum_ns", "avg_ns", "min_ns") == [None] * 3
+    assert (other["kernel_pct"], row["kernel_pct"]) == (100, 0)
+
+
+def test_kernels_of_devices_that_are_told_apart() -> None:
+    rows = (Total("kernel", 1, 10, 10, 10, "k", device=1), Total("kernel", 1, 10, 10, 10, "k"),
+            Total("kernel", 1, 10, 10, 10, "k", device=0))  # fmt: skip
+    assert [row["device_id"] for row in told("kernels", *rows)] == [None, 0, 1]
+
+
+@pytest.mark.parametrize("names", ["short", "mangled"])
+def test_there_is_one_spelling_of_a_name(names: str) -> None:
+    with opened(Total("kernel", 1, 10, 10, 10, "a<int>(int)"), holds=GPU) as profile:
+        (row,) = profile.report("kernels", names=names).rows()
+    assert row["name"] == "a<int>(int)"
+
+
+def test_the_share_of_a_range_is_in_the_total_already() -> None:
+    """20 of the 30 ns ran in the range `step`: the sum is 30 and not 50."""
+    rows = (Total("kernel", 3, 30, 10, 10, "k"),
+            Total("kernel", 2, 20, 10, 10, "k", range_name="step"))  # fmt: skip
+    row = only("kernels", *rows)
+    assert picked(row, "kernel_count", "kernel_sum_ns") == [3, 30]
+
+
+def test_what_never_happened_has_no_row() -> None:
+    assert told("kernels", Total("kernel", 0, 0, 0, 0, "k")) == []
+
+
+# -- API calls
+
+
+def test_api_calls_of_totals() -> None:
+    rows = (Total("api_call", 2, 30, 10, 20, "cuMemAlloc", layer="driver"),
+            Total("api_call", 3, 90, 20, 40, "cudaMalloc", layer="runtime"))  # fmt: skip
+    found = told("api_vs_kernel", *rows)
+    assert [picked(row, "layer", "name", "call_count", "api_sum_ns") for row in found] == [
+        ["runtime", "cudaMalloc", 3, 90], ["driver", "cuMemAlloc", 2, 30]]  # fmt: skip
+
+
+def test_two_symbols_of_one_function_are_one_row() -> None:
+    """And those of two layers are two."""
+    rows = (Total("api_call", 2, 30, 10, 20, "cudaFree_v1", layer="runtime"),
+            Total("api_call", 1, 70, 70, 70, "cudaFree_v2", layer="runtime"),
+            Total("api_call", 1, 5, 5, 5, "cudaFree_v3", layer="driver"))  # fmt: skip
+    found = told("api_vs_kernel", *rows)
+    assert [picked(row, "layer", "name", "call_count", "api_sum_ns") for row in found] == [
+        ["runtime", "cudaFree", 2 + 1, 30 + 70], ["driver", "cudaFree", 1, 5]]  # fmt: skip
+
+
+def test_totals_of_calls_do_not_tell_what_these_launched() -> None:
+    rows = (Total("api_call", 2, 30, 10, 20, "cudaLaunchKernel", layer="runtime"),
+            Total("kernel", 2, 30, 10, 20, "k"))  # fmt: skip
+    row = only("api_vs_kernel", *rows)
+    of_gpu = ("gpu_op_count", "kernel_count", "kernel_sum_ns", "memcpy_sum_ns", "memset_sum_ns",
+              "launch_latency_avg_ns", "queue_count", "queue_avg_ns")  # fmt: skip
+    assert picked(row, *of_gpu) == [None] * len(of_gpu)
+
+
+def test_a_call_of_no_known_layer_and_without_a_sum() -> None:
+    row = only("api_vs_kernel", Total("api_call", 2, name="cudaFree"))
+    assert picked(row, "layer", "call_count", "api_sum_ns") == [None, 2, None]
+
+
+# -- overview
+
+
+ALL_KINDS = (
+    Total("kernel", 3, 30, 5, 15, "k"), Total("kernel", 1, 50, 50, 50, "other"),
+    Total("memcpy", 2, 8, 3, 5, "[memcpy]", direction="HtoD"),
+    Total("unified_memory", 4, 100, direction="HtoD", device=0, bytes=4096),
+    Total("unified_memory", 1, 10, direction="DtoH", device=1, bytes=1024),
+)  # fmt: skip
+
+
+def test_an_overview_of_all_devices() -> None:
+    """Migrations name devices, and count for the one row that there is."""
+    row = only("overview", *ALL_KINDS, holds=MIGRATIONS, recording_ns=1000)
+    assert picked(row, "device_id", "device", "recording_ns") == [
+        None, "[all devices of the process]", 1000]  # fmt: skip
+    assert picked(row, "kernel_count", "kernel_sum_ns") == [3 + 1, 30 + 50]
+    assert picked(row, "memcpy_count", "memcpy_sum_ns") == [2, 8]
+    assert picked(row, "memset_count", "memset_sum_ns") == [0, 0]
+    assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [4 + 1, 100 + 10, 4096 + 1024]
+
+
+def test_totals_tell_no_window_and_no_union() -> None:
+    row = only("overview", *ALL_KINDS, holds=MIGRATIONS)
+    names = ("window_start_ns", "window_ns", "busy_ns", "idle_ns", "idle_pct", "kernel_union_ns",
+             "graph_launch_count", "graph_launch_sum_ns")  # fmt: skip
+    assert picked(row, *names) == [None] * len(names)
+
+
+def test_migrations_without_totals_are_null_and_not_zero() -> None:
+    row = only("overview", *ALL_KINDS[:3], holds=GPU)
+    assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [None] * 3
+    row = only("overview", *ALL_KINDS[:3], holds=MIGRATIONS)
+    assert picked(row, "um_count", "um_sum_ns", "um_bytes_sum") == [0] * 3
+
+
+def test_totals_of_migrations_alone() -> None:
+    found = told("overview", *ALL_KINDS[3:], holds=(Fact.UNIFIED_MEMORY_TOTALS,))
+    names = ("device_id", "device", "kernel_count", "memcpy_sum_ns", "um_bytes_sum")
+    assert [picked(row, *names) for row in found] == [
+        [0, "GPU 0", None, None, 4096], [1, "GPU 1", None, None, 1024]]  # fmt: skip
+
+
+def test_an_overview_of_devices_that_are_told_apart() -> None:
+    rows = (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("memset", 1, 2, 2, 2, device=1),
+            *ALL_KINDS[3:])  # fmt: skip
+    found = told("overview", *rows, holds=MIGRATIONS)
+    assert [picked(row, "device_id", "device", "kernel_sum_ns", "memset_sum_ns", "um_count")
+            for row in found] == [[0, "GPU 0", 30, 0, 4], [1, "GPU 1", 0, 2, 1]]  # fmt: skip
+
+
+def test_a_total_without_a_device_makes_one_row_of_all() -> None:
+    """What the device of the other total did beside it is not told."""
+    rows = (Total("kernel", 3, 30, 5, 15, "k", device=0), Total("kernel", 1, 9, 9, 9, "k"))
+    assert picked(only("overview", *rows), "device_id", "kernel_sum_ns") == [None, 39]
+
+
+def test_an_overview_of_two_processes_is_one_row() -> None:
+    rows = (Total("kernel", 3, 30, 5, 15, "k"), Total("kernel", 1, 9, 9, 9, "k", pid=2))
+    row = only("overview", *rows)
+    assert picked(row, "device", "kernel_sum_ns") == ["[all devices of the processes]", 39]
+
+
+def test_no_totals_no_rows() -> None:
+    for report in ("kernels", "api_vs_kernel", "overview", "transfers", "processes"):
+        assert told(report) == []
+
+
+# -- transfers
+
+
+def test_transfers_of_totals() -> None:
+    """Most bytes first; copies do not tell theirs. 4096 bytes in 100 ns are 40.96 GB/s."""
+    rows = (Total("memcpy", 2, 8, 3, 5, "[memcpy DtoH]", direction="DtoH"),
+            Total("memcpy", 1, 9, 9, 9, "[memcpy HtoD]", direction="HtoD"),
+            Total("unified_memory", 3, 10, direction="DtoH", bytes=999, bytes_min=9, bytes_max=800),
+            Total("unified_memory", 4, 60, direction="HtoD", bytes=96, bytes_min=32, bytes_max=32),
+            Total("unified_memory", 1, 40, direction="HtoD", bytes=4000, bytes_min=4000,
+                  bytes_max=4000))  # fmt: skip
+    found = told("transfers", *rows, holds=MIGRATIONS)
+    assert [picked(row, "direction", "memcpy_count", "memcpy_sum_ns", "bytes_sum") for row in found] == [
+        ["UM HtoD", 4 + 1, 60 + 40, 96 + 4000], ["UM DtoH", 3, 10, 999],
+        ["HtoD", 1, 9, None], ["DtoH", 2, 8, None]]  # fmt: skip
+    figures = ("bytes_avg", "bytes_min", "bytes_max", "throughput_bytes_per_s", "bytes_med")
+    assert picked(found[0], *figures) == [4096 / 5, 32, 4000, pytest.approx(40.96e9), None]
+    assert picked(found[3], *figures) == [None] * 5
+    assert {row[name] for row in found for name in ("device_id", "src_kind", "dst_kind")} == {None}
+
+
+def test_transfers_by_device_and_of_no_time() -> None:
+    rows = (Total("unified_memory", 1, 0, direction="HtoD", device=1, bytes=9),
+            Total("unified_memory", 1, None, direction=None, device=0, bytes=5))  # fmt: skip
+    found = told("transfers", *rows, holds=MIGRATIONS)
+    assert [picked(row, "device_id", "direction", "memcpy_sum_ns", "throughput_bytes_per_s")
+            for row in found] == [[0, "UM Unknown", None, None], [1, "UM HtoD", 0, None]]  # fmt: skip
+
+
+def test_without_totals_of_copies_nobody_says_that_there_were_none() -> None:
+    with pytest.raises(NotRecorded):
+        told("transfers", *ALL_KINDS[3:], holds=(Fact.UNIFIED_MEMORY_TOTALS,))
+
+
+# -- processes
+
+
+PROCESSES = (
+    Total("api_call", 2, 30, 10, 20, "cudaMalloc", layer="runtime"),
+    Total("api_call", 5, 10, 2, 2, "cuMemAlloc", layer="driver"),
+    Total("api_call", 1, 10, 10, 10, "cudaFree", layer="runtime", pid=2),
+    Total("kernel", 3, 30, 5, 15, "k"), Total("memcpy", 2, 8, 3, 5, direction="HtoD"),
+    Total("memset", 1, 1, 1, 1), Total("unified_memory", 10, 9, direction="HtoD", bytes=1),
+    Total("range", 7, 1, 1, 1, "step"),
+)  # fmt: skip
+COUNTS = ("pid", "api_call_count", "gpu_op_count")
+
+
+def test_processes_of_totals() -> None:
+    found = told("processes", *PROCESSES)
+    assert [picked(row, *COUNTS) for row in found] == [[1, 2 + 5, 3 + 2 + 1 + 10], [2, 1, 0]]
+    assert {row["thread_count"] for row in found} == {None}
+
+
+def test_totals_do_not_tell_which_calls_lie_inside_others() -> None:
+    assert [row["api_sum_ns"] for row in told("processes", *PROCESSES)] == [None, None]
+
+
+@pytest.mark.parametrize(("holds", "expected"), [
+    ((Fact.API_TOTALS,), [7, None]), (GPU, [None, 6]), (MIGRATIONS, [None, 16]),
+    ((Fact.UNIFIED_MEMORY_TOTALS,), [None, None]), ((), [None, None]),
+])  # fmt: skip
+def test_processes_show_what_is_held(holds: tuple[Fact, ...], expected: list[int | None]) -> None:
+    row = told("processes", *PROCESSES, holds=holds)[0]
+    assert picked(row, "api_call_count", "gpu_op_count") == expected
+
+
+def test_totals_of_no_known_process_count_for_none() -> None:
+    rows = (*PROCESSES, Total("kernel", 9, 9, 1, 1, "k", pid=None))
+    assert [picked(row, *COUNTS) for row in told("processes", *rows)] == [
+        [1, 7, None],
+        [2, 1, None],
+    ]
+
+
+def test_of_a_slice_the_totals_of_a_process_tell_nothing() -> None:
+    assert [picked(row, *COUNTS) for row in told("processes", *PROCESSES, time=(0, 9))] == [
+        [1, None, None], [2, None, None]]  # fmt: skip
+
+
+# -- which of both
+
+
+EVENTS_TOO: tuple[Row, ...] = (Kernel(10, 20, 1), Memcpy(30, 40, 1), Call(1, 5, 1))
+FAR_OFF = (
+    Total("kernel", 999, 999, 1, 1, "kernel"), Total("memcpy", 999, 999, 1, 1, direction="HtoD"),
+    Total("api_call", 999, 999, 1, 1, "cudaLaunchKernel", layer="runtime"),
+    Total("unified_memory", 999, 999, direction="HtoD", bytes=999),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_events_win_over_totals(report: str) -> None:
+    assert answers(report, *EVENTS_TOO, *FAR_OFF, holds=EVENTS | TOTALS) == answers(
+        report, *EVENTS_TOO, holds=EVENTS)  # fmt: skip
+
+
+def test_totals_of_calls_stand_beside_events_of_the_gpu() -> None:
+    rows = (*EVENTS_TOO[:2], FAR_OFF[2])
+    options = {"without": (Fact.API_CALLS, Fact.API_LINKS, Fact.THREADS), "holds": EVENTS | TOTALS}
+    row = only("api_vs_kernel", *rows, **options)
+    assert picked(row, "call_count", "gpu_op_count") == [999, None]
+    assert picked(only("processes", *rows, **options), "api_call_count", "gpu_op_count") == [999, 2]
+
+
+@pytest.mark.parametrize(("report", "missing"), [
+    ("kernels", Fact.KERNELS), ("overview", Fact.KERNELS), ("transfers", Fact.MEMCPYS),
+    ("api_vs_kernel", Fact.API_CALLS)])  # fmt: skip
+def test_of_a_slice_totals_tell_nothing(report: str, missing: Fact) -> None:
+    with opened(*FAR_OFF, holds=TOTALS) as profile:
+        assert profile.report(report).row_count > 0
+        with pytest.raises(NotRecorded) as error:
+            profile.report(report, time=(0, 100))
+    assert error.value.missing == (missing,)
+
+
+@pytest.mark.parametrize("report", ["kernels", "overview", "transfers", "api_vs_kernel"])
+def test_neither_events_nor_totals_is_not_recorded(report: str) -> None:
+    with pytest.raises(NotRecorded):
+        told(report, *FAR_OFF, holds=TOTALS - query(report).TOTALS)
+
+
+@pytest.mark.parametrize("report", [
+    "transfer_sizes", "idle_summary", "idle_host", "idle_gaps", "gpu_utilization"])  # fmt: skip
+def test_what_only_events_tell_is_not_recorded(report: str) -> None:
+    with pytest.raises(NotRecorded):
+        told(report, *FAR_OFF)
+
+
+@pytest.mark.parametrize(("pids", "rank"), [((1,), 3), ((1, 2), None), ((1, 9), 3), ((9,), None)])
+@pytest.mark.parametrize("report", ["kernels", "overview", "transfers", "api_vs_kernel"])
+def test_the_rank_is_that_of_the_only_ranked_process_behind_a_row(
+    report: str, pids: tuple[int, ...], rank: int | None
+) -> None:
+    rows = [total._replace(pid=pid) for pid in pids for total in FAR_OFF]
+    assert {row["rank"] for row in told(report, *rows, ranks={1: 3, 2: 5})} == {rank}
+
+
+# -- totals against the events themselves
+
+
+class Done(NamedTuple):
+    """One event, to be written down as such or to be added up."""
+
+    kind: str
+    name: str
+    direction: str
+    device: int
+    pid: int
+    dur: int
+    bytes: int
+
+
+done = st.builds(
+    Done, st.sampled_from(["kernel", "memcpy", "memset", "unified_memory", "runtime", "driver"]),
+    st.sampled_from(["one", "two", "two_v2"]), st.sampled_from(["HtoD", "DtoH"]),
+    st.integers(0, 1), st.integers(1, 2), st.integers(0, 9), st.integers(0, 99),
+)  # fmt: skip
+
+
+def event(each: Done, start: int, device: int | None) -> Row:
+    """One after the other, so that calls do not nest."""
+    end, where = start + each.dur, {"pid": each.pid, "device": device}
+    if each.kind == "kernel":
+        return Kernel(start, end, name=each.name, **where)
+    if each.kind == "memset":
+        return Memset(start, end, **where)
+    if each.kind in ("runtime", "driver"):
+        return Call(start, end, layer=each.kind, name=each.name, pid=each.pid)
+    kind = Memcpy if each.kind == "memcpy" else Migration
+    return kind(start, end, direction=each.direction, bytes=each.bytes, **where)
+
+
+def as_totals(all_of: Iterable[Done], apart: bool) -> list[Row]:
+    """The slow, obvious sums."""
+    groups: dict[Total, list[Done]] = {}
+    for each in all_of:
+        called = each.kind in ("runtime", "driver")
+        moved = each.kind in ("memcpy", "unified_memory")
+        total = Total(
+            "api_call" if called else each.kind, 0, pid=each.pid,
+            name=each.name if called or each.kind == "kernel" else None,
+            layer=each.kind if called else None, direction=each.direction if moved else None,
+            device=each.device if apart and not called else None,
+        )  # fmt: skip
+        groups.setdefault(total, []).append(each)
+    rows: list[Row] = []
+    for total, members in groups.items():
+        durs, sizes = [each.dur for each in members], [each.bytes for each in members]
+        total = total._replace(count=len(durs), sum=sum(durs), min=min(durs), max=max(durs))
+        if total.kind == "unified_memory":
+            total = total._replace(bytes=sum(sizes), bytes_min=min(sizes), bytes_max=max(sizes))
+        rows.append(total)
+    return rows
+
+
+SHARED = {
+    "kernels": ("rank", "device_id", "name", "kernel_count", "kernel_sum_ns", "kernel_pct",
+                "avg_ns", "min_ns", "max_ns"),
+    "api_vs_kernel": ("rank", "layer", "name", "call_count", "api_sum_ns"),
+    "overview": ("rank", "device_id", "kernel_count", "kernel_sum_ns", "memcpy_count",
+                 "memcpy_sum_ns", "memset_count", "memset_sum_ns", "um_count", "um_sum_ns",
+                 "um_bytes_sum"),
+    "processes": ("rank", "pid", "api_call_count", "gpu_op_count"),
+}  # fmt: skip
+OF_MIGRATIONS = ("bytes_sum", "bytes_avg", "bytes_min", "bytes_max", "throughput_bytes_per_s")
+
+
+def shared(report: str, *rows: Row, **options: Any) -> list[list[Any]]:
+    found = answers(report, *rows, ranks={1: 3, 2: 5}, **options)
+    if report != "transfers":
+        return [picked(row, *SHARED[report]) for row in found if row.get("layer", "") is not None]
+    keys = ("rank", "device_id", "direction", "memcpy_count", "memcpy_sum_ns")
+    told = [picked(row, *keys, *(OF_MIGRATIONS if row["direction"].startswith("UM") else ()))
+            for row in found]  # fmt: skip
+    return sorted(told, key=repr)  # without bytes of copies there is no order by bytes
+
+
+@pytest.mark.parametrize("report", [*SHARED, "transfers"])
+@settings(max_examples=25)
+@given(st.lists(done, max_size=40), st.booleans())
+def test_totals_tell_what_the_events_tell(
+    report: str, all_of: list[Done], apart: bool
+) -> None:  # fmt: skip
+    rows = [event(each, 100 * i, each.device if apart else None)
+            for i, each in enumerate(all_of, 1)]  # fmt: skip
+    assert shared(report, *as_totals(all_of, apart), holds=TOTALS) == shared(report, *rows)
