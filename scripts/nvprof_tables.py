@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
@@ -62,13 +63,26 @@ _COLUMNS = {
     "EVENT": "id value domain correlationId",
     "ENVIRONMENT": "deviceId timestamp environmentKind data:BLOB",
 }
+_OPENACC = (
+    "eventKind parentConstruct version implicit deviceType deviceNumber threadId async asyncMap lineNo "
+    "endLineNo funcLineNo funcEndLineNo start end cuDeviceId cuContextId cuStreamId cuProcessId "
+    "cuThreadId externalId srcFile funcName"
+)
+# Real databases have these, too, most often empty: here they are written where there are rows.
+_DIRECTIVES = {
+    "OPENACC_DATA": f"{_OPENACC} bytes hostPtr devicePtr varName",
+    "OPENACC_LAUNCH": f"{_OPENACC} numGangs numWorkers vectorLength kernelName",
+    "OPENACC_OTHER": _OPENACC,
+    "OPENMP": "eventKind version threadId start end cuProcessId cuThreadId",
+}
 _MORE_IN_12 = {"CONCURRENT_KERNEL": _KERNEL_12, "KERNEL": _KERNEL_12, "STREAM": " correlationId"}
 
 
-def tables(age: Age) -> dict[str, list[tuple[str, str]]]:
-    """Per table its columns with their types, without the key `_id_`."""
+def tables(age: Age, used: Collection[str] = ()) -> dict[str, list[tuple[str, str]]]:
+    """Per table its columns with their types, without the key `_id_`; `used` tables have rows."""
     result = {}
-    for name, columns in _COLUMNS.items():
+    more = {name: columns for name, columns in _DIRECTIVES.items() if _PREFIX + name in used}
+    for name, columns in (_COLUMNS | more).items():
         texts = columns + (_MORE_IN_12.get(name, "") if age.version >= 12 else "")
         pairs = [text.partition(":") for text in texts.split()]
         result[_PREFIX + name] = [(column, kind or "INTEGER") for column, _, kind in pairs]

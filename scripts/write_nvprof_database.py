@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +52,20 @@ THREAD_HIGH = 0x7F12
 THREAD_LOW = 0xB0000000
 
 
+@dataclass(frozen=True)
+class Directive:
+    """A construct of OpenACC or OpenMP; `subject` is the kernel or variable that it is about."""
+
+    table: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    thread: Thread
+    file: str = ""
+    line: int = 0
+    subject: str = ""
+
+
 def thread_number(thread: Thread) -> int:
     """What is left of the thread's number, without sign: never the system's own."""
     return THREAD_LOW + thread.tid
@@ -86,11 +101,18 @@ class Database:
         return self.process.pid.to_bytes(4, "little") + number.to_bytes(8, "little")
 
 
-def write_nvprof_database(workload: Workload, process: Process, path: Path, age: str) -> None:
+def write_nvprof_database(
+    workload: Workload,
+    process: Process,
+    path: Path,
+    age: str,
+    directives: Iterable[Directive] = (),
+) -> None:
     """Write one process to `path`, which is replaced, as a database of that version (see `AGES`).
 
     The same input gives the same bytes with the same SQLite. A database holds one process; what nvprof
-    does not record is left out. Raises ValueError for whole graphs, which it never has.
+    does not record is left out. `directives` are no part of workloads, which other profilers record, too.
+    Raises ValueError for whole graphs, which it never has.
     """
     if any(launch.stream.process == process for launch in workload.events.graph_launches):
         raise ValueError(f"{workload.name}: nvprof records the nodes of graphs")
@@ -99,6 +121,8 @@ def write_nvprof_database(workload: Workload, process: Process, path: Path, age:
     out = Database(release, zero, process)
     _add_machine(out, workload)
     _add_events(out, workload)
+    for directive in directives:
+        _add_directive(out, directive)
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path, isolation_level=None)
     try:
@@ -282,6 +306,16 @@ def _add_overhead(out: Database, overhead: Overhead) -> None:
             end=out.at(overhead.end_ns))  # fmt: skip
 
 
+def _add_directive(out: Database, directive: Directive) -> None:
+    """With the thread's 64 bits, and a number that the directives' runtime gave it."""
+    out.add(directive.table, eventKind=directive.kind, start=out.at(directive.start_ns),
+            end=out.at(directive.end_ns), cuProcessId=out.process.pid, threadId=1,
+            cuThreadId=THREAD_HIGH << 32 | thread_number(directive.thread), lineNo=directive.line,
+            **{column: out.string(text) if text else 0 for column, text in (
+                ("srcFile", directive.file), ("funcName", "SECRET_function"),
+                ("varName", directive.subject), ("kernelName", directive.subject))})  # fmt: skip
+
+
 def _write_tables(connection: sqlite3.Connection, out: Database) -> None:
     connection.execute(
         "CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, value TEXT NOT NULL UNIQUE)"
@@ -293,7 +327,7 @@ def _write_tables(connection: sqlite3.Connection, out: Database) -> None:
     )
     connection.execute("CREATE TABLE Version (version INT NOT NULL)")
     connection.execute("INSERT INTO Version VALUES (?)", (out.age.version,))
-    for table, columns in tables(out.age).items():
+    for table, columns in tables(out.age, out.rows).items():
         declared = ", ".join(f"{name} {kind} NOT NULL" for name, kind in columns)
         connection.execute(
             f"CREATE TABLE {table} (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, {declared})"

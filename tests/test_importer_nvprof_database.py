@@ -30,18 +30,26 @@ from conftest import (
     small_rows,
 )
 from nvprof_tables import AGES
+from scenario_basic import MAIN, PROCESS
 from scenarios import WORKLOADS
 from test_importer_nsys_in_place import assert_equal_profiles
 from test_secrets import everything
 from workload import Function, Process, Stream, Thread
-from write_nvprof_database import OVERHEADS, SYNCS, thread_number
+from write_nvprof_database import (
+    OVERHEADS,
+    SYNCS,
+    Directive,
+    thread_number,
+    write_nvprof_database,
+)
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
+from nsysconv.importers import demangle
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers, detect
-from nsysconv.importers.nvprof_database import cbid_names, demangle
+from nsysconv.importers.nvprof_database import cbid_names, directives
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.store.read import Profile, reading
@@ -320,7 +328,8 @@ def test_facts(profile_of: ProfileOf) -> None:
         Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS, Fact.SYNCS,
         Fact.RANGES, Fact.OVERHEAD, Fact.THREADS, Fact.DEVICES, Fact.UTC}  # fmt: skip
     missing = profile_of(FOLDER / "no_gpu-12.nvvp").missing
-    assert missing == {Fact.UNIFIED_MEMORY, Fact.SYNCS, Fact.OVERHEAD, Fact.DEVICES, Fact.RANKS}
+    assert missing == {Fact.UNIFIED_MEMORY, Fact.SYNCS, Fact.OVERHEAD, Fact.DEVICES, Fact.RANKS,
+                       Fact.DIRECTIVES}  # fmt: skip
     assert Fact.UNIFIED_MEMORY in profile_of(FOLDER / "unified_memory-9.nvprof").facts
     assert Fact.RANKS in profile_of(FOLDER / "two_processes_one_gpu-9-5002.nvprof").facts
 
@@ -596,11 +605,11 @@ def test_clocks_that_disagree(changed: Changed) -> None:
 
 def test_what_is_not_read_is_said(profile_of: ProfileOf, changed: Changed) -> None:
     path = changed("INSERT INTO K_METRIC (id, value, correlationId, flags) VALUES (1, x'00', 1, 0);"
-                   "CREATE TABLE K_OPENACC_LAUNCH (start INT);"
-                   "INSERT INTO K_OPENACC_LAUNCH VALUES (1), (2)")  # fmt: skip
+                   "CREATE TABLE K_PC_SAMPLING (samples INT);"
+                   "INSERT INTO K_PC_SAMPLING VALUES (1), (2)")  # fmt: skip
     profile = _damaged(profile_of, path)
     found = {note.text: note.count for note in profile.notes if note.slug == "rows-not-read"}
-    assert found == {"metrics are not read": 1, "OpenACC events are not read": 2}
+    assert found == {"metrics are not read": 1, "samples are not read": 2}
 
 
 def test_two_processes_in_one_database(profile_of: ProfileOf, changed: Changed) -> None:
@@ -628,7 +637,174 @@ def test_lost_gpu_work(profile_of: ProfileOf, changed: Changed) -> None:
     assert Fact.KERNELS not in profile.facts
 
 
+# -- directives
+
+
+SOLVE = "/home/SECRET-user/solve.c"
+WINDOWS = "C:\\SECRET-user\\walk.c"
+DIRECTIVES = (
+    Directive("OPENACC_OTHER", 1, 6_000, 9_000, MAIN),
+    Directive("OPENACC_OTHER", 11, 22_000, 28_000, MAIN, SOLVE, 84),
+    Directive("OPENACC_DATA", 13, 23_000, 23_000, MAIN, SOLVE, 84),
+    Directive("OPENACC_DATA", 15, 24_000, 24_000, MAIN, SOLVE, 84),
+    Directive("OPENACC_DATA", 5, 24_500, 25_000, MAIN, SOLVE, 84, "x[:n]"),
+    Directive("OPENACC_DATA", 5, 25_500, 26_500, MAIN, SOLVE, 84, "y"),
+    Directive("OPENACC_LAUNCH", 4, 29_000, 33_000, MAIN, SOLVE, 85, "solve_85_gpu"),
+    Directive("OPENACC_LAUNCH", 4, 34_000, 37_000, MAIN, SOLVE, 85, "solve_85_gpu"),
+    Directive("OPENACC_OTHER", 7, 47_000, 70_000, MAIN, WINDOWS, 12),
+    Directive("OPENACC_OTHER", 8, 71_000, 71_500, MAIN, WINDOWS),
+    Directive("OPENMP", 1, 100_000, 129_000, MAIN),
+    Directive("OPENMP", 5, 110_000, 128_000, MAIN),
+)
+DIRECTIVE_NAMES = (
+    "acc_device_init", "acc_enter_data@solve.c:84", "acc_create@solve.c:84", "acc_alloc@solve.c:84",
+    "acc_enqueue_upload@solve.c:84 (x[:n])", "acc_enqueue_upload@solve.c:84 (y)",
+    *("acc_enqueue_launch@solve.c:85 (solve_85_gpu)",) * 2, "acc_wait@walk.c:12",
+    "acc_implicit_wait@walk.c", "OMP_PARALLEL", "OMP_WAIT_BARRIER",
+)  # fmt: skip
+
+
+@pytest.fixture
+def constructs(tmp_path: Path) -> Path:
+    """`basic` as a program with directives."""
+    path = tmp_path / "openacc.nvvp"
+    write_nvprof_database(WORKLOADS["basic"], PROCESS, path, "12", DIRECTIVES)
+    return path
+
+
+def _expected_directives() -> list[Row]:
+    return [
+        {"start_ns": item.start_ns, "dur_ns": item.end_ns - item.start_ns, "pid": PROCESS.pid,
+         "tid": thread_number(MAIN), "kind": "directive", "name": name}
+        for item, name in zip(DIRECTIVES, DIRECTIVE_NAMES, strict=True)
+    ]  # fmt: skip
+
+
+def _directive_names(profile: Profile) -> list[Any]:
+    return sorted((row["name"] for row in event_rows(profile, "operator")), key=str)
+
+
+def test_directives_are_rows_of_their_threads(profile_of: ProfileOf, constructs: Path) -> None:
+    profile = _damaged(profile_of, constructs)
+    _same(event_rows(profile, "operator"), _expected_directives())
+    plain = profile_of(BASIC)
+    assert profile.facts == plain.facts | {Fact.DIRECTIVES}
+    assert slugs(profile) == slugs(plain)
+    assert small_rows(profile, "thread") == small_rows(plain, "thread")
+    for table in schema.EVENT_TABLES.keys() - {"operator"}:
+        assert event_rows(profile, table) == event_rows(plain, table)
+
+
+def test_what_the_host_did_in_directives(constructs: Path) -> None:
+    """In the host parts 20-30 us (an API call till 21) and 100-130 us (the profiler 105-118).
+
+    What lasts no time is no activity.
+    """
+    with api.open(constructs) as profile:
+        rows = profile.report("idle_host").rows()
+    found = {row["name"]: row["host_sum_ns"] for row in rows if row["activity"] == "directive"}
+    assert found == {
+        "acc_enter_data@solve.c:84": 6_000 - 500 - 1_000, "acc_enqueue_upload@solve.c:84 (x[:n])": 500,
+        "acc_enqueue_upload@solve.c:84 (y)": 1_000, "acc_enqueue_launch@solve.c:85 (solve_85_gpu)": 1_000,
+        "OMP_PARALLEL": 5_000 + 1_000, "OMP_WAIT_BARRIER": 10_000}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["start", "0", "start - 7"])
+def test_moments_have_no_length_whatever_their_end(
+    profile_of: ProfileOf, constructs: Path, changed: Changed, end: str
+) -> None:
+    path = changed(f"UPDATE K_OPENACC_DATA SET end = {end} WHERE eventKind IN (13, 15)", constructs)
+    profile = _damaged(profile_of, path)
+    _same(event_rows(profile, "operator"), _expected_directives())
+    assert slugs(profile) == slugs(profile_of(BASIC))
+
+
+def test_directives_with_damaged_cells(
+    profile_of: ProfileOf, constructs: Path, changed: Changed
+) -> None:
+    """A time costs the row, the kind its name, and file, line and variable their part of it."""
+    path = changed("UPDATE K_OPENACC_DATA SET start = 'soon' WHERE _id_ = 1;"
+                   "UPDATE K_OPENACC_DATA SET eventKind = 'x' WHERE _id_ = 3;"
+                   "UPDATE K_OPENACC_DATA SET eventKind = 14.5 WHERE _id_ = 2;"
+                   "UPDATE K_OPENACC_DATA SET varName = 'x' WHERE _id_ = 4;"
+                   "UPDATE K_OPENACC_LAUNCH SET end = start - 1 WHERE _id_ = 1;"
+                   "UPDATE K_OPENACC_LAUNCH SET lineNo = 'x' WHERE _id_ = 2;"
+                   "UPDATE K_OPENACC_OTHER SET srcFile = x'00', start = 0, end = 0 WHERE _id_ = 3",
+                   constructs)  # fmt: skip
+    profile = _damaged(profile_of, path)
+    gone = {"acc_create@solve.c:84", "acc_alloc@solve.c:84", "acc_enqueue_upload@solve.c:84 (x[:n])",
+            "acc_enqueue_upload@solve.c:84 (y)", "acc_enqueue_launch@solve.c:85 (solve_85_gpu)",
+            "acc_wait@walk.c:12"}  # fmt: skip
+    left = [name for name in DIRECTIVE_NAMES if name not in gone]
+    left += [
+        "acc_enqueue_upload@solve.c:84",
+        "acc_enqueue_launch@solve.c (solve_85_gpu)",
+        "acc_wait",
+    ]
+    assert _directive_names(profile) == sorted([None, None, *left], key=str)
+    (untimed,) = (row for row in event_rows(profile, "operator") if row["name"] == "acc_wait")
+    assert (untimed["start_ns"], untimed["dur_ns"]) == (None, None)
+    noted = [note for note in profile.notes if Fact.DIRECTIVES in note.facts]
+    assert sorted(note.slug for note in noted) == ["negative-duration"] + 5 * ["wrong-type"]
+    assert sorted(note.count for note in noted) == [1] * 5 + [2]
+    assert not any(Fact.OPERATORS in note.facts for note in profile.notes)
+
+
+def test_directives_that_are_not_known(
+    profile_of: ProfileOf, constructs: Path, changed: Changed
+) -> None:
+    path = changed("UPDATE K_OPENACC_OTHER SET eventKind = 99, cuProcessId = 0 WHERE eventKind = 11;"
+                   "UPDATE K_OPENACC_OTHER SET srcFile = 4000, cuThreadId = 0 WHERE eventKind = 7;"
+                   "UPDATE K_OPENMP SET eventKind = 0 WHERE eventKind = 5", constructs)  # fmt: skip
+    profile = _damaged(profile_of, path)
+    rows = {row["name"]: row for row in event_rows(profile, "operator")}
+    assert rows["[OpenACC event 99]@solve.c:84"]["pid"] is None
+    assert rows["acc_wait@[name 4000]:12"]["tid"] is None
+    assert "[OpenMP event 0]" in rows
+    assert sum(note.slug == "unknown-code" for note in profile.notes) == 2
+    assert _note(profile, "nameless-id").count == 1
+
+
+def test_more_constructs_than_can_be(
+    profile_of: ProfileOf, constructs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows keep their time and lose their name."""
+    monkeypatch.setattr(directives, "MOST", 3)
+    profile = _damaged(profile_of, constructs)
+    names = _directive_names(profile)
+    assert len(names) == len(DIRECTIVES)
+    assert names.count(None) == 2
+    where = {note.where for note in profile.notes if note.slug == "nameless-id"}
+    assert where == {f"{PREFIX}OPENACC_DATA", f"{PREFIX}OPENACC_OTHER"}
+
+
+def test_directives_without_their_columns(
+    profile_of: ProfileOf, constructs: Path, changed: Changed
+) -> None:
+    path = changed("ALTER TABLE K_OPENACC_DATA DROP COLUMN eventKind; DROP TABLE K_OPENMP;"
+                   "ALTER TABLE K_OPENACC_LAUNCH DROP COLUMN srcFile;"
+                   "ALTER TABLE K_OPENACC_OTHER DROP COLUMN lineNo", constructs)  # fmt: skip
+    profile = _damaged(profile_of, path)
+    note = _note(profile, "not-a-table")
+    assert "eventKind" in note.text
+    assert note.facts == {Fact.DIRECTIVES}
+    assert Fact.DIRECTIVES not in profile.facts
+    assert _directive_names(profile) == [
+        "acc_device_init", *("acc_enqueue_launch (solve_85_gpu)",) * 2, "acc_enter_data@solve.c",
+        "acc_implicit_wait@walk.c", "acc_wait@walk.c"]  # fmt: skip
+
+
 # -- secrets
+
+
+def test_no_path_and_no_function_of_a_directive_leaves_a_database(
+    constructs: Path, tmp_path: Path
+) -> None:
+    assert constructs.read_bytes().count(b"SECRET") >= 5
+    import_file(constructs, tmp_path / "store.db")
+    assert b"SECR" not in (tmp_path / "store.db").read_bytes()
+    with profile_in_place(constructs) as profile:
+        assert "SECR" not in str(profile.rows("name"))
 
 
 @every_database
@@ -648,7 +824,9 @@ HOLDS = re.compile(r"kernels (\d+)(?: \(\S+\))?, memcpy (\d+) \((\d+) B\)")
 
 
 @real
-@pytest.mark.parametrize("row", provenance("nvprof_sqlite"), ids=lambda row: str(row["file"])[14:40])
+@pytest.mark.parametrize(
+    "row", provenance("nvprof_sqlite"), ids=lambda row: str(row["file"])[14:40]
+)
 def test_counts_of_real_files_are_those_of_the_list(
     profile_of: ProfileOf, row: dict[str, str]
 ) -> None:

@@ -93,6 +93,26 @@ def test_gaps_of_a_union(pairs: list[tuple[int, int]], span: tuple[int, int]) ->
 
 
 @given(some_intervals)
+def test_parents_are_the_same_found_by_levels_and_one_by_one(pairs: list[tuple[int, int]]) -> None:
+    kept = sorted(
+        {pair for pair in pairs if pair[1] > pair[0]}, key=lambda pair: (pair[0], -pair[1])
+    )
+    starts, ends = arrays(kept)
+    by_levels = nesting._parents(starts, ends)
+    one_by_one = nesting._parents_one_by_one(starts.tolist(), ends.tolist())
+    for ours, other in zip(by_levels, one_by_one, strict=True):
+        assert ours.tolist() == other.tolist()
+
+
+def test_intervals_nested_deeper_than_any_program_does() -> None:
+    count = 100_000
+    starts = np.arange(count)
+    found = nesting.innermost(starts, 2 * count - starts, starts)
+    assert len(found) == 2 * count - 1
+    assert found.labels[:count].tolist() == starts.tolist()
+
+
+@given(some_intervals)
 def test_innermost(pairs: list[tuple[int, int]]) -> None:
     """Crossing intervals included: they are cut."""
     labels = np.arange(len(pairs))

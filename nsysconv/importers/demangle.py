@@ -1,4 +1,4 @@
-"""Demangled names of kernels: nvprof keeps symbols only.
+"""Demangled names of kernels, for sources that keep symbols only.
 
 The C++ library of the machine knows how; `cxxfilt` (the extra `demangle`) asks it. Without that package,
 or without such a library, symbols are shown as they are.

@@ -1,4 +1,4 @@
-"""What a thread did while a device waited for it: an API call, else an operator, else a range."""
+"""What a thread did while a device waited for it: an API call, else an operator, a directive, a range."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from nsysconv.timeline.annotations import (
+    DIRECTIVE,
     OPERATOR,
     PUSH_POP,
     PYTHON_FUNCTION,
@@ -24,8 +25,8 @@ from nsysconv.timeline.timeline import Timeline
 Array = np.ndarray
 
 # Labels are one number: the kind of activity in the low bits, what it was above it.
-_WORDS = ("api_call", "operator", "python_function", "range")
-_API_CALL, _OPERATOR, _PYTHON_FUNCTION, _RANGE = range(len(_WORDS))
+_WORDS = ("api_call", "operator", "directive", "python_function", "range")
+_API_CALL, _OPERATOR, _DIRECTIVE, _PYTHON_FUNCTION, _RANGE = range(len(_WORDS))
 _KINDS = len(_WORDS)
 _OUTSIDE = -1
 
@@ -111,6 +112,7 @@ class Activity:
         found, run = ranges(self._timeline), operators(self._timeline)
         return {
             _OPERATOR: _Nested(run.take(run.kind == OPERATOR), _OPERATOR),
+            _DIRECTIVE: _Nested(run.take(run.kind == DIRECTIVE), _DIRECTIVE),
             _PYTHON_FUNCTION: _Nested(run.take(run.kind == PYTHON_FUNCTION), _PYTHON_FUNCTION),
             _RANGE: _Nested(found.take(found.kind == PUSH_POP), _RANGE),
         }

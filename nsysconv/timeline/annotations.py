@@ -1,4 +1,4 @@
-"""Named intervals on threads: ranges of the program, operators and Python functions of a framework."""
+"""Named intervals on threads: ranges of the program, operators and functions, directives."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ranges(timeline: Timeline) -> Spans:
 
 
 def operators(timeline: Timeline) -> Spans:
-    """The operators and Python functions of a profile; those without a time left out."""
+    """Operators, Python functions and directives of a profile; those without a time left out."""
     return timeline.kept("operators", lambda: _operators(timeline.profile))
 
 

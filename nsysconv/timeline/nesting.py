@@ -8,6 +8,8 @@ import numpy as np
 
 Array = np.ndarray
 
+_MOST_LEVELS = 200
+
 
 @dataclass(frozen=True)
 class Segments:
@@ -55,18 +57,36 @@ def _parents(starts: Array, ends: Array) -> tuple[Array, Array]:
     """Per interval (sorted by start, longest first) the one it lies in, -1 for none; ends, cut.
 
     Level by level: the outermost are those that begin after all before them have ended. What remains
-    lies in the last of them that began before it; then the same again one level down.
+    lies in the last of them that began before it; then the same again one level down. Where the
+    levels are very many, which no program makes, one by one.
     """
+    told = ends
     ends = ends.copy()
     parent = np.full(len(starts), -1, np.int64)
     rest = np.arange(len(starts))
+    level = 0
     while len(rest):
+        level += 1
+        if level > _MOST_LEVELS:
+            return _parents_one_by_one(starts.tolist(), told.tolist())
         outer = _outermost(starts[rest], ends[rest], parent[rest])
         holders = rest[outer]
         rest = rest[~outer]
         parent[rest] = holders[np.searchsorted(holders, rest) - 1]
         ends[rest] = np.minimum(ends[rest], ends[parent[rest]])
     return parent, ends
+
+
+def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
+    """The same; its time does not depend on how deep they nest."""
+    parent, cut, open_ = [], [], list[int]()
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        while open_ and cut[open_[-1]] <= start:
+            open_.pop()
+        parent.append(open_[-1] if open_ else -1)
+        cut.append(min(end, cut[open_[-1]]) if open_ else end)
+        open_.append(number)
+    return np.array(parent, np.int64), np.array(cut, np.int64)
 
 
 def _outermost(starts: Array, ends: Array, parent: Array) -> Array:

@@ -29,6 +29,7 @@ POSSIBLE = frozenset(
         Fact.API_LINKS,
         Fact.SYNCS,
         Fact.RANGES,
+        Fact.DIRECTIVES,
         Fact.OVERHEAD,
         Fact.THREADS,
         Fact.DEVICES,
@@ -55,6 +56,10 @@ ADVICE: Mapping[Fact, str] = {
     Fact.UNIFIED_MEMORY: "Record with `nvprof --unified-memory-profiling per-process-device -o FILE …`.",
     Fact.SYNCS: "Record with `nvprof --dependency-analysis -o FILE …` or `nsys profile --trace=cuda …`.",
     Fact.RANGES: "Put NVTX ranges into the program; nvprof records them by itself.",
+    Fact.DIRECTIVES: (
+        "Record with `nvprof --openacc-profiling on -o FILE …` (the default), OpenMP with "
+        "`nvprof --openmp-profiling on -o FILE …`."
+    ),
     Fact.DEVICES: _TIMELINE,
     Fact.RANKS: 'Name processes by rank: `nvprof --process-name "MPI Rank %q{OMPI_COMM_WORLD_RANK}" …`.',
     Fact.UTC: _TIMELINE,

@@ -1,8 +1,8 @@
 """Numbers of names: those of the database's string table, and of names that we make from its rows.
 
 What we make must not take a number that a row of the file may refer to. Below `base` are the
-file's own ids; one `base` higher stands a symbol's demangled form; above both the API functions and
-the kinds of overhead.
+file's own ids; one `base` higher stands a symbol's demangled form; above both the API functions, the
+kinds of overhead, and constructs of OpenACC and OpenMP.
 """
 
 from __future__ import annotations
@@ -62,3 +62,7 @@ class NameIds:
     def overhead_id(self, kind: int) -> int:
         """The same for one kind."""
         return self.call_id(HIGHEST_CALL + 1, 0) + list(OVERHEADS).index(kind)
+
+    def construct_id(self, place: int) -> int:
+        """The construct of OpenACC or OpenMP at this place of the list of all."""
+        return self.call_id(HIGHEST_CALL + 1, 0) + len(OVERHEADS) + place

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import gpu_work
+from nsysconv.importers import demangle, gpu_work
 from nsysconv.importers.guards import Watch, guarded
 from nsysconv.importers.nvprof_database import (
     clock,
-    demangle,
+    directives,
     markers,
     names,
     objects,
@@ -51,12 +51,13 @@ class Reader:
         self._lost_gpu_work = False
         self._unnamed = 0
         self._ranked = False
-        readable = [m.source for m in tables.MAPPINGS if self._is_readable(m)]
-        self._survey = survey(probe, dict.fromkeys(readable))
+        needing = {mapping.source: mapping for mapping in tables.MAPPINGS}
+        self._survey = survey(probe, [s for s, m in needing.items() if self._is_readable(m)])
         self._found = self._survey.found
         self._clock = clock.read_clock(self._survey.times)
         self._demangled = demangle.demangler()
         self._names = names.numbering(probe, self._found, demangles=self._demangled is not None)
+        self._constructs = directives.numbered(self._found.constructs, self._names)
 
     def recording(self) -> Recording:
         """The recording; its facts, notes and rows are complete once `batches` is used up."""
@@ -96,6 +97,7 @@ class Reader:
             names=self._names,
             repeated_peers=repeated is not None,
             looks=has(self._probe, markers.DATA, "id", "flags", "color", "category"),
+            constructs=self._constructs,
         )
         for mapping in tables.MAPPINGS:
             if mapping.source in self._survey.times:
@@ -120,11 +122,7 @@ class Reader:
 
     def _leave_unread(self, source: str, why: str) -> None:
         """Notes that a source table was not read: what it may hold is not recorded."""
-        facts = frozenset(
-            schema.EVENT_TABLES[mapping.ours].fact
-            for mapping in tables.MAPPINGS
-            if mapping.source == source
-        )
+        facts = frozenset({tables.FACTS[source]})
         self._unread |= facts
         self._notes.append(
             Note("not-a-table", Severity.DROPPED, f"{source} {why}", 1, source, facts)
@@ -132,8 +130,7 @@ class Reader:
 
     def _source_rows(self, mapping: tables.Mapping, context: tables.Context) -> SourceRows | None:
         source = self._probe.tables[mapping.source]
-        alias = markers.ALIAS if mapping.source == tables.MARKER else ""
-        columns = Columns(source, alias=alias)
+        columns = Columns(source, alias=mapping.alias)
         first, last, count = row_numbers(self._probe, source)
         if first is None or last is None:
             return None
@@ -142,16 +139,17 @@ class Reader:
             placing=tables.PLACING,
             no_numbers=frozenset({"objectId"}),
             start=start,
-            end=end,
+            end=start if mapping.momentary else end,
             zero=context.zero,
-            events=tables.EVENTS.get(mapping.source, "1"),
+            events=mapping.events or tables.EVENTS.get(mapping.source, "1"),
         )
 
         def select(whole: Columns) -> sa.Select[tuple[object, ...]]:
             return tables.columns_of(mapping, whole, replace(context, careful=True))
 
         def careful() -> tuple[SourceRows, list[Note]]:
-            return guarded(self._probe, rows, columns, watch, select)
+            sound, notes = guarded(self._probe, rows, columns, watch, select)
+            return sound, [replace(note, facts=frozenset({mapping.fact})) for note in notes]
 
         rows = SourceRows(
             table=mapping.ours,
@@ -212,7 +210,10 @@ class Reader:
         yield rows_of(schema.stream, small_tables.streams(probe, own))
         yield rows_of(schema.domain, small_tables.domains(probe, found))
         yield rows_of(schema.name, names.made_up(found, self._names))
-        missing: set[int] = set()
+        asked = directives.text_ids(self._constructs)
+        texts = small_tables.texts(probe, asked)
+        yield rows_of(schema.name, directives.names(self._constructs, texts))
+        missing = asked - texts.keys()
         symbols = 0
         for rows in names.of_file(probe, found, self._names, self._demangled, missing):
             symbols += sum(
@@ -229,11 +230,7 @@ class Reader:
 
     def _facts(self) -> frozenset[Fact]:
         """What this file holds; asked for once the rows are read."""
-        facts = {
-            schema.EVENT_TABLES[mapping.ours].fact
-            for mapping in tables.MAPPINGS
-            if self._has_rows([mapping.source])
-        }
+        facts = {fact for source, fact in tables.FACTS.items() if self._has_rows([source])}
         calls = self._has_rows(tables.LAYERS)
         at_work = self._has_rows(tables.GPU_SOURCES)
         # Runs that measure events or metrics record kernels alone.

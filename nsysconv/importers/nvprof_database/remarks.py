@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nsysconv.facts import Fact
 from nsysconv.importers import gpu_work
-from nsysconv.importers.nvprof_database import markers, name_ids, names, tables
+from nsysconv.importers.nvprof_database import directives, markers, name_ids, names, tables
 from nsysconv.importers.nvprof_database.survey import Found, Survey
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import counted, has
@@ -17,8 +17,6 @@ _KERNELS = frozenset({Fact.KERNELS})
 _RANGES = frozenset({Fact.RANGES})
 # What people record on purpose, and no table of ours can hold.
 _UNREAD = {
-    "OpenACC events": ("OPENACC_DATA", "OPENACC_LAUNCH", "OPENACC_OTHER"),
-    "OpenMP events": ("OPENMP",),
     "metrics": ("METRIC", "METRIC_INSTANCE"),
     "hardware events": ("EVENT", "EVENT_INSTANCE"),
     "samples": ("PC_SAMPLING",),
@@ -49,6 +47,7 @@ def on_rows(probe: Probe, survey: Survey, pid: int | None) -> Iterator[Note]:
     yield from _on_processes(survey, pid)
     yield from _on_calls(probe, found)
     yield from _on_codes(probe, found)
+    yield from _on_constructs(probe, found)
     yield from _on_impossible_names(probe, found)
     yield from _on_unread(probe)
     if tables.SERIAL_KERNEL in survey.times:
@@ -72,7 +71,7 @@ def _on_processes(survey: Survey, pid: int | None) -> Iterator[Note]:
         yield Note("process-assumed", severity, text, gpu_rows, facts=_KERNELS)
     for source in sorted(survey.found.placeless & survey.times.keys()):
         text = f"{source} names the process 0; it is not known"
-        facts = _RANGES if source == tables.MARKER else frozenset({Fact.OVERHEAD})
+        facts = frozenset({tables.FACTS[source]})
         yield Note(
             "process-assumed", Severity.INFO, text, survey.times[source].count, source, facts
         )
@@ -103,6 +102,21 @@ def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:
         text = f"{column} {listed} is not known; shown as Unknown"
         facts = frozenset({_FACTS[table]})
         yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
+
+
+def _on_constructs(probe: Probe, found: Found) -> Iterator[Note]:
+    facts = frozenset({Fact.DIRECTIVES})
+    for source in directives.SOURCES:
+        kinds = {each.kind for each in found.constructs if each.source == source}
+        unknown = sorted(kind for kind in kinds if directives.word(source, kind) is None)
+        if unknown:
+            listed = ", ".join(map(str, unknown))
+            count, first = counted(probe, source, f"eventKind IN ({listed})")
+            text = f"{source}: kinds {listed} are not known; shown by their number"
+            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
+        if source in found.crowded:
+            text = f"{source} has more names than can be; some of its rows have none"
+            yield Note("nameless-id", Severity.APPROXIMATED, text, where=source, facts=facts)
 
 
 def _on_unread(probe: Probe) -> Iterator[Note]:

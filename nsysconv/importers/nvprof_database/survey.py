@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from nsysconv.importers.nvprof_database import markers, objects, tables
+from nsysconv.importers.nvprof_database import directives, markers, objects, tables
 from nsysconv.importers.nvprof_database.name_ids import HIGHEST_CALL, HIGHEST_TEXT
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
@@ -31,6 +31,10 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.SYNCS: (("streamId", "cudaEventId", "type"),),
     tables.MARKER: (("flags", "objectKind", "objectId", "domain"), ("name",)),
     tables.OVERHEAD: (("overheadKind", "objectKind", "objectId"),),
+    **{
+        source: (("cuProcessId", "cuThreadId"), directives.identifying(source))
+        for source in directives.SOURCES
+    },
 }
 _CODES = frozenset({"copyKind", "srcKind", "dstKind", "memoryKind", "overheadKind"})
 
@@ -44,7 +48,7 @@ class Found:
     call_pids: set[int] = field(default_factory=set)
     """Processes that called the API."""
     other_pids: set[int] = field(default_factory=set)
-    """Processes of ranges, migrations and overhead."""
+    """Processes of ranges, migrations, overhead and directives."""
     threads: set[tuple[int, int]] = field(default_factory=set)
     ordinals: set[int] = field(default_factory=set)
     """Devices that ran GPU operations, or were the other end of a copy."""
@@ -60,6 +64,9 @@ class Found:
     """(table, column, code)."""
     suspects: set[str] = field(default_factory=set)
     """Source tables with cells of a wrong type, ids that cannot be, or rows without a time."""
+    constructs: set[directives.Construct] = field(default_factory=set)
+    crowded: set[str] = field(default_factory=set)
+    """Source tables with more constructs than are named."""
     impossible_names: set[tuple[str, str]] = field(default_factory=set)
     """(table, column) with ids of names that cannot be."""
     placeless: set[str] = field(default_factory=set)
@@ -233,6 +240,22 @@ def _note_nothing(found: Found, source: str, row: Row) -> None:
     """Synchronisations name nobody: only the types of their cells matter."""
 
 
+def _note_directive(found: Found, source: str, row: Row) -> None:
+    pid, tid = row.get("cuProcessId"), row.get("cuThreadId")
+    if pid:
+        found.other_pids.add(pid)
+        if tid is not None and tid & _UNSIGNED:
+            found.threads.add((pid, tid & _UNSIGNED))
+    elif pid == 0:
+        found.placeless.add(source)
+    construct = directives.construct(source, row)
+    if construct is not None:
+        if len(found.constructs) < directives.MOST:
+            found.constructs.add(construct)
+        else:
+            found.crowded.add(source)
+
+
 _NOTED: dict[str, Callable[[Found, str, Row], None]] = {
     tables.RUNTIME: _note_call,
     tables.DRIVER: _note_call,
@@ -240,4 +263,5 @@ _NOTED: dict[str, Callable[[Found, str, Row], None]] = {
     tables.SYNCS: _note_nothing,
     tables.MARKER: _note_object,
     tables.OVERHEAD: _note_object,
+    **dict.fromkeys(directives.SOURCES, _note_directive),
 }

@@ -7,12 +7,14 @@ not have. Column sets by version: docs/formats/nvprof.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv.importers.nvprof_database import markers
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.importers.nvprof_database import directives, markers
 from nsysconv.importers.nvprof_database.name_ids import NameIds
 from nsysconv.importers.nvprof_database.objects import number_at
 from nsysconv.importers.sqlite_source import Columns, Expression, known_code
@@ -48,6 +50,7 @@ LAST_MEMORY_KIND, _UNKNOWN_MEMORY = 7, 7
 # Only the compiler's work is the driver's; buffers, instrumentation and resources are the profiler's.
 DRIVER_COMPILER = 1
 _LOW_32_BITS = 0xFFFFFFFF
+_DIRECTIVE = schema.OPERATOR_KINDS.index("directive")
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,8 @@ class Context:
     """What the survey of a file decides for all its mappings.
 
     `zero`: subtracted from every time. `pid`: the file's only process. `repeated_peers`: some peer
-    copies stand in two tables. `looks`: ranges have colours. `careful`: rows without a time and names
-    that cannot be are looked for.
+    copies stand in two tables. `looks`: ranges have colours. `constructs`: numbers of names of OpenACC
+    and OpenMP. `careful`: rows without a time and names that cannot be are looked for.
     """
 
     zero: int
@@ -64,18 +67,34 @@ class Context:
     names: NameIds
     repeated_peers: bool = False
     looks: bool = False
+    constructs: directives.Numbers = field(default_factory=dict)
     careful: bool = False
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """One of our event tables made from one source table: expressions by our column, and a filter."""
+    """One of our event tables made from one source table: expressions by our column, and a filter.
+
+    `rows` gives the table itself or what it is joined with; then `alias` names it. `events`: which of its
+    rows are meant, as SQL, where that is not the same for all mappings of the table. `momentary`: their
+    end is not looked at. `told`: the fact that they are, where it is not that of our table.
+    """
 
     ours: str
     source: str
     columns: Callable[[Columns, Context], dict[str, Expression]]
     where: Callable[[Columns, Context], Expression | None] = lambda c, context: None
     needs: frozenset[str] = frozenset({"start", "end"})
+    rows: Callable[[Columns, Context], sa.FromClause] = lambda c, context: c.table
+    alias: str = ""
+    events: str = ""
+    momentary: bool = False
+    told: Fact | None = None
+
+    @property
+    def fact(self) -> Fact:
+        """What a profile holds if these rows were recorded."""
+        return self.told or schema.EVENT_TABLES[self.ours].fact
 
 
 def _interval(c: Columns, context: Context) -> dict[str, Expression]:
@@ -226,6 +245,43 @@ def _only_beginnings(c: Columns, context: Context) -> Expression:
     return markers.beginnings(c)
 
 
+def _with_ends(c: Columns, context: Context) -> sa.FromClause:
+    return markers.joined(c, looks=context.looks)
+
+
+def _directive(c: Columns, context: Context) -> dict[str, Expression]:
+    return {
+        **_interval(c, context),
+        "pid": sa.func.nullif(c["cuProcessId"], 0),
+        # `threadId` is the number of the directives' own runtime, which API calls do not know.
+        "tid": sa.func.nullif(c["cuThreadId"].op("&")(_LOW_32_BITS), 0),
+        "kind": sa.literal_column(str(_DIRECTIVE)),
+        "name_id": directives.name_id(c, context.constructs),
+    }
+
+
+def _momentary_directive(c: Columns, context: Context) -> dict[str, Expression]:
+    values = _directive(c, context)
+    dur: Expression = sa.literal_column("0")
+    if not context.careful:
+        return {**values, "dur_ns": dur}
+    timed = c["start"] != 0
+    start = c["start"] - context.zero
+    return {**values, "start_ns": sa.case((timed, start)), "dur_ns": sa.case((timed, dur))}
+
+
+def _only_lasting(c: Columns, context: Context) -> Expression:
+    return ~directives.is_moment(c)
+
+
+def _only_moments(c: Columns, context: Context) -> Expression:
+    return directives.is_moment(c)
+
+
+def _with_names(c: Columns, context: Context) -> sa.FromClause:
+    return directives.joined(c, context.constructs)
+
+
 def _overhead(c: Columns, context: Context) -> dict[str, Expression]:
     kind, owner = c["overheadKind"], c["objectKind"]
     return {
@@ -239,6 +295,16 @@ def _overhead(c: Columns, context: Context) -> dict[str, Expression]:
 
 _CALL = frozenset({"start", "end", "processId", "threadId", "cbid"})
 _ON_GPU = frozenset({"start", "end", "deviceId"})
+
+_DIRECTIVES = Mapping(
+    "operator",
+    directives.OPENACC_DATA,
+    _directive,
+    needs=frozenset({"start", "end", "eventKind", "cuProcessId", "cuThreadId"}),
+    rows=_with_names,
+    alias=directives.ALIAS,
+    told=Fact.DIRECTIVES,
+)
 
 MAPPINGS = (
     *(Mapping("api_call", source, _api_call, needs=_CALL) for source in LAYERS),
@@ -260,12 +326,27 @@ MAPPINGS = (
         _range,
         _only_beginnings,
         frozenset({"flags", "timestamp", "id", "objectKind", "objectId"}),
+        _with_ends,
+        markers.ALIAS,
     ),
     Mapping(
         "overhead",
         OVERHEAD,
         _overhead,
         needs=frozenset({"start", "end", "overheadKind", "objectKind", "objectId"}),
+    ),
+    *(
+        replace(_DIRECTIVES, source=source)
+        for source in directives.SOURCES
+        if source != directives.OPENACC_DATA
+    ),
+    replace(_DIRECTIVES, where=_only_lasting, events=f"NOT ({directives.MOMENTS})"),
+    replace(
+        _DIRECTIVES,
+        columns=_momentary_directive,
+        where=_only_moments,
+        events=directives.MOMENTS,
+        momentary=True,
     ),
 )
 
@@ -278,6 +359,9 @@ EVENTS = {
 }
 """Which rows of a source table are of events at all, where not every one is, as SQL."""
 
+FACTS = {mapping.source: mapping.fact for mapping in MAPPINGS}
+"""What a profile holds if a source table was recorded."""
+
 GPU_SOURCES = (*KERNELS, MEMCPY, PEER_COPY, MEMSET)
 """Those that hold GPU work which is recorded together."""
 
@@ -288,6 +372,8 @@ PLACING = frozenset(
         "timestamp",
         "processId",
         "threadId",
+        "cuProcessId",
+        "cuThreadId",
         "deviceId",
         "counterKind",
         "srcId",
@@ -303,9 +389,6 @@ def columns_of(mapping: Mapping, columns: Columns, context: Context) -> sa.Selec
     """The rows of one mapping as a select over the attached source, columns named as ours."""
     expressions = mapping.columns(columns, context)
     labelled = [e.label(name) for name, e in expressions.items()]
-    source = (
-        columns.table if mapping.source != MARKER else markers.joined(columns, looks=context.looks)
-    )
-    rows = sa.select(*labelled).select_from(source)
+    rows = sa.select(*labelled).select_from(mapping.rows(columns, context))
     where = mapping.where(columns, context)
     return rows if where is None else rows.where(where)
