@@ -1,7 +1,8 @@
 """Measures nsysconv beside raw baselines, whole processes in turn, and writes docs/performance.md.
 
-    python benchmarks/run.py [--only nsys kineto] [--runs 5] [--doc docs/performance.md]
+    python benchmarks/run.py [--only nsys kineto nvprof] [--runs 5] [--doc docs/performance.md]
                              [--kernels 1000000 5000000] [--mb 50 500 2000] [--hta-python PYTHON]
+                             [--rows 1000000]
 
 Each job runs all sides in turn (ABAB) after a warm-up of each and compares medians of wall time.
 The results of each group of jobs are kept in benchmarks/results; a page takes those of a group that was
@@ -21,10 +22,11 @@ from pathlib import Path
 
 import jobs_kineto
 import jobs_nsys
+import jobs_nvprof
 from measure import HERE, Group
 
 RESULTS = HERE / "results"
-GROUPS = ("nsys", "kineto")
+GROUPS = ("nsys", "kineto", "nvprof")
 PACKAGES = ("nsysconv", "adbc-driver-sqlite", "numpy", "pandas", "pyarrow", "sqlalchemy")
 
 
@@ -59,6 +61,15 @@ def document(groups: Sequence[Group], notes: str) -> str:
     return "\n".join([*lines, notes.strip(), ""]).rstrip() + "\n"
 
 
+def measured(name: str, options: argparse.Namespace) -> Group:
+    """Runs a group of jobs."""
+    if name == "nsys":
+        return jobs_nsys.run(options.kernels, options.runs, setting())
+    if name == "kineto":
+        return jobs_kineto.run(options.mb, options.runs, options.hta_python, setting())
+    return jobs_nvprof.run(options.rows, options.runs, setting())
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -69,13 +80,14 @@ def main() -> None:
                         help="sizes of Kineto traces, in MB")
     parser.add_argument("--hta-python", default=jobs_kineto.HTA_PYTHON,
                         help="the Python of an environment with HTA")
+    parser.add_argument("--rows", type=int, default=jobs_nvprof.ROWS,
+                        help="size of the nvprof trace")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--doc", type=Path, help="write the page here")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     for name in options.only:
-        group = (jobs_nsys.run(options.kernels, options.runs, setting()) if name == "nsys" else
-                 jobs_kineto.run(options.mb, options.runs, options.hta_python, setting()))
+        group = measured(name, options)
         for job, ratio in group.scaling:
             print(f"{job}: cost per event {ratio:.2f} x that of the smallest")
         for reason in group.skipped:
