@@ -78,6 +78,10 @@ MEANINGS: dict[str, str] = {
         "The profiler wrote times in whole microseconds. Operations shorter than that have 0 or 1 "
         "microsecond; sums over many are right on average."
     ),
+    "counter-overflow": (
+        "Values that the GPU's counters could not hold (`<OVERFLOW>`). They are not recorded; the "
+        "metric's other values are."
+    ),
     "device-unnamed": (
         "The profile does not say which GPU stands behind a process's device number, and there is more "
         "than one GPU. The rows are kept apart by process and number, without a name."
@@ -100,6 +104,11 @@ MEANINGS: dict[str, str] = {
         "Rows whose times lie more than 2^53 ns (104 days) away from the recording's zero were left out: "
         "no recording is that long."
     ),
+    "joined-runs": (
+        "Files that were joined by `import --join` name different processes: they are of several runs. "
+        "Calls and GPU operations are linked by their numbers, which is right only as far as all runs "
+        "made the same calls in the same order. Record both traces in one run."
+    ),
     "json-repaired": (
         "Events of a trace were not valid JSON, as some releases of the profiler write them (bare inf "
         "or N/A, lone backslashes, unescaped quotes, raw control characters, invalid UTF-8). They were "
@@ -109,6 +118,10 @@ MEANINGS: dict[str, str] = {
         "The profiler ran the kernels one after the other, because it measured events or metrics or was "
         "told to. They may have run several times each, and longer than in the program alone. Record a "
         "timeline to know how long they take."
+    ),
+    "line-unreadable": (
+        "Lines inside a table of a log are no rows of it: a program wrote into the log, an editor "
+        "changed it, or it is damaged. They were left out; the first is named."
     ),
     "metadata-unreadable": (
         "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
@@ -150,6 +163,10 @@ MEANINGS: dict[str, str] = {
     "process-assumed": (
         "GPU operations did not name their process; the only process of the profile was assumed."
     ),
+    "process-unnamed": (
+        "The log does not begin with the line in which the profiler names the process. Its rows belong "
+        "to one process whose number is not recorded."
+    ),
     "profiler-diagnostic": (
         "A message that the profiler itself left in the profile: events it lost or could not collect."
     ),
@@ -177,6 +194,15 @@ MEANINGS: dict[str, str] = {
     "rank-clash": (
         "Two statements about the rank of a process disagree; the one of the MPI library was kept."
     ),
+    "rounded-bytes": (
+        "The log spells sizes with few digits. Each is as exact as its size and its throughput times its "
+        "duration leave it together; the note says how far off the worst may be. Sums over many are "
+        "nearly right."
+    ),
+    "rounded-times": (
+        "The log spells times with few digits. The note says in what steps: times, gaps and differences "
+        "smaller than that mean nothing, and operations may seem to overlap or to leave gaps by as much."
+    ),
     "rows-not-read": (
         "The file holds kinds of events for which there is no table yet. They are in no report; nothing "
         "that is reported depends on them."
@@ -195,6 +221,10 @@ MEANINGS: dict[str, str] = {
     "time-shifted": (
         "The export's times were shifted to the time of day. Times are shown from the whole second at or "
         "before the first event."
+    ),
+    "totals-incomplete": (
+        "The rows of a table of totals tell their shares of its time, and those do not add up to 100 %: "
+        "rows of it are missing in the log, because it was cut or lines of it cannot be read."
     ),
     "trace-truncated": (
         "The file ends before its events do: the program was killed, the disk was full, or the copy is "

@@ -552,7 +552,7 @@ operator = sa.Table(
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
     _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
-    comment="One operator of the framework, or construct of a directive, that ran on a thread; they nest.",
+    comment="One operator of the framework, or construct of a directive, on a thread; they nest.",
 )
 
 collective = sa.Table(

@@ -27,13 +27,16 @@ import record_pytorch
 from kineto_ages import AGES as KINETO_AGES
 from kineto_framework import NOTHING
 from nsys_tables import AGES
+from nvprof_logs import LOGS, text_of
 from odd_fixtures import ODD
 from odd_kineto import ODD_KINETO
+from odd_nvprof_logs import ODD_LOGS
 from scenarios import WORKLOADS
 from workload import Process
 from write_kineto import write_kineto
 from write_nsys import write_nsys
 from write_nvprof_database import write_nvprof_database
+from write_nvprof_log import write_log
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 README = "README.md"
@@ -90,6 +93,12 @@ with times of day. Tables, columns and codes follow databases found in public re
 does not record is left out: whole graphs, graph nodes, lazy loading, the system's names of threads.
 Every file has made-up secrets where real ones hold command lines and environments.
 
+`nvprof_log/` holds what nvprof prints of the same workloads, as text and CSV: traces and summaries of a
+process or two (`scripts/nvprof_logs.py`). Banners, headers, units, alignment and values follow logs
+found in public repositories; the order of cells in peer copies' rows and tables of managed memory in
+CSV follow scripts that read them. Every log has a made-up secret in its command line.
+`odd-….txt` and `odd-….csv` are damaged, mixed, rewritten and foreign files and those of counters.
+
 `recorded-….json.gz` are the only files here that a program made: `scripts/record_pytorch.py` ran its
 own small training under PyTorch 2.13.0 (CPU build). Host name, ids of process, threads and trace,
 the path of the file, paths of Python code and addresses in names were replaced, as that script says;
@@ -121,6 +130,11 @@ def fixtures() -> list[Fixture]:
     found += [Fixture(f"odd/{name}", holds, make) for name, (make, holds) in ODD.items()]
     found += _kineto_fixtures()
     found += _nvprof_fixtures()
+    found += [Fixture(f"nvprof_log/{name}", log.holds, partial(_write_log, name))
+              for name, log in LOGS.items()]  # fmt: skip
+    found += [
+        Fixture(f"nvprof_log/{name}", holds, make) for name, (make, holds) in ODD_LOGS.items()
+    ]
     found += [Fixture(f"kineto/{name}", holds, make) for name, (make, holds) in ODD_KINETO.items()]
     found += [Fixture(f"kineto/{name}", holds, None, record_pytorch.ORIGIN)
               for name, holds in record_pytorch.RECORDED.items()]  # fmt: skip
@@ -177,6 +191,10 @@ def _nvprof_fixtures() -> list[Fixture]:
 
 def _write_nvprof(name: str, process: Process, age: str, path: Path) -> None:
     write_nvprof_database(WORKLOADS[name], process, path, age)
+
+
+def _write_log(name: str, path: Path) -> None:
+    write_log(path, text_of(name))
 
 
 def _write_kineto(name: str, process: Process, age: str, path: Path) -> None:
@@ -252,7 +270,7 @@ def problems() -> list[str]:
                 found.append(f"{fixture.name}: differs from what the script makes")
             elif f"`{hashlib.sha256(path.read_bytes()).hexdigest()}`" not in listed:
                 found.append(f"{fixture.name}: {README} lacks it or has another checksum")
-    for kind in ("nsys", "odd", "kineto", "nvprof_database"):
+    for kind in ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log"):
         names = {
             Path(fixture.name).name for fixture in expected if fixture.name.startswith(f"{kind}/")
         }

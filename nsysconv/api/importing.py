@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,14 @@ class FileResult:
 
 
 @dataclass(frozen=True)
+class _Input:
+    """The files of one input, several where they are joined; `from_folder`: a folder held it."""
+
+    paths: tuple[Path, ...]
+    from_folder: bool = False
+
+
+@dataclass(frozen=True)
 class ImportResult:
     """What became of an import: the store and one entry per file, in the order of reading."""
 
@@ -52,6 +61,7 @@ def import_files(
     store: StrPath | None = None,
     *,
     include: Sequence[str] = (),
+    join: bool = False,
     replace: bool = False,
     strict: bool = False,
     progress: Progress = silent,
@@ -62,34 +72,33 @@ def import_files(
     `paths` are files or folders (all files below; what is no profile is skipped with its reason).
     Without `store` it is STEM.db of the only path in the current folder, and must be new. Importing the
     same bytes again changes nothing; `replace` reads them again. `include` names rows that are left out
-    unless asked for (importers' INCLUDABLE). `strict` refuses files of which
-    something had to be dropped or approximated. One bad file does not keep the others out: see
-    ImportResult.errors. Raises UsageError where the store cannot be made or is something else.
+    unless asked for (importers' INCLUDABLE). `join` makes one recording of all files: what several
+    logs tell of one run. `strict` refuses files of which something had to be dropped or
+    approximated. One bad file does not keep the others out: see ImportResult.errors. Raises
+    UsageError where the store cannot be made or is something else.
     """
     options = Options(frozenset(include))
     detection.check(options)
-    files = list(_files(paths))
-    target = Path(store) if store is not None else _default_store(paths, files)
-    if not files:
+    inputs = [_joined(paths)] if join else list(_files(paths))
+    target = Path(store) if store is not None else _default_store(paths, inputs)
+    if not inputs:
         raise InputError("no files in it", where=", ".join(str(p) for p in paths))
     results: list[FileResult] = []
     with phase("import"):
         try:
             with writing(target) as writer:
-                for path, from_folder in files:
-                    results.append(
-                        _import_one(
-                            path,
-                            from_folder,
-                            writer,
-                            options,
-                            replace=replace,
-                            strict=strict,
-                            progress=progress,
-                            say=say,
-                            fresh=not target.exists(),
-                        )
+                for each in inputs:
+                    imported = _import_one(
+                        each,
+                        writer,
+                        options,
+                        replace=replace,
+                        strict=strict,
+                        progress=progress,
+                        say=say,
+                        fresh=not target.exists(),
                     )
+                    results.append(imported)
                 if not any(result.imported for result in results):
                     raise _NothingImportedError
         except _NothingImportedError:
@@ -101,24 +110,37 @@ class _NothingImportedError(Exception):
     """Leaves the transaction so that no empty store appears."""
 
 
-def _files(paths: Sequence[StrPath]) -> Iterator[tuple[Path, bool]]:
-    """Every file to read, and whether a folder held it. Stores in a folder are no input."""
+def _joined(paths: Sequence[StrPath]) -> _Input:
+    """The files as one input."""
+    files = tuple(Path(path) for path in paths)
+    folder = next((path for path in files if path.is_dir()), None)
+    if folder is not None or len(files) < 2:
+        raise UsageError(
+            "only files can be joined" if folder else "one file alone cannot be joined",
+            where=str(folder or files[0]),
+            hint="Name the logs of one run: nsysconv import --join GPU.csv API.csv",
+        )
+    return _Input(files)
+
+
+def _files(paths: Sequence[StrPath]) -> Iterator[_Input]:
+    """Every file to read. Stores in a folder are no input."""
     for given in paths:
         path = Path(given)
         if path.is_dir():
             for file in sorted(path.rglob("*")):
                 if file.is_file() and not file.name.startswith(".") and not is_store(file):
-                    yield file, True
+                    yield _Input((file,), from_folder=True)
         else:
-            yield path, False
+            yield _Input((path,))
 
 
-def _default_store(paths: Sequence[StrPath], files: Sequence[tuple[Path, bool]]) -> Path:
-    if len(paths) != 1:
+def _default_store(paths: Sequence[StrPath], inputs: Sequence[_Input]) -> Path:
+    if len(paths) != 1 and not (len(inputs) == 1 and inputs[0].paths[1:]):
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
     given = Path(paths[0])
     target = Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")
-    if target.exists() and not (is_store(target) and _holds(target, [path for path, _ in files])):
+    if target.exists() and not (is_store(target) and _holds(target, inputs)):
         raise UsageError(
             "the file exists and is not the store of this input",
             where=str(target),
@@ -127,16 +149,26 @@ def _default_store(paths: Sequence[StrPath], files: Sequence[tuple[Path, bool]])
     return target
 
 
-def _holds(store: Path, paths: Sequence[Path]) -> bool:
-    """Whether a store already holds all of these files."""
+def _holds(store: Path, inputs: Sequence[_Input]) -> bool:
+    """Whether a store already holds all of these inputs."""
     with reading(store) as opened:
         known = {profile.attributes["sha256"] for profile in opened.profiles()}
-    return all(path.is_file() and Probe(path).sha256() in known for path in paths)
+    return all(
+        all(path.is_file() for path in each.paths)
+        and _digest([Probe(path).sha256() for path in each.paths]) in known
+        for each in inputs
+    )
+
+
+def _digest(digests: Sequence[str]) -> str:
+    """The digest of an input: its file's, or of those of the files that were joined."""
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _import_one(
-    path: Path,
-    from_folder: bool,
+    each: _Input,
     writer: Writer,
     options: Options,
     *,
@@ -146,34 +178,41 @@ def _import_one(
     say: Say,
     fresh: bool,
 ) -> FileResult:
+    path = each.paths[0]
     try:
-        # One core copies rows; more threads than the other cores would only slow it down.
-        spare = max(1, (os.cpu_count() or 1) - 1)
-        with detection.opened(path, say, threads=spare) as probe:
+        with ExitStack() as stack:
+            # One core copies rows; more threads than the other cores would only slow it down.
+            spare = max(1, (os.cpu_count() or 1) - 1)
+            probes = [
+                stack.enter_context(detection.opened(one, say, threads=spare)) for one in each.paths
+            ]
             try:
-                importer = detection.detect(probe)
+                importer = _detect(probes)
             except InputError as error:
-                return FileResult(path, error=error, skipped=from_folder)
-            hashing = probe.beside(probe.sha256)
+                return FileResult(path, error=error, skipped=each.from_folder)
+            hashing = [probe.beside(probe.sha256) for probe in probes]
+
+            def digest() -> str:
+                return _digest([one.result() for one in hashing])
+
             replacing: Sequence[int] = ()
             if not fresh:
                 # Hashing first is cheaper than copying rows that are there already.
-                existing = writer.find(_identity(hashing.result(), importer, options))
+                existing = writer.find(_identity(digest(), importer, options))
                 if existing and not replace:
                     return FileResult(path, existing)
-                replacing = [each.profile_id for each in existing]
+                replacing = [known.profile_id for known in existing]
 
             def origin() -> Origin:
-                digest = hashing.result()
                 return Origin(
                     detection.label(path),
                     importer.NAME,
-                    str(path),
-                    digest,
-                    _identity(digest, importer, options),
+                    " + ".join(map(str, each.paths)),
+                    digest(),
+                    _identity(digest(), importer, options),
                 )
 
-            with closing(importer.read([probe], options)) as recordings:
+            with closing(importer.read(probes, options)) as recordings:
                 imported = writer.add(
                     recordings,
                     origin,
@@ -186,6 +225,20 @@ def _import_one(
         if not error.where:
             error.where = str(path)
         return FileResult(path, error=error)
+
+
+def _detect(probes: Sequence[Probe]) -> Importer:
+    """The importer of all files. Raises InputError where there is none, or none that joins them."""
+    importers = [detection.detect(probe) for probe in probes]
+    first = importers[0]
+    if len(probes) > 1 and not (first.JOINS and all(other is first for other in importers)):
+        titles = ", ".join(dict.fromkeys(importer.TITLE for importer in importers))
+        raise InputError(
+            f"files of this kind cannot be joined: {titles}",
+            where=str(probes[0].origin),
+            hint="Only logs are parts of one recording. Import the files without --join.",
+        )
+    return first
 
 
 def _identity(digest: str, importer: Importer, options: Options) -> str:

@@ -118,6 +118,13 @@ def import_(
             "python_functions. May be repeated.",
         ),
     ] = None,
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
+        ),
+    ] = False,
     replace: Annotated[bool, typer.Option(help="Read again what the store holds already.")] = False,
     strict: Annotated[
         bool, typer.Option(help="Refuse files of which something must be dropped or approximated.")
@@ -126,7 +133,7 @@ def import_(
     """Import profiles into a store; say what came in and what did not."""
     from nsysconv.cli import imports
 
-    return imports.run(inputs, output, include or [], replace=replace, strict=strict)
+    return imports.run(inputs, output, include or [], join=join, replace=replace, strict=strict)
 
 
 @app.command()

@@ -19,7 +19,13 @@ _SHOWN_AFTER_S = 1.0
 
 
 def run(
-    inputs: list[Path], store: Path | None, include: list[str], *, replace: bool, strict: bool
+    inputs: list[Path],
+    store: Path | None,
+    include: list[str],
+    *,
+    join: bool,
+    replace: bool,
+    strict: bool,
 ) -> int:
     """`nsysconv import`. Returns the exit status."""
     with _progress() as progress:
@@ -27,6 +33,7 @@ def run(
             inputs,
             store,
             include=include,
+            join=join,
             replace=replace,
             strict=strict,
             progress=progress,

@@ -52,7 +52,7 @@ class Importer(Protocol):
     POSSIBLE: frozenset[Fact]
     """What a file of the source may hold."""
     ADVICE: Mapping[Fact, str]
-    """How to record a fact next time."""
+    """How to record a fact next time; also facts that only other sources hold."""
     JOINS: bool
     """Whether several files can be one recording, where the user says so."""
     INCLUDABLE: Mapping[str, str]

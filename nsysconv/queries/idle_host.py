@@ -39,7 +39,9 @@ COLUMNS = (
         "else outside of all.",
         key=True,
     ),
-    Column("name", Unit.TEXT, "Name of the call, operator, construct, function or range.", key=True),
+    Column(
+        "name", Unit.TEXT, "Name of the call, operator, construct, function or range.", key=True
+    ),
     Column(
         "gap_count",
         Unit.COUNT,

@@ -72,7 +72,7 @@ def add_profile(
         )
     )
     held = set(facts)
-    for fact in in_order(recording.possible | held):
+    for fact in in_order(recording.possible | held | recording.advice.keys()):
         connection.execute(
             compiled(
                 sa.insert(schema.profile_fact).values(

@@ -25,7 +25,7 @@ from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import PAGE_SIZE, attach_source, compiled, create_schema, require_store
 from nsysconv.store.profiles import Origin, add_profile, remove_profile
 from nsysconv.store.publish import building, publish, sweep
-from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
+from nsysconv.store.recording import SOURCE, ArrowRows, Batch, Recording, SourceRows
 from nsysconv.units import Unit
 
 # Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
@@ -140,12 +140,17 @@ class Writer:
         notes: list[Note] = []
         before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
         constants: dict[str, list[Callable[[], Mapping[str, int]]]] = {}
+        totals = 0
         with _closed(recording.batches) as batches:
             for batch in batches:
                 notes += self._write(batch, profile_id, progress)
+                if isinstance(batch, ArrowRows) and batch.table == schema.aggregate.name:
+                    totals += batch.rows.num_rows
                 ask = batch.constants if isinstance(batch, SourceRows) else dict
                 constants.setdefault(batch.table, []).append(ask)
         counts = self._write_extents(profile_id, before, constants)
+        if totals:
+            counts[schema.aggregate.name] = totals
         facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
         accept(all_notes)
         known = origin()

@@ -79,7 +79,9 @@ def _parents(starts: Array, ends: Array) -> tuple[Array, Array]:
 
 def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
     """The same; its time does not depend on how deep they nest."""
-    parent, cut, open_ = [], [], list[int]()
+    parent: list[int] = []
+    cut: list[int] = []
+    open_: list[int] = []
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         while open_ and cut[open_[-1]] <= start:
             open_.pop()

@@ -1,0 +1,116 @@
+"""What nvprof prints: summaries, traces, metrics and events, as CSV or as text, as users keep it.
+
+What the tables mean, and where the traps are: docs/formats/nvprof-log.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import No, Options, Yes
+
+if TYPE_CHECKING:
+    from nsysconv.importers.probe import Probe
+    from nsysconv.store.recording import Recording
+
+NAME = "nvprof_log"
+VERSION = 1
+TITLE = "nvprof log (text or CSV)"
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(
+    {
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.GPU_TOTALS,
+        Fact.API_TOTALS,
+        Fact.UNIFIED_MEMORY_TOTALS,
+        Fact.RANGE_TOTALS,
+        Fact.DIRECTIVE_TOTALS,
+        Fact.METRICS,
+    }
+)
+JOINS = True
+INCLUDABLE: Mapping[str, str] = {}
+_GPU_TRACE = (
+    "Record with `nvprof --print-gpu-trace --csv --log-file FILE …`, or everything at once with "
+    "`nvprof -o FILE …` or `nsys profile --trace=cuda,nvtx …`."
+)
+_API_TRACE = (
+    "Record with `nvprof --print-api-trace --csv --log-file FILE …`, or with `nvprof -o FILE …`."
+)
+_SUMMARY = "Record with `nvprof --csv --log-file FILE …`, without other `--print` options."
+_EVERYTHING = "nvprof's logs do not hold it: record with `nvprof -o FILE …` or `nsys profile …`."
+ADVICE: Mapping[Fact, str] = {
+    Fact.KERNELS: _GPU_TRACE,
+    Fact.MEMCPYS: _GPU_TRACE,
+    Fact.MEMSETS: _GPU_TRACE,
+    Fact.UNIFIED_MEMORY: "Record with `nvprof --print-gpu-trace --unified-memory-profiling "
+    "per-process-device --csv --log-file FILE …`.",
+    Fact.API_CALLS: _API_TRACE,
+    Fact.API_LINKS: "Record with `nvprof -o FILE …` or `nsys profile …`; or print the GPU trace and "
+    "the API trace of one run and import both: `nsysconv import --join GPU.csv API.csv`.",
+    Fact.GPU_TOTALS: _SUMMARY,
+    Fact.API_TOTALS: _SUMMARY,
+    Fact.UNIFIED_MEMORY_TOTALS: "Record with `nvprof --unified-memory-profiling per-process-device "
+    "--csv --log-file FILE …`.",
+    Fact.RANGE_TOTALS: "Put NVTX ranges into the program; nvprof's summary shows them by itself.",
+    Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP; nvprof's summary shows "
+    "them by itself.",
+    Fact.METRICS: "Record with `nvprof --metrics all --csv --log-file FILE …` (kernels run several "
+    "times), or with ncu.",
+    Fact.THREADS: _EVERYTHING,
+    Fact.RANGES: _EVERYTHING,
+    Fact.DEVICES: _EVERYTHING,
+    Fact.UTC: _EVERYTHING,
+}
+
+_CHUNK_BYTES = 1 << 20
+_LONGEST_SIGN = 256
+
+
+def sniff(probe: Probe) -> Yes | No:
+    """Text with a line that nvprof marks, or with the header of one of its tables."""
+    from nsysconv.importers.nvprof_log.survey import SIGNATURE
+
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
+    for text in _texts(probe):
+        if SIGNATURE.search(text):
+            return Yes()
+    return No("it holds no line and no header of a table that nvprof prints")
+
+
+def _texts(probe: Probe) -> Iterator[bytes]:
+    """The file in pieces that overlap; of what is no log for sure, only its beginning."""
+    from nsysconv.importers.nvprof_log.encoding import encoding_of
+
+    encoding = encoding_of(probe.head)
+    if encoding is not None:
+        # Its first kilobytes hold the banner, unless a program wrote more than that before.
+        yield probe.head[: len(probe.head) // 2 * 2].decode(encoding, "replace").encode()
+        return
+    yield probe.head
+    if b"\0" in probe.head or probe.head.lstrip()[:2] in (b'{"', b"{\n", b"[{", b"[\n"):
+        return
+    try:
+        with probe.readable.open("rb") as file:
+            rest = b""
+            while chunk := file.read(_CHUNK_BYTES):
+                yield rest + chunk
+                rest = chunk[-_LONGEST_SIGN:]
+    except OSError:
+        return
+
+
+def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
+    """One recording for each run of each process; the one that several files make together."""
+    from nsysconv.importers.nvprof_log.reader import Reader
+
+    yield from Reader(probes, POSSIBLE, ADVICE).recordings()

@@ -1,0 +1,276 @@
+"""Rows of traces as columns of cells: many at once where nvprof wrote them, else one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from nsysconv.importers.nvprof_log import headers
+from nsysconv.importers.nvprof_log.headers import Header
+from nsysconv.importers.nvprof_log.quantities import UNITS, number, spelled
+from nsysconv.importers.nvprof_log.survey import Block
+from nsysconv.report import MISSING
+
+Array = np.ndarray
+
+QUANTITIES = ("Start", "Duration", "Static SMem", "Dynamic SMem", "Size", "Throughput")
+"""Columns of numbers with units."""
+INTEGERS = (
+    "Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z", "Registers Per Thread",
+    "Correlation_ID",
+)  # fmt: skip
+"""Columns of whole numbers."""
+_TRIPLES = {
+    "Grid Size": ("Grid X", "Grid Y", "Grid Z"),
+    "Block Size": ("Block X", "Block Y", "Block Z"),
+}
+_TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)$")
+_NOTHING = ("", "-")
+_GAP = re.compile(r"\s{2,}")
+# At the end of a kernel's name stands the number that it shares with its launch.
+_NUMBERED = re.compile(r"^(.*) \[(\d{1,10})\]$", re.DOTALL)
+_MIGRATION_BEHIND = re.compile(r"\s{2,}\[Unified Memory ")
+_NUMBER_AT_END = r" \[\d{1,10}\]$"
+# What is cut into cells at once: fits into a processor's cache, where it takes half the time.
+_BLOCK_BYTES = 1 << 20
+_SAMPLE_LINES = 200
+_USUAL_STEP = 1e-6
+_COMMON_SIGNS = frozenset("0123456789.")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts: per row the place of its own in `known`, -1 for none."""
+
+    place: Array
+    known: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows by column, as nvprof's CSV calls the columns; absent ones are left out.
+
+    `quantities` are in ns, bytes and bytes per second, NaN where a cell is empty, and `steps` how far
+    apart values are that are spelled differently. `integers` have MISSING for an empty cell. The number
+    at the end of a kernel's name is taken off it: `numbered`. `units` are the columns' own.
+    """
+
+    count: int
+    quantities: Mapping[str, Array]
+    steps: Mapping[str, Array]
+    integers: Mapping[str, Array]
+    texts: Mapping[str, Texts]
+    numbered: Array
+    units: Mapping[str, str]
+
+
+def row_of(line: str, header: Header) -> dict[str, str] | None:
+    """The cells of a line by column; None where it does not have the header's columns."""
+    columns = header.columns
+    if header.delimiter:
+        cells = headers.cells(line, header.delimiter)
+        if cells is None:
+            return None
+    else:
+        cells = _GAP.split(line.strip(), len(columns) - 1)
+        if _MIGRATION_BEHIND.search(cells[-1]):
+            cells = _GAP.split(line.strip(), len(columns))
+    if len(cells) == len(columns) + 1 and "Unified Memory" in columns:
+        # A migration between devices names both, in one cell more than the header has.
+        del cells[columns.index("Device")]
+    if len(cells) != len(columns):
+        return None
+    row = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
+    for name, parts in _TRIPLES.items():
+        triple = _TRIPLE.match(row.pop(name, ""))
+        if triple:
+            row.update(zip(parts, triple.groups(), strict=True))
+    return {name: cell for name, cell in row.items() if cell not in _NOTHING}
+
+
+def is_row(row: Mapping[str, str], block: Block) -> bool:
+    """Whether the cells say when, how long and what."""
+    units = dict(zip(block.header.columns, block.units, strict=False))
+    return "Name" in row and all(
+        spelled(row[name], units.get(name, "")) is not None
+        if name in row
+        else name == "Duration"  # faults have none
+        for name in ("Start", "Duration")
+    )
+
+
+class Spelling:
+    """How one table spells its cells."""
+
+    def __init__(self, block: Block) -> None:
+        self._header = block.header
+        self._units = dict(zip(block.header.columns, block.units, strict=False))
+        self._steps: dict[str, float] = {}
+
+    def many(self, data: bytes, odd: list[str]) -> Cells | None:
+        """The rows of a piece of CSV at once; `odd` gets those with more or fewer cells.
+
+        None where a cell is not what nvprof writes there.
+        """
+        columns = self._header.columns
+        kinds: dict[str, pa.DataType] = {name: pa.string() for name in columns}
+        kinds |= {name: pa.float64() for name in QUANTITIES if name in columns}
+        kinds |= {name: pa.int64() for name in INTEGERS if name in columns}
+        for name in set(columns) - {"Name", *QUANTITIES, *INTEGERS}:
+            kinds[name] = pa.dictionary(pa.int32(), pa.string())
+
+        def refuse(row: csv.InvalidRow) -> str:
+            odd.append(row.text)
+            return "skip"
+
+        try:
+            table = csv.read_csv(
+                pa.BufferReader(data),
+                csv.ReadOptions(
+                    use_threads=False, column_names=columns, block_size=_BLOCK_BYTES
+                ),
+                csv.ParseOptions(
+                    delimiter=self._header.delimiter, invalid_row_handler=refuse
+                ),
+                csv.ConvertOptions(
+                    column_types=kinds, null_values=list(_NOTHING), strings_can_be_null=True,
+                    check_utf8=False,
+                ),
+            )  # fmt: skip
+        except pa.ArrowInvalid:
+            odd.clear()
+            return None
+        if not self._regular(table):
+            odd.clear()
+            return None
+        return self._of_table(table)
+
+    def _regular(self, table: pa.Table) -> bool:
+        """Whether all rows say when and what, in units that are known."""
+        if table["Start"].null_count or table["Name"].null_count:
+            return False
+        for name in QUANTITIES:
+            told = name in table.column_names and table[name].null_count < table.num_rows
+            if told and self._units.get(name) not in UNITS:
+                return False
+        return True
+
+    def learn_steps(self, data: bytes) -> None:
+        """What the last digit of a column's cells is worth: of those with a decimal sign the most.
+
+        Only the first lines teach: nvprof spells all alike, with six decimals. Fewer are of an editor.
+        """
+        if self._steps or not self._header.delimiter:
+            return
+        for line in data.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
+            row = row_of(line.decode("utf-8", "replace").rstrip("\r"), self._header) or {}
+            for name in QUANTITIES:
+                cell = row.get(name, "")
+                found = number(cell) if "." in cell and set(cell) <= _COMMON_SIGNS else None
+                if found is not None and self._units.get(name) in UNITS:
+                    step = float(found[1]) * UNITS[self._units[name]]
+                    self._steps[name] = max(step, self._steps.get(name, 0.0))
+
+    def _of_table(self, table: pa.Table) -> Cells:
+        quantities, steps, integers, texts = {}, {}, {}, {}
+        count = table.num_rows
+        for name in table.column_names:
+            column = table[name].combine_chunks()
+            if name in QUANTITIES:
+                values = column.to_numpy(zero_copy_only=False)
+                quantities[name] = values * UNITS.get(self._units.get(name, ""), 1)
+                usual = UNITS.get(self._units.get(name, ""), 1) * _USUAL_STEP
+                steps[name] = np.broadcast_to(np.float64(self._steps.get(name, usual)), count)
+            elif name in INTEGERS:
+                integers[name] = column.fill_null(MISSING).to_numpy(zero_copy_only=False)
+            elif name == "Name":
+                names = pc.replace_substring_regex(column, _NUMBER_AT_END, "")
+                texts[name] = _encoded(names.dictionary_encode())
+            else:
+                texts[name] = _encoded(column)
+        if "Correlation_ID" in integers and not table["Correlation_ID"].null_count:
+            numbered = integers["Correlation_ID"]
+        else:
+            numbered = numbers_at_ends(table["Name"].combine_chunks())
+        return Cells(count, quantities, steps, integers, texts, numbered, self._units)
+
+    def one_by_one(self, rows: Iterable[Mapping[str, str]]) -> Cells:
+        """The same of rows that are cut into cells, whatever units and separators they have."""
+        found = list(rows)
+        # That no row has a device says that all are API calls.
+        columns = {name for row in found for name in row} | {"Device"}
+        quantities, steps = {}, {}
+        for name in columns & set(QUANTITIES):
+            told = [spelled(row.get(name, ""), self._units.get(name, "")) for row in found]
+            middle = [np.nan if q is None else float((q.low + q.high) / 2) for q in told]
+            quantities[name] = np.array(middle, np.float64)
+            steps[name] = np.array([0.0 if q is None else float(q.step) for q in told])
+        integers = {
+            name: np.array([_whole(row.get(name)) for row in found], np.int64)
+            for name in columns & set(INTEGERS)
+        }
+        names = [without_number(row["Name"]) for row in found]
+        numbered = [MISSING if number is None else number for _, number in names]
+        texts = {
+            name: _numbered_texts([row.get(name) for row in found])
+            for name in columns - {"Name", *QUANTITIES, *INTEGERS}
+        }
+        texts["Name"] = _numbered_texts([name for name, _ in names])
+        return Cells(
+            len(found),
+            quantities,
+            steps,
+            integers,
+            texts,
+            np.array(numbered, np.int64),
+            self._units,
+        )
+
+
+def without_number(name: str) -> tuple[str, int | None]:
+    """A name without the ` [n]` at its end, and the n; None where it has none."""
+    match = _NUMBERED.match(name)
+    return (match.group(1), int(match.group(2))) if match else (name, None)
+
+
+def numbers_at_ends(names: pa.StringArray) -> Array:
+    """The n of the ` [n]` at the ends of names; MISSING for names that have none.
+
+    Digits are read from the names' bytes, all names at once: a regular expression that captures them
+    takes three times as long as all the rest.
+    """
+    place = pc.fill_null(pc.find_substring_regex(names, _NUMBER_AT_END), -1)
+    found = place.to_numpy(zero_copy_only=False)
+    _, offsets, data = names.buffers()
+    edges = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+    text = np.frombuffer(data, np.uint8)
+    rows = np.flatnonzero(found >= 0)
+    digit, behind = edges[rows] + found[rows] + len(" ["), edges[rows + 1] - len("]")
+    value = np.zeros(len(rows), np.int64)
+    while (more := digit < behind).any():
+        value[more] = value[more] * 10 + text[digit[more]] - ord("0")
+        digit += 1
+    numbered = np.full(len(names), MISSING)
+    numbered[rows] = value
+    return numbered
+
+
+def _encoded(column: pa.DictionaryArray) -> Texts:
+    place = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
+    return Texts(place, column.dictionary.to_pylist())
+
+
+def _numbered_texts(values: Sequence[str | None]) -> Texts:
+    known: dict[str, int] = {}
+    place = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
+    return Texts(np.array(place, np.int64), list(known))
+
+
+def _whole(cell: str | None) -> int:
+    return int(cell) if cell is not None and cell.isdecimal() and len(cell) < 19 else MISSING

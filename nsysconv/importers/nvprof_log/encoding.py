@@ -1,0 +1,31 @@
+"""A log as UTF-8: what PowerShell redirects is UTF-16."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from nsysconv.importers.probe import Probe
+
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_CHARACTERS = 1 << 20
+
+
+def encoding_of(head: bytes) -> str | None:
+    """The encoding that a file's mark names; None for UTF-8, marked or not."""
+    return _MARKS.get(head[:2])
+
+
+def as_utf8(probe: Probe, copy: Path) -> Path:
+    """The file itself, or a copy in UTF-8."""
+    encoding = encoding_of(probe.head)
+    if encoding is None:
+        return probe.readable
+    with (
+        probe.readable.open(encoding=encoding, errors="replace", newline="") as source,
+        copy.open("w", encoding="utf-8", newline="") as target,
+    ):
+        source.read(1)  # the mark
+        while text := source.read(_CHARACTERS):
+            target.write(text)
+    return copy

@@ -1,0 +1,335 @@
+"""Where things stand in a log: runs of a profiled program, their tables, and what the profiler said.
+
+A log is read twice. This is the first time: lines are told apart, rows of small tables are kept, and of
+traces only the places where their rows stand.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from nsysconv.importers.nvprof_log import headers
+from nsysconv.importers.nvprof_log.headers import TRACES, Header, Table
+
+# One process's lines are marked with its number, or with nothing while none is known.
+_MARKED = re.compile(r"==(\d{1,10})== ?(.*)|={8} ?(.*)")
+_PAYLOADS = (
+    "NVPROF is profiling process|Profiling application:|Profiling result:|Unified Memory profiling "
+    "result:|NVTX result:|Metric result:|Event result:|API calls:|Warning:|Error:|Generated result file:"
+)
+# What a program wrote without ending its line stands before the mark.
+_MARKED_LATE = re.compile(rf"==(\d{{1,10}})== ((?:{_PAYLOADS}).*)|={{8}} ((?:{_PAYLOADS}).*)")
+SIGNATURE = re.compile(
+    (
+        rf"==\d{{1,10}}== (?:{_PAYLOADS})|={{8}} (?:{_PAYLOADS})|"
+        r'"?Start"?[,;\t]"?Duration"?[,;\t]|"?Time\(%\)"?[,;\t]"?Time"?[,;\t]"?Calls"?|'
+        r"Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name|Start\s+Duration\s+(?:Grid Size|Name)\s|"
+        r'"Device",(?:"Context","Stream",)?"Kernel"'
+    ).encode()
+)
+"""What a log of nvprof holds and no other program writes, as far as is known."""
+# Lines without any of these are no headers.
+_HEADER_WORDS = re.compile(r"Start|Time\(%\)|Invocations|Total Size|Context")
+
+_PROCESS = re.compile(r"NVPROF is profiling process (\d{1,10})")
+_THREAD = re.compile(r'\s*Thread "(.*)" \(id = (\d+)\)\s*$')
+_DOMAIN = re.compile(r'\s*Domain "(.*)"\s*$')
+_RANGE = re.compile(r'\s*Range "(.*)"\s*$')
+_DEVICE = re.compile(r'\s*Device "(.*)"\s*$')
+_KERNEL = re.compile(r"\s+Kernel: (.*\S)\s*$")
+_FAULTS = re.compile(r"\s*Total CPU Page faults: (\d+)")
+_NOTHING = {
+    "No kernels were profiled.": Table.GPU_TRACE,
+    "No API activities were profiled.": Table.API_TRACE,
+}
+GPU, API = "GPU activities", "API calls"
+_SECTIONS = {
+    "Profiling result:": GPU,
+    "API calls:": API,
+    "OpenACC (excl):": "OpenACC (excl)",
+    "OpenACC (incl):": "OpenACC (incl)",
+    "OpenMP (incl):": "OpenMP (incl)",
+    "Unified Memory profiling result:": "",
+    "Event result:": "",
+    "Metric result:": "",
+    "NVTX result:": "",
+}
+_NOT_READ = ("CPU profiling result", "Dependency Analysis", "System profiling result")
+# What a row of a small table of text looks like; whatever else stands there is the program's.
+_ROWS = {
+    Table.SUMMARY: re.compile(r".*\d%\s"),
+    Table.UNIFIED_MEMORY: re.compile(r"\s*\d+\s{2,}"),
+    Table.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
+}
+_CHUNK_BYTES = 1 << 20
+_NEXT_OTHER = {True: re.compile(rb"\n[^0-9]"), False: re.compile(rb"\n[^0-9 ]")}
+_LONGEST_LINE = 1 << 20
+_END_OF_LINE = ord("\n")
+
+
+@dataclass
+class Span:
+    """Rows of a trace: bytes from `start` to `end`, the first in this line."""
+
+    start: int
+    end: int
+    line: int
+
+
+@dataclass(frozen=True)
+class Within:
+    """The thread, domain and range that a table of totals is about."""
+
+    tid: int | None = None
+    domain: str | None = None
+    range: str | None = None
+
+
+@dataclass
+class Block:
+    """A table: its header, units by column, and rows.
+
+    `section` is what a line above the table called it, for tables that do not name the types of their
+    rows. `lines` are the rows of small tables, with their numbers; lines that name a device or a kernel
+    stand among them. `spans` are where the rows of traces are.
+    """
+
+    header: Header
+    line: int
+    section: str = ""
+    device: str | None = None
+    within: Within | None = None
+    units: tuple[str, ...] = ()
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+
+
+@dataclass
+class Run:
+    """One run of one process. `nothing`: kinds of events of which, it is said, there were none."""
+
+    pid: int | None
+    line: int
+    blocks: list[Block] = field(default_factory=list)
+    messages: list[tuple[int, str]] = field(default_factory=list)
+    nothing: set[Table] = field(default_factory=set)
+    not_read: Counter[str] = field(default_factory=Counter)
+    cpu_faults: int = 0
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is anything of it but a banner."""
+        return bool(self.blocks or self.nothing or self.messages or self.not_read)
+
+
+class Survey:
+    """What a log holds. `unfinished` is the number of the last line where it does not end."""
+
+    def __init__(self, path: Path) -> None:
+        self.runs: list[Run] = []
+        self.unfinished: int | None = None
+        self._run: Run | None = None
+        self._by_pid: dict[int, Run] = {}
+        self._block: Block | None = None
+        self._section = ""
+        self._device: str | None = None
+        self._within: Within | None = None
+        self._keys: set[tuple[object, ...]] = set()
+        self._line = 0
+        with path.open("rb", buffering=0) as file:
+            self._read(file)
+
+    def _read(self, file: io.FileIO) -> None:
+        """Takes the lines of a file; one buffer serves all of it, because fresh memory is slow."""
+        buffer, held, start = bytearray(_CHUNK_BYTES), 0, 0
+        while count := file.readinto(memoryview(buffer)[held:]):
+            held += count
+            cut = buffer.rfind(b"\n", 0, held) + 1
+            if cut:
+                self._take(buffer, cut, start)
+                start, held = start + cut, held - cut
+                buffer[:held] = buffer[cut : cut + held]
+            elif held == len(buffer):
+                buffer.extend(bytes(len(buffer)))
+        if held:
+            self._take(buffer, held, start)
+            self.unfinished = self._line
+
+    def _take(self, buffer: bytearray, limit: int, start: int) -> None:
+        """Tells the lines in the buffer up to the limit apart; `start` is its place in the file."""
+        place = 0
+        while place < limit:
+            end = self._rows(buffer, place, limit)
+            if end > place:
+                self._add(Span(start + place, start + end, self._line + 1))
+                self._line += buffer.count(b"\n", place, end) + (buffer[end - 1] != _END_OF_LINE)
+            else:
+                end = buffer.find(b"\n", place, limit) + 1 or limit
+                self._line += 1
+                self._one(bytes(buffer[place:end]), start + place, start + end)
+            place = end
+
+    def _rows(self, buffer: bytearray, place: int, limit: int) -> int:
+        """Where the rows of the open trace end that begin here; here, where none does."""
+        block = self._block
+        if block is None or block.header.table not in TRACES:
+            return place
+        is_csv = bool(block.header.delimiter)
+        first = buffer[place : place + 1]
+        if not (first.isdigit() or (first == b" " and not is_csv)):
+            return place
+        other = _NEXT_OTHER[is_csv].search(buffer, place, limit)
+        return other.start() + 1 if other else limit
+
+    def _add(self, span: Span) -> None:
+        spans = self._block.spans if self._block is not None else []
+        if spans and spans[-1].end == span.start:
+            spans[-1].end = span.end
+        else:
+            spans.append(span)
+
+    # -- one line
+
+    def _one(self, raw: bytes, start: int, end: int) -> None:
+        text = raw[:_LONGEST_LINE].decode("utf-8-sig", "replace").rstrip("\r\n")
+        marked = (_MARKED.match(text) or _MARKED_LATE.search(text)) if "==" in text else None
+        if marked is not None:
+            pid, said, unmarked = marked.groups()
+            self._marked(int(pid) if pid else None, said if pid else unmarked or "")
+        elif not text.strip() or self._header(text):
+            return
+        elif text.strip() in _NOTHING:
+            self._current().nothing.add(_NOTHING[text.strip()])
+        elif named := _DEVICE.match(text):
+            self._device = named.group(1)
+            self._keep(text)
+        elif faults := _FAULTS.match(text):
+            self._current().cpu_faults += int(faults.group(1))
+        elif self._block is not None:
+            self._row(text, start, end)
+
+    def _row(self, text: str, start: int, end: int) -> None:
+        """A line below a header that is nothing else."""
+        block = self._block
+        if block is None:
+            return
+        header = block.header
+        if header.delimiter:
+            if not (block.lines or block.spans or block.units) and block.line == self._line - 1:
+                block.units = headers.units_of(text, header) or ()
+                if block.units:
+                    return
+            if header.table in TRACES and text.count(header.delimiter) >= 2:
+                self._add(Span(start, end, self._line))
+            elif header.delimiter in text:
+                self._keep(text)
+        elif _KERNEL.match(text) or (
+            header.table in _ROWS and _ROWS[header.table].match(text) is not None
+        ):
+            self._keep(text)
+
+    def _keep(self, text: str) -> None:
+        if self._block is not None and self._block.header.table not in TRACES:
+            self._block.lines.append((self._line, text))
+
+    def _header(self, text: str) -> bool:
+        if _HEADER_WORDS.search(text) is None:
+            return False
+        found = headers.of_csv(text) or headers.of_text(text)
+        if found is None:
+            return False
+        run = self._current()
+        if found.table is Table.CPU_SAMPLES:
+            run.not_read["samples of the CPU"] += 1
+            self._block = None
+            return True
+        device = self._device if found.table is Table.UNIFIED_MEMORY else None
+        key = (found.table, self._section, device, self._within)
+        if (id(run), *key) in self._keys:
+            # The same again is another run of the program, whose banner is missing.
+            self._run = run = self._new(run.pid)
+        self._keys.add((id(run), *key))
+        self._block = Block(found, self._line, self._section, self._device, self._within)
+        run.blocks.append(self._block)
+        return True
+
+    # -- what the profiler says
+
+    def _marked(self, pid: int | None, said: str) -> None:
+        """A line of the profiler's own."""
+        process = _PROCESS.match(said)
+        if process:
+            self._begin(int(process.group(1)))
+        elif said.strip() in _NOTHING:
+            self._of(pid).nothing.add(_NOTHING[said.strip()])
+        elif said.strip() in _SECTIONS:
+            self._run = self._of(pid)
+            self._block, self._device = None, None
+            self._section = _SECTIONS[said.strip()]
+            self._within = Within() if said.strip() == "NVTX result:" else None
+        elif said.startswith(_NOT_READ):
+            self._run = self._of(pid)
+            self._run.not_read[said.partition(" (")[0].rstrip(":")] += 1
+            self._block = None
+        elif self._within is not None and self._narrow(said):
+            self._block = None
+        elif said.startswith(("Profiling application:", "Generated result file:")):
+            self._of(pid)  # a command and a path, which are nobody's business
+        elif said.strip():
+            self._of(pid).messages.append((self._line, said.strip()))
+
+    def _narrow(self, said: str) -> bool:
+        """Whether a line says what range the tables below it are about."""
+        within = self._within or Within()
+        if match := _THREAD.match(said):
+            self._within = Within(tid=int(match.group(2)))
+        elif match := _DOMAIN.match(said):
+            self._within = Within(within.tid, match.group(1))
+        elif match := _RANGE.match(said):
+            self._within = replace(within, range=match.group(1))
+        return match is not None
+
+    def _begin(self, pid: int) -> None:
+        """A banner: a run begins, unless the one that is known has not begun to say anything."""
+        known = self._by_pid.get(pid)
+        self._run = self._new(pid) if known is None or known.blocks or known.nothing else known
+        self._block, self._section, self._within, self._device = None, "", None, None
+
+    def _of(self, pid: int | None) -> Run:
+        """The run that a line of this process belongs to."""
+        if pid is None:
+            return self._current()
+        return self._by_pid.get(pid) or self._new(pid)
+
+    def _current(self) -> Run:
+        return self._run or self._new(None)
+
+    def _new(self, pid: int | None) -> Run:
+        last = self.runs[-1] if self.runs else None
+        if pid is not None and last is not None and last.pid is None and not last.blocks:
+            # What was said before the process had a number.
+            run = last
+            run.pid = pid
+        else:
+            run = Run(pid, self._line)
+            self.runs.append(run)
+        if pid is not None:
+            self._by_pid[pid] = run
+        self._run = self._run or run
+        return run
+
+
+def kernel_of(text: str) -> str | None:
+    """The kernel that a line names, None where it names none."""
+    found = _KERNEL.match(text)
+    return found.group(1) if found else None
+
+
+def device_of(text: str) -> str | None:
+    """The device that a line names, None where it names none."""
+    found = _DEVICE.match(text)
+    return found.group(1) if found else None

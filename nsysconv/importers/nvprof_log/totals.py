@@ -1,0 +1,263 @@
+"""Tables of totals: summaries by name, inside ranges and outside, and totals of unified memory."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.importers.nvprof_log import headers
+from nsysconv.importers.nvprof_log.gathered import Gathered, is_api, layer
+from nsysconv.importers.nvprof_log.quantities import Quantity, common, spelled
+from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
+
+Row = dict[str, Any]
+Cells = Mapping[str, str]
+
+# A line of text: type, share, total, calls, average, least, most, name.
+_VALUE = r"(\S+)"
+_LINE = re.compile(
+    rf"\s*(?:([A-Za-z][A-Za-z() ]*):)?\s*([0-9][0-9.,eE+-]*)%\s+{_VALUE}\s+(\d+)\s+{_VALUE}\s+{_VALUE}"
+    rf"\s+{_VALUE}\s+(\S.*?)\s*$"
+)
+_COLUMNS = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
+_GAP = re.compile(r"\s{2,}")
+_COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
+_CONSTRUCTS = {
+    "OpenACC (excl)": "openacc_exclusive",
+    "OpenACC (incl)": "openacc_inclusive",
+    "OpenMP (incl)": "openmp_inclusive",
+}
+_MOVED = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
+# Of a group all of whose rows are there, the shares add up to 100 but for their rounding.
+_WHOLE_PCT = 100
+_LARGEST_COUNT = 1 << 62
+
+
+@dataclass
+class Rounding:
+    """How many sums are not known to the ns or byte, and in what steps those are spelled at the worst."""
+
+    count: int = 0
+    step: Fraction = Fraction(0)
+
+    def add(self, quantity: Quantity) -> int:
+        """The integer that a quantity stands for; one that stands for several is counted."""
+        if not quantity.is_exact:
+            self.count += 1
+            self.step = max(self.step, quantity.step)
+        return quantity.whole
+
+
+@dataclass
+class Totals:
+    """Rows of `aggregate` of one recording, and what has to be said of them.
+
+    `unread` are lines that look like rows and are none; `missing` the headers' lines of tables whose
+    shares do not add up: rows of them are not in the log.
+    """
+
+    gathered: Gathered
+    rows: list[Row] = field(default_factory=list)
+    facts: set[Fact] = field(default_factory=set)
+    times: dict[Fact, Rounding] = field(default_factory=dict)
+    sizes: Rounding = field(default_factory=Rounding)
+    unread: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    unknown_types: Counter[str] = field(default_factory=Counter)
+
+    def summary(self, block: Block) -> None:
+        """Adds a summary's rows."""
+        kind, shares = block.section, dict[str, list[Quantity]]()
+        for line, cells in self._cells(block):
+            kind = cells.get("Type", "") or kind
+            row = self._row(kind, cells, block.within)
+            if row is None:
+                self.unread.append(line)
+                continue
+            if row:
+                self._put(row, block)
+            if share := spelled(cells.get("Time(%)", ""), "%"):
+                shares.setdefault(kind, []).append(share)
+        for of_kind in shares.values():
+            most = sum(share.high for share in of_kind)
+            total = sum((share.low + share.high) / 2 for share in of_kind)
+            # No time at all is spelled as shares of 0.
+            if total and most + Fraction(1, 100) < _WHOLE_PCT:
+                self.missing.append(block.line)
+
+    def _cells(self, block: Block) -> Iterator[tuple[int, Cells]]:
+        header = block.header
+        for line, text in block.lines:
+            if header.delimiter:
+                cells = headers.cells(text, header.delimiter)
+                if cells is None or len(cells) != len(header.columns):
+                    self.unread.append(line)
+                    continue
+                units = dict(zip(header.columns, block.units, strict=False))
+                # Of each cell the unit of its own comes first, then its column's.
+                yield (
+                    line,
+                    {
+                        name: cell.strip() + (units.get(name, "") if _is_bare(cell) else "")
+                        for name, cell in zip(header.columns, cells, strict=True)
+                    },
+                )
+            elif match := _LINE.match(text):
+                yield (
+                    line,
+                    dict(zip(_COLUMNS, (cell or "" for cell in match.groups()), strict=True)),
+                )
+            elif text.count("%") and block.header.columns[-1] == "Name" and _is_row(text):
+                self.unread.append(line)
+
+    def _row(self, kind: str, cells: Cells, within: Within | None) -> Row | None:
+        """A row of totals; None where the cells are no numbers, empty where its kind is unknown."""
+        told = {name: spelled(cells.get(name, "")) for name in ("Time", "Avg", "Min", "Max")}
+        name, calls = cells.get("Name", ""), cells.get("Calls", "")
+        if not (name and calls.isdecimal()) or int(calls) > _LARGEST_COUNT or told["Time"] is None:
+            return None
+        row = self._what(kind, name)
+        if row is None:
+            self.unknown_types[kind] += 1
+            return {}
+        fact = _fact(str(row["kind"]))
+        count = int(calls)
+        sums = [told["Time"]] + ([_total(told["Avg"], count)] if told["Avg"] else [])
+        if count == 1:
+            sums += [each for each in (told["Min"], told["Max"]) if each]
+        rounding = self.times.setdefault(fact, Rounding())
+        total = common(sums)
+        self.facts.add(fact)
+        return {
+            **row,
+            "pid": self.gathered.pid,
+            "range_name_id": None,
+            "count": count,
+            "sum_ns": None if total is None else rounding.add(total),
+            "min_ns": told["Min"].whole if told["Min"] else None,
+            "max_ns": told["Max"].whole if told["Max"] else None,
+            **self._inside(row, within),
+        }
+
+    def _what(self, kind: str, name: str) -> Row | None:
+        """What a row adds up; None for a kind that is not known."""
+        if kind in _CONSTRUCTS:
+            return {"kind": _CONSTRUCTS[kind], "name_id": self.gathered.name(name)}
+        if kind == "Range":
+            return {"kind": "range", "name_id": self.gathered.name(name)}
+        if kind == API or (not kind and is_api(name)):
+            return {
+                "kind": "api_call",
+                "layer": layer(name),
+                "name_id": self.gathered.api_name(name),
+            }
+        if kind not in (GPU, ""):
+            return None
+        if copy := _COPY.match(name):
+            word = copy.group(1)
+            known = word in schema.DIRECTIONS
+            return {"kind": "memcpy", "direction": schema.DIRECTIONS.index(word) if known else 0}
+        if name == "[CUDA memset]":
+            return {"kind": "memset"}
+        return {"kind": "kernel", "name_id": self.gathered.kernel(name)[0]}
+
+    def _inside(self, row: Row, within: Within | None) -> Row:
+        """Where a row is about a range: which."""
+        if within is None:
+            return {}
+        result: Row = {"tid": within.tid}
+        if within.tid is not None:
+            self.gathered.threads.add(within.tid)
+        if within.domain is not None:
+            result["domain_id"] = self.gathered.domain(within.domain)
+        if row["kind"] != "range" and within.range is not None:
+            result["range_name_id"] = self.gathered.name(within.range)
+        return result
+
+    def unified_memory(self, block: Block) -> int:
+        """Adds rows of totals of unified memory; gives the number of those that are no migrations."""
+        others = 0
+        device = block.device
+        for line, cells in self._moves(block):
+            device = cells.get("Device") or device
+            what = cells.get("Name") or cells.get("", "")
+            count = cells.get("Count", "")
+            if what not in _MOVED:
+                others += 1
+                continue
+            total = spelled(cells.get("Total Size", ""))
+            time = _with_unit(cells.get("Total Time", ""))
+            if not count.isdecimal() or int(count) > _LARGEST_COUNT or total is None:
+                self.unread.append(line)
+                continue
+            average = spelled(cells.get("Avg Size", ""))
+            sizes = [total] + ([average.times(int(count))] if average else [])
+            least, most = (spelled(cells.get(name, "")) for name in ("Min Size", "Max Size"))
+            whole = common(sizes)
+            rounding = self.times.setdefault(Fact.UNIFIED_MEMORY_TOTALS, Rounding())
+            row = {
+                "kind": "unified_memory",
+                "pid": self.gathered.pid,
+                "device_id": None if device is None else self.gathered.device(device),
+                "direction": schema.DIRECTIONS.index(_MOVED[what]),
+                "count": int(count),
+                "sum_ns": None if time is None else rounding.add(time),
+                "bytes_sum": None if whole is None else self.sizes.add(whole),
+                "bytes_min": None if least is None else least.whole,
+                "bytes_max": None if most is None else most.whole,
+            }
+            self._put(row, block)
+        self.facts.add(Fact.UNIFIED_MEMORY_TOTALS)
+        return others
+
+    def _moves(self, block: Block) -> Iterator[tuple[int, Cells]]:
+        header = block.header
+        for line, text in block.lines:
+            if header.delimiter:
+                cells = headers.cells(text, header.delimiter)
+            else:
+                cells = _GAP.split(text.strip(), len(header.columns) - 1)
+            if cells is None or len(cells) != len(header.columns):
+                self.unread.append(line)
+                continue
+            yield line, dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
+
+    def _put(self, row: Row, block: Block) -> None:
+        if block.device is not None and "device_id" not in row:
+            row["device_id"] = self.gathered.device(block.device)
+        row["kind"] = schema.AGGREGATE_KINDS.index(row["kind"])
+        self.rows.append({"id": len(self.rows) + 1, **row})
+
+
+def _fact(kind: str) -> Fact:
+    if kind in ("kernel", "memcpy", "memset"):
+        return Fact.GPU_TOTALS
+    return {"api_call": Fact.API_TOTALS, "range": Fact.RANGE_TOTALS}.get(
+        kind, Fact.DIRECTIVE_TOTALS
+    )
+
+
+def _total(average: Quantity, count: int) -> Quantity:
+    """What an average says of the sum: before it is spelled, its fraction of a ns is cut off."""
+    return Quantity(average.low, average.high + 1).times(count)
+
+
+def _with_unit(cell: str) -> Quantity | None:
+    """A time with its unit; None for a number without, of which nobody says what it counts."""
+    return None if _is_bare(cell) else spelled(cell)
+
+
+def _is_bare(cell: str) -> bool:
+    """Whether a cell is a number without a unit."""
+    return cell.strip()[-1:].isdigit() and spelled(cell) is not None
+
+
+def _is_row(text: str) -> bool:
+    """Whether a line that does not read as a row begins like one."""
+    return re.match(r"\s*(?:[A-Za-z() ]+:)?\s*[0-9.,]+%\s+[0-9]", text) is not None

@@ -1,0 +1,372 @@
+"""Logs of nvprof that are damaged, mixed with output, rewritten, of counters, or of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, REAL, event_rows, in_any_order, real
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from machine import APPLY, REDUCE, SAXPY
+from nvprof_spelling import SECRET
+from odd_nvprof_counters import DEVICES, EVENTS, INVOCATIONS, KERNELS, METRICS, PID
+from odd_nvprof_logs import ODD_LOGS
+from scenarios import WORKLOADS
+from test_importer_nvprof_log_workloads import GPU_TABLES, imported, totals_of
+from test_secrets import everything
+from workload import Workload
+from write_nvprof_log import gpu_trace_csv, write_log
+
+from nsysconv import api
+from nsysconv.errors import InputError, NsysconvError
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import Yes
+from nsysconv.importers.detection import all_importers
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Severity
+from nsysconv.store.read import Profile, reading
+
+FOLDER = FIXTURES / "nvprof_log"
+FOREIGN = "odd-nsys.txt"
+LOGS = [path for path in sorted(FOLDER.iterdir()) if path.name != FOREIGN]
+# A banner repeats the command line; these have none.
+WITHOUT_BANNER = {"odd-reshaped.csv"}
+AS_BASIC = [name for name, (_, holds) in ODD_LOGS.items() if holds.endswith("answers as `basic`")]
+every_log = pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+
+
+@contextmanager
+def odd(name: str) -> Iterator[Profile]:
+    """The only profile of a file."""
+    with imported(FOLDER / name) as (profile,):
+        yield profile
+
+
+def _said(profile: Profile) -> dict[str, Any]:
+    """All rows of a log, whatever it is."""
+    tables = (*GPU_TABLES, "api_call", "metric_sample")
+    return {
+        **{table: event_rows(profile, table) for table in tables},
+        "totals": in_any_order(totals_of(profile)),
+        "facts": profile.facts,
+    }
+
+
+@every_log
+def test_exactly_one_importer_claims_it(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "unknown").write_bytes(path.read_bytes())
+    with Probe(tmp_path / "unknown") as probe:
+        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
+            "nvprof_log"
+        ]
+
+
+@every_log
+def test_no_secret_leaves_a_log(path: Path, tmp_path: Path) -> None:
+    if path.name not in WITHOUT_BANNER:
+        content = path.read_bytes()
+        assert SECRET.encode() in content or SECRET.encode("utf-16-le") in content
+    api.import_files([path], tmp_path / "store.db")
+    if not (tmp_path / "store.db").exists():
+        assert "nothing" in path.name
+        return
+    content = (tmp_path / "store.db").read_bytes()
+    assert b"SECRET" not in content
+    assert "SECRET".encode("utf-16-le") not in content
+    with reading(tmp_path / "store.db") as store:
+        assert [text for text in everything(store) if "SECRET" in text] == []
+
+
+@pytest.mark.parametrize("name", AS_BASIC)
+def test_answers_as_basic(name: str) -> None:
+    plain = "basic-gpu-trace.csv" if name.endswith(".csv") else "basic-summary.txt"
+    with imported(FOLDER / plain) as (wanted,), imported(FOLDER / name) as profiles:
+        (found,) = profiles
+        assert _said(found) == _said(wanted)
+
+
+def test_warnings_change_no_row() -> None:
+    with odd("odd-warnings.txt") as found, odd("basic-summary.txt") as wanted:
+        assert _said(found) == _said(wanted)
+        # The two warnings about records that have no or impossible times touch what is known.
+        assert found.notes != wanted.notes
+
+
+def test_what_nsys_prints_is_no_log(tmp_path: Path) -> None:
+    with pytest.raises(InputError), api.open(FOLDER / FOREIGN):
+        pass
+
+
+@pytest.mark.parametrize("name", ["odd-nothing.txt", "odd-nothing.csv"])
+def test_nothing_was_profiled(name: str, tmp_path: Path) -> None:
+    """Either there is a profile without rows, or the refusal says so; never a crash."""
+    try:
+        with api.open(FOLDER / name) as opened:
+            assert not any(event_rows(opened.profile, table) for table in GPU_TABLES)
+            assert totals_of(opened.profile) == []
+    except NsysconvError as error:
+        assert "profiled" in str(error) or "no " in str(error)
+
+
+def test_a_trace_that_ends_within_a_row() -> None:
+    with odd("odd-cut.csv") as found, odd("basic-gpu-trace.csv") as whole:
+        assert event_rows(found, "kernel") == event_rows(whole, "kernel")[:4]
+        assert event_rows(found, "memcpy") == event_rows(whole, "memcpy")[:2]
+        dropped = [note for note in found.notes if note.severity is Severity.DROPPED]
+        assert sum(note.count for note in dropped) == 1
+
+
+CUT = ("basic-both-traces.csv", "basic-both-traces.txt", "basic-gpu-trace-cuda8.csv",
+       "unified_memory-gpu-trace.csv", "basic-summary.csv", "ranges-summary.txt",
+       "unified_memory-summary.csv", "odd-metrics.csv", "odd-metrics.txt", "odd-utf16.csv")  # fmt: skip
+
+
+@settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+@given(st.sampled_from(CUT), st.integers(0, 9_999))
+def test_wherever_a_log_is_cut(name: str, place: int) -> None:
+    """Rows before the cut are as they were; the last may lack the end of its last cell."""
+    content = (FOLDER / name).read_bytes()
+    content = content[: place * len(content) // 10_000]
+    with imported(FOLDER / name) as (whole,), TemporaryDirectory() as folder:
+        path = Path(folder) / "cut.log"
+        path.write_bytes(content)
+        try:
+            opened = api.open(path)
+        except InputError:
+            return
+        with opened as cut:
+            for table in (*GPU_TABLES, "api_call", "metric_sample"):
+                rows = [_without_names(row) for row in event_rows(cut.profile, table)]
+                every = [_without_names(row) for row in event_rows(whole, table)]
+                assert sum(row not in every for row in rows) <= 1, table
+
+
+def _without_names(row: dict[str, Any]) -> dict[str, Any]:
+    """Names are numbered in order of their first use, as are descriptions."""
+    return {k: v for k, v in row.items() if not k.endswith("_id") or k == "device_id"}
+
+
+@settings(max_examples=80, phases=(Phase.explicit, Phase.generate))
+@given(st.sampled_from(CUT), st.randoms(use_true_random=False), st.binary(max_size=20))
+def test_damage_is_no_crash(name: str, dice: Random, noise: bytes) -> None:
+    """Noise in place of some bytes, lines that are missing and lines that stand twice."""
+    lines = (FOLDER / name).read_bytes().splitlines(keepends=True)
+    for _ in range(3):
+        at = dice.randrange(len(lines))
+        what = dice.randrange(3)
+        if what == 0:
+            start = dice.randrange(len(lines[at]) + 1)
+            lines[at] = lines[at][:start] + noise + lines[at][start + len(noise) :]
+        elif what == 1 and len(lines) > 1:
+            del lines[at]
+        else:
+            lines.insert(dice.randrange(len(lines)), lines[at])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "damaged.log"
+        path.write_bytes(b"".join(lines))
+        result = api.import_files([path], Path(folder) / "store.db")
+        # What a file says of more than one process or run becomes several profiles.
+        assert result.errors or result.files[0].imported
+
+
+@pytest.mark.parametrize("name", ["basic-gpu-trace.csv", "basic-gpu-trace.txt"])
+@pytest.mark.parametrize(("old", "new"), [
+    (b"stencil [107]", b"sten\xf8il [107]"),  # a name that is no UTF-8
+    (b"stencil [107]", b"sten\rcil [107]"),  # a line end of old within a name
+    (b"\n172.0", b"\nd\xe9j\xe0 vu, d\xe9j\xe0 lu, \xe9tape 2\n172.0"),  # a program's output
+])  # fmt: skip
+def test_bytes_that_are_no_text(name: str, old: bytes, new: bytes, tmp_path: Path) -> None:
+    content = (FOLDER / name).read_bytes()
+    assert old in content
+    (tmp_path / "trace").write_bytes(content.replace(old, new))
+    with imported(tmp_path / "trace") as (profile,):
+        assert len(event_rows(profile, "memcpy")) == 7
+        # A line that falls apart may be lost, but is counted.
+        lost = sum(note.count for note in profile.notes if note.severity is Severity.DROPPED)
+        assert len(event_rows(profile, "kernel")) in (8, 8 - lost)
+
+
+def test_two_tables_are_one_recording() -> None:
+    with odd("odd-two-tables.csv") as found, odd("basic-both-traces.csv") as wanted:
+        assert _said(found) == _said(wanted)
+        assert Fact.API_LINKS in found.facts
+
+
+def test_several_runs_are_several_profiles() -> None:
+    with imported(FOLDER / "odd-several-runs.txt") as profiles, odd("basic-summary.txt") as plain:
+        ran = [profile for profile in profiles if totals_of(profile)]
+        assert [{row["pid"] for row in totals_of(profile)} for profile in ran] == [{4242}, {4310}]
+        first, second = ([{**row, "pid": 0} for row in totals_of(profile)] for profile in ran)
+        assert first == second == [{**row, "pid": 0} for row in totals_of(plain)]
+        # The last run did nothing.
+        assert len(profiles) in (2, 3)
+
+
+def test_no_process() -> None:
+    with odd("odd-no-process.txt") as found, odd("basic-summary.txt") as plain:
+        rows, wanted = totals_of(found), totals_of(plain)
+        assert all("pid" not in row for row in rows)
+        for row in (*rows, *wanted):
+            # Domains belong to processes.
+            row.pop("pid", None)
+            row.pop("domain", None)
+        assert rows == wanted
+
+
+def test_a_reshaped_summary() -> None:
+    """Two decimals in the unit of each cell; these times need no more."""
+    with odd("odd-reshaped.csv") as found, odd("basic-summary.csv") as plain:
+        wanted = [{k: v for k, v in row.items() if k != "pid"} for row in totals_of(plain)
+                  if row["kind"] in ("kernel", "memcpy", "memset") and "within" not in row]  # fmt: skip
+        assert in_any_order(totals_of(found)) == in_any_order(wanted)
+        assert Fact.GPU_TOTALS in found.facts
+        assert Fact.API_TOTALS not in found.facts
+
+
+def test_symbols() -> None:
+    """As names where nothing can demangle them."""
+    with odd("odd-symbols.txt") as found:
+        names = {row["name"] for row in totals_of(found) if row["kind"] == "kernel"}
+    for function in (SAXPY, REDUCE, APPLY):
+        assert names & {function.mangled, function.itanium}
+    assert len(names) == 5
+
+
+def test_openacc() -> None:
+    with odd("odd-openacc.txt") as found, odd("basic-summary.txt") as plain:
+        rows = totals_of(found)
+        # To 10 ns: five digits of a mean say less of its sum.
+        assert {(row["name"], row["count"], round(row["sum_ns"], -1), row["min_ns"], row["max_ns"])
+                for row in rows if row["kind"] == "openacc_exclusive"} == {
+            ("acc_wait@solve.c:85", 2, 5_000_000, 1_000_000, 4_000_000),
+            ("acc_enqueue_launch@solve.c:85 (kernel_85_gpu)", 3, 1_500_000, 400_000, 700_000),
+            ("acc_enqueue_upload@solve.c:80 (A[:n*n])", 1, 500_000, 500_000, 500_000),
+            ("acc_alloc@solve.c:80", 1, 0, 0, 0),
+        }  # fmt: skip
+        others = [row for row in rows if row["kind"] != "openacc_exclusive"]
+        assert others == totals_of(plain)
+        assert found.facts == plain.facts | {Fact.DIRECTIVE_TOTALS}
+
+
+# -- columns
+
+PEER = WORKLOADS["two_processes_two_gpus"]
+MANAGED = WORKLOADS["unified_memory"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "correlation", "kinds", "columns"),
+    [
+        (WORKLOADS["ranges"], False, False, 15),
+        (WORKLOADS["basic"], False, False, 17),
+        (replace(MANAGED, events=replace(MANAGED.events, memcpys=())), True, True, 18),
+        (WORKLOADS["basic"], True, True, 20),
+        (PEER, False, False, 21),
+        (MANAGED, True, True, 22),
+        (PEER, False, True, 23),
+        (PEER, True, True, 24),
+    ],
+)
+def test_columns_follow_the_content(
+    workload: Workload, correlation: bool, kinds: bool, columns: int, tmp_path: Path
+) -> None:
+    """Every set of columns that has been seen, and that of peer copies after CUDA 9."""
+    process = workload.processes[0]
+    text = gpu_trace_csv(workload, process, correlation=correlation, kinds=kinds)
+    header, units = text.splitlines()[3:5]
+    assert (header.count(",") + 1, units.count(",") + 1) == (columns, columns)
+    write_log(tmp_path / "trace.csv", text)
+    with imported(tmp_path / "trace.csv") as (profile,):
+        copies = [c for c in workload.events.memcpys if c.stream.process == process]
+        found = event_rows(profile, "memcpy")
+        assert [(row["start_ns"], row["bytes"], row["direction"]) for row in found] == [
+            (c.start_ns, c.bytes, c.direction)
+            for c in sorted(copies, key=lambda c: c.start_ns)]  # fmt: skip
+        kernels = [k for k in workload.events.kernels if k.stream.process == process]
+        assert len(event_rows(profile, "kernel")) == len(kernels)
+        assert len(event_rows(profile, "unified_memory_event")) == len(workload.events.migrations)
+        if workload is PEER:
+            assert [row["peer_device_id"] for row in found] == [None, 1]
+
+
+# -- counters
+
+_KINDS = {"achieved_occupancy": ("number", (0.25, 0.75, 0.5)),
+          "sm_efficiency": ("%", (14.93, 100.0, 74.11)),
+          "gld_throughput": ("bytes/s", (512 * 2.0**20, 2.0**31, 1.25 * 2.0**30)),
+          "gld_transactions": ("number", (3840.0, 117976320.0, 59000080.0)),
+          "flop_count_sp": ("number", (2.5481e10, 2.5481e10, 2.5481e10)),
+          "alu_fu_utilization": ("level", (0.0, 5.0, 2.0))}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "devices"), [("odd-metrics.csv", 1), ("odd-metrics.txt", 2)])
+def test_metrics(name: str, devices: int) -> None:
+    with odd(name) as profile:
+        rows = event_rows(profile, "metric_sample")
+        assert Fact.METRICS in profile.facts
+        assert Fact.KERNELS not in profile.facts
+        texts = profile.names({row["description_id"] for row in rows})
+        assert [(row["device_id"], row["name"]) for row in profile.rows("device")] == [
+            (number, DEVICES[0].removesuffix(" (0)")) for number in range(devices)]  # fmt: skip
+    found = [(row["device_id"], row["kernel_name"], row["name"], texts[row["description_id"]],
+              row["unit"]) for row in rows]  # fmt: skip
+    assert in_any_order(found) == in_any_order([
+        (device, kernel, metric, description, _KINDS[metric][0])
+        for device in range(devices) for kernel in KERNELS
+        for metric, description, _ in METRICS])  # fmt: skip
+    assert {(row["pid"], row["kind"], row["execution_count"], row["start_ns"]) for row in rows} == {
+        (PID, "metric", INVOCATIONS, None)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("odd-events.csv", 2), ("odd-events.txt", 1)])
+def test_events(name: str, kernels: int) -> None:
+    with odd(name) as profile:
+        rows = event_rows(profile, "metric_sample")
+    assert {(row["pid"], row["kind"], row["unit"], row["device_id"]) for row in rows} == {
+        (PID, "event", "number", 0)}  # fmt: skip
+    assert in_any_order([(row["kernel_name"], row["name"]) for row in rows]) == in_any_order(
+        [(kernel, event) for kernel in KERNELS[:kernels] for event, _ in EVENTS])  # fmt: skip
+
+
+def test_values_of_counters(tmp_path: Path) -> None:
+    values = "value_min, value_max, value_avg, value_sum"
+    for name, wanted in (
+        ("odd-metrics.csv", {(*figures, None) for _, figures in _KINDS.values()}),
+        ("odd-events.csv", {tuple(map(float, figures)) for _, figures in EVENTS}),
+    ):
+        store = tmp_path / f"{name}.db"
+        api.import_files([FOLDER / name], store)
+        report = api.sql(store, f"SELECT DISTINCT {values} FROM metric_sample")
+        assert {tuple(row.values()) for row in report.rows()} == wanted
+
+
+# -- the writers beside real logs
+
+
+def _lines(name: str) -> set[str]:
+    return set((REAL / name).read_text().splitlines())
+
+
+@real
+def test_headers_are_those_of_real_logs() -> None:
+    """Words, quotes, order and alignment."""
+    basic = [(FOLDER / f"basic-{kind}").read_text().splitlines() for kind in
+             ("gpu-trace-cuda8.csv", "summary.txt")]  # fmt: skip
+    trace, summary = basic
+    text = "nvprof_text/ynan1+aws_gpu__profile_softmax_1stream_sz-3e7_thd-1024_blckeq_v2.txt"
+    assert trace[3] in _lines("nvprof_csv/leimingyu+magus__histogram_trace.csv")
+    assert summary[3] in _lines(text)
+    managed = (FOLDER / "unified_memory-summary.txt").read_text().splitlines()
+    assert managed[managed.index('Device "NVIDIA A100-SXM4-40GB (0)"') + 1] in _lines(text)
+    for name, original in (
+        ("odd-metrics.csv", "nvprof_csv/leimingyu+magus__metrics_rodinia_hybridsort.csv"),
+        ("odd-metrics.txt", "nvprof_text/xstupi00+N-Body-OpenACC__profile.out"),
+    ):
+        assert (FOLDER / name).read_text().splitlines()[7] in _lines(original)
