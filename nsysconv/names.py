@@ -67,6 +67,8 @@ def _without_parameters(name: str) -> str:
 
 def _without_return_type(name: str) -> str:
     depths = _depths(name)
+    if any(c == "," and depths[i] == 0 for i, c in enumerate(name)):
+        return name  # a list of words, no function
     spaces = [i for i, c in enumerate(name) if c == " " and depths[i] == 0]
     return name[spaces[-1] + 1 :] if spaces and "operator" not in name else name
 

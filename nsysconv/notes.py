@@ -53,6 +53,11 @@ MEANINGS: dict[str, str] = {
         "The profiler records only some calls of the API by design. Sums of API time are smaller than "
         "those of a profiler that records all of them and must not be compared with them."
     ),
+    "api-coverage-differs": (
+        "On one side of a comparison the profiler recorded only some calls of the API, by design, and "
+        "on the other all of them. Numbers of calls and sums of API time are not comparable; GPU work "
+        "is."
+    ),
     "backtrace-rows": (
         "The API table also held backtrace records that wrap real calls. They are no calls and were "
         "left out; nothing is missing from the sums."
@@ -68,6 +73,10 @@ MEANINGS: dict[str, str] = {
     "category-unknown": (
         "Rows of a category that this version does not know, and that do not look like GPU operations "
         "or API calls, were left out."
+    ),
+    "clocks-differ": (
+        "On one side of a comparison GPU times and CPU times are not on one clock. It tells no "
+        "latencies, queue times and causes of gaps, so that these cannot be compared; the rest can."
     ),
     "clocks-disagree": (
         "GPU times and CPU times of this profile are not on one clock: operations start long after or "
@@ -87,18 +96,45 @@ MEANINGS: dict[str, str] = {
         "than one GPU. The rows are kept apart by process and number, without a name."
     ),
     "duplicate-name": ("The string table gave one id two texts; the first was kept."),
+    "environment-differs": (
+        "The two sides of a comparison, or runs of one side, were recorded by other tools or versions, "
+        "with another driver, or on another machine. That may explain a difference; no figure is "
+        "wrong."
+    ),
     "event-unreadable": (
         "Events of a trace are not valid JSON and could not be repaired. They were left out; the place "
         "of the first is given as a byte of the (inflated) file."
+    ),
+    "events-against-totals": (
+        "One side of a comparison holds events, the other only totals of them. Counts, sums, smallest "
+        "and largest values are compared; what totals do not tell is not."
+    ),
+    "facts-differ": (
+        "Kinds of information that only one side of a comparison holds, or only some of its runs. "
+        "Either the profiler was not told to record them or the program did none of it. What needs "
+        "them is not compared."
+    ),
+    "few-repeats": (
+        "A side of a comparison has fewer than four runs. Intervals of so few are wide, and say little; "
+        "repeat the measurement."
     ),
     "gpu-activity-missing": (
         "API calls that put work on a GPU were recorded, but no GPU work. The profiler could not "
         "collect it (permissions, WSL, a killed process, an unsupported driver)."
     ),
+    "gpu-differs": (
+        "The two sides of a comparison, or runs of one side, used different GPUs or different numbers "
+        "of them. What changed may be the GPU and not the program."
+    ),
     "graph-intervals": (
         "CUDA graphs were recorded as one interval per launch. Their kernels and copies are in no kernel "
         "or transfer table, while the interval counts as busy time. Record with "
         "`--cuda-graph-trace=node` to see the nodes."
+    ),
+    "graph-recording-differs": (
+        "The two sides of a comparison, or runs of one side, do not have CUDA graphs recorded alike. "
+        "Kernels and copies of a graph that is one interval are in no table, those of graph nodes are: "
+        "rows seem to come or go. Record both with `--cuda-graph-trace=node`."
     ),
     "impossible-time": (
         "Rows whose times lie more than 2^53 ns (104 days) away from the recording's zero were left out: "
@@ -122,6 +158,10 @@ MEANINGS: dict[str, str] = {
     "line-unreadable": (
         "Lines inside a table of a log are no rows of it: a program wrote into the log, an editor "
         "changed it, or it is damaged. They were left out; the first is named."
+    ),
+    "losses-differ": (
+        "Rows, or their times, are missing on one side of a comparison for reasons that the other does "
+        "not have. Its counts and sums are too small by an unknown amount; record it again."
     ),
     "metadata-unreadable": (
         "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
@@ -160,12 +200,20 @@ MEANINGS: dict[str, str] = {
         "The file holds copies between devices twice, in the tables of all copies and of such copies. "
         "Each is counted once; nothing is missing."
     ),
+    "precision-differs": (
+        "Times or sizes are rounded on one side of a comparison and not, or in other ways, on the "
+        "other. Differences of the size of a rounding step mean nothing."
+    ),
     "process-assumed": (
         "GPU operations did not name their process; the only process of the profile was assumed."
     ),
     "process-unnamed": (
         "The log does not begin with the line in which the profiler names the process. Its rows belong "
         "to one process whose number is not recorded."
+    ),
+    "processes-differ": (
+        "The two sides of a comparison, or runs of one side, have different numbers of processes or "
+        "ranks. Sums are over different amounts of work."
     ),
     "profiler-diagnostic": (
         "A message that the profiler itself left in the profile: events it lost or could not collect."
@@ -194,6 +242,10 @@ MEANINGS: dict[str, str] = {
     "rank-clash": (
         "Two statements about the rank of a process disagree; the one of the MPI library was kept."
     ),
+    "recording-length-differs": (
+        "One side of a comparison was recorded for more than 20 % longer than the other (median of its "
+        "runs). Where the program did more work in that time, sums and counts are not comparable."
+    ),
     "rounded-bytes": (
         "The log spells sizes with few digits. Each is as exact as its size and its throughput times its "
         "duration leave it together; the note says how far off the worst may be. Sums over many are "
@@ -203,13 +255,31 @@ MEANINGS: dict[str, str] = {
         "The log spells times with few digits. The note says in what steps: times, gaps and differences "
         "smaller than that mean nothing, and operations may seem to overlap or to leave gaps by as much."
     ),
+    "rows-combined": (
+        "The two sides of a comparison do not tell a key alike: one of them does not record it (kinds of "
+        "memory, ranks), or they have different numbers of devices or processes. Rows are added up over "
+        "it; means, which cannot be added, are not compared."
+    ),
     "rows-not-read": (
         "The file holds kinds of events for which there is no table yet. They are in no report; nothing "
         "that is reported depends on them."
     ),
+    "rows-unchanged": ("Rows that are the same on both sides of a comparison. They are not shown."),
+    "serialised-differs": (
+        "On one side of a comparison, or in some of its runs, the profiler ran kernels one after the "
+        "other. Durations, gaps and overlap of kernels are not comparable with those of a timeline."
+    ),
+    "side-empty": (
+        "A side of a comparison, or a run of it, holds no GPU operation. An empty or failed recording "
+        "is no improvement: nothing follows from its figures. Record it again, or leave it out."
+    ),
     "source-copied": (
         "The file had a hot journal beside it. A copy in a temporary folder was read, so that neither "
         "the file nor its folder changed."
+    ),
+    "steps-differ": (
+        "The two sides of a comparison, or runs of one side, have different numbers of steps. Sums and "
+        "counts are over different amounts of work; compare means, or record as many steps."
     ),
     "stray-pid": (
         "Processes of several virtual machines or nodes share one process number; they are shown as one."
@@ -237,6 +307,11 @@ MEANINGS: dict[str, str] = {
     "unlinked-ops": (
         "GPU operations without a recorded API call (the recording began later, or the source does not "
         "link them). They count as GPU work; latency and the cause of the gap before them are unknown."
+    ),
+    "window-differs": (
+        "The time from a device's first to its last GPU operation is more than 20 % longer on one side "
+        "of a comparison (median of its runs). It may be what is looked for, or more work, or more "
+        "waiting: shares of the window and idle time depend on it. The note counts such devices."
     ),
     "wrong-type": ("Cells of a numeric column held text or another type. The rows were left out."),
 }

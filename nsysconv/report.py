@@ -30,7 +30,9 @@ class Column:
 
     `key` columns identify a row (diff aligns by them); `better` says which direction is an improvement;
     `brief` columns are shown where there is little room; `real` marks means and the like of an integer
-    quantity; `prose` columns hold sentences, which a terminal shows below the table.
+    quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of `adds`
+    columns may be added up over rows, as all counts may; `counted_by` names the column that counts what
+    such a sum is of.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Column:
     brief: bool = True
     real: bool = False
     prose: bool = False
+    adds: bool = False
+    counted_by: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -97,6 +101,12 @@ class Report:
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries, null as None."""
         return list(self.to_arrow().to_pylist())
+
+    def briefly(self) -> Report:
+        """The report with its brief columns only."""
+        columns = tuple(column for column in self.columns if column.brief)
+        table = self.table if self.table is None else self.table.select([c.name for c in columns])
+        return replace(self, columns=columns, table=table)
 
     def limited(self, limit: int) -> Report:
         """The report with at most `limit` rows (0 = all); `row_count` keeps the full number."""

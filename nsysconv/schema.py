@@ -238,6 +238,15 @@ profile_fact = sa.Table(
     comment="Whether a profile holds one kind of information that its source may hold.",
 )
 
+profile_tag = sa.Table(
+    "profile_tag",
+    metadata,
+    _profile_id(key=True),
+    sa.Column("key", sa.Text, primary_key=True, comment="What is told.", info={"unit": Unit.TEXT}),
+    _text("value", "What the user said of it.", required=True),
+    comment="One tag of a profile: what the user of the import wanted kept with it.",
+)
+
 extent = sa.Table(
     "extent",
     metadata,

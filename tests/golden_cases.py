@@ -79,6 +79,11 @@ def _odd(*names: str) -> dict[str, str]:
 
 _NO_GPU = {"cpu.sqlite": "nsys/no_gpu-3.25.0.sqlite"}
 _TWO = {"report1.sqlite": BASIC, "report2.sqlite": "nsys/basic-3.4.0.sqlite"}
+_DIFF = {
+    "base.sqlite": BASIC,
+    "other.sqlite": "nsys/two_processes_one_gpu-3.24.14.sqlite",
+    "trace.json": "kineto/basic-2.13.json",
+}
 _FOLDER = {
     "results/rank0.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite",
     "results/rank1.sqlite": BASIC,
@@ -149,6 +154,39 @@ CASES: dict[str, Case] = {
         _TWO,
     ),
     "info": Case(("info report1.sqlite", "info cpu.sqlite"), {"report1.sqlite": BASIC, **_NO_GPU}),
+    "summary": Case(
+        ("import gpu.csv", "report summary.txt kernels api_vs_kernel overview", "info gpu.csv"),
+        {
+            "gpu.csv": "nvprof_log/basic-gpu-trace-cuda8.csv",
+            "summary.txt": "nvprof_log/basic-summary.txt",
+        },
+    ),
+    "import-join": Case(
+        ("import --join gpu.csv api.csv -o job.db", "import --join gpu.csv -o job.db"),
+        {"gpu.csv": "nvprof_log/basic-gpu-trace.csv", "api.csv": "nvprof_log/basic-api-trace.csv"},
+    ),
+    "diff": Case(
+        (
+            "diff base.sqlite other.sqlite",
+            "diff base.sqlite other.sqlite kernels --match name --limit 2 -f json",
+            "diff base.sqlite trace.json overview kernels --fail-on overview.kernel_sum_ns:3%",
+            "diff base.sqlite base.sqlite kernels -f markdown",
+        ),
+        _DIFF,
+    ),
+    "diff-terminal": Case(
+        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",), _DIFF, width=120
+    ),
+    "diff-mistakes": Case(
+        (
+            "diff base.sqlite nowhere.sqlite",
+            "diff base.sqlite other.sqlite idle_gaps",
+            "diff base.sqlite other.sqlite --fail-on kernels.kernel_sum:3%",
+            "diff base.sqlite other.sqlite --fail-on overview.kernel_sum_ns:3MB",
+            "diff 'none*.sqlite' other.sqlite",
+        ),
+        _DIFF,
+    ),
     "sql": Case(
         (
             "import report1.sqlite",

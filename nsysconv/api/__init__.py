@@ -1,4 +1,4 @@
-"""What nsysconv does, as functions: import, open, report, info, runs, sql.
+"""What nsysconv does, as functions: import, open, report, compare, info, runs, sql.
 
 import nsysconv
 nsysconv.import_files(["report1.sqlite"], store="job.db")
@@ -12,15 +12,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.importing import FileResult, ImportResult, import_files
     from nsysconv.api.listing import info, runs, sql
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
 
 __all__ = [
+    "DiffResult",
     "FileResult",
     "ImportResult",
     "OpenProfile",
     "ShownReport",
+    "compare",
     "import_files",
     "info",
     "open",
@@ -29,6 +32,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "diffing": ("DiffResult", "compare"),
     "importing": ("FileResult", "ImportResult", "import_files"),
     "listing": ("info", "runs", "sql"),
     "opening": ("OpenProfile", "ShownReport", "open"),

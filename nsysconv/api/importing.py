@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,19 @@ class _Input:
 
 
 @dataclass(frozen=True)
+class _Wishes:
+    """What is asked for all inputs alike; `label` None: each is called after its file."""
+
+    options: Options
+    label: str | None
+    tags: Mapping[str, str]
+    replace: bool
+    strict: bool
+    progress: Progress
+    say: Say
+
+
+@dataclass(frozen=True)
 class ImportResult:
     """What became of an import: the store and one entry per file, in the order of reading."""
 
@@ -62,6 +76,8 @@ def import_files(
     *,
     include: Sequence[str] = (),
     join: bool = False,
+    label: str | None = None,
+    tags: Mapping[str, str] | None = None,
     replace: bool = False,
     strict: bool = False,
     progress: Progress = silent,
@@ -73,12 +89,20 @@ def import_files(
     Without `store` it is STEM.db of the only path in the current folder, and must be new. Importing the
     same bytes again changes nothing; `replace` reads them again. `include` names rows that are left out
     unless asked for (importers' INCLUDABLE). `join` makes one recording of all files: what several
-    logs tell of one run. `strict` refuses files of which something had to be dropped or
+    logs tell of one run. `label` is what the profiles are called in the store (by default, after their
+    files), with a number behind it where the name is taken; `tags` are kept with each of them. Neither
+    makes a profile another one: of what is there already they change nothing but with `replace`, and
+    then they are those given now. `strict` refuses files of which something had to be dropped or
     approximated. One bad file does not keep the others out: see ImportResult.errors. Raises
-    UsageError where the store cannot be made or is something else.
+    UsageError where the store cannot be made or is something else, and for a label or a tag's key that
+    is none.
     """
     options = Options(frozenset(include))
     detection.check(options)
+    if label is not None:
+        _check_label(label)
+    _check_tags(tags or {})
+    wishes = _Wishes(options, label, tags or {}, replace, strict, progress, say)
     inputs = [_joined(paths)] if join else list(_files(paths))
     target = Path(store) if store is not None else _default_store(paths, inputs)
     if not inputs:
@@ -87,18 +111,9 @@ def import_files(
     with phase("import"):
         try:
             with writing(target) as writer:
-                for each in inputs:
-                    imported = _import_one(
-                        each,
-                        writer,
-                        options,
-                        replace=replace,
-                        strict=strict,
-                        progress=progress,
-                        say=say,
-                        fresh=not target.exists(),
-                    )
-                    results.append(imported)
+                results.extend(
+                    _import_one(each, writer, wishes, fresh=not target.exists()) for each in inputs
+                )
                 if not any(result.imported for result in results):
                     raise _NothingImportedError
         except _NothingImportedError:
@@ -108,6 +123,41 @@ def import_files(
 
 class _NothingImportedError(Exception):
     """Leaves the transaction so that no empty store appears."""
+
+
+def _check_label(label: str) -> None:
+    """Refuses labels by which STORE@LABEL would not find the profile again."""
+    reasons = {
+        "it is empty": not label.strip(),
+        "STORE@NUMBER stands for a profile's number": label.isdigit(),
+        "STORE@rank=N stands for a rank": label.startswith("rank="),
+        "it has an @ in it": "@" in label,
+        "it has characters that cannot be printed": not label.isprintable(),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise UsageError(
+                f"{label!r} cannot be a label: {reason}",
+                hint="Take a word, such as main: the profile is STORE@main then.",
+            )
+
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def _check_tags(tags: Mapping[str, str]) -> None:
+    """Refuses keys that are no names, and values that would steer a terminal."""
+    for key, value in tags.items():
+        if not _KEY.fullmatch(key):
+            raise UsageError(
+                f"{key!r} cannot be the key of a tag",
+                hint="A key begins with a letter or _; letters, digits, _, . and - may follow.",
+            )
+        if not value.isprintable():
+            raise UsageError(
+                f"the value of tag {key} has characters that cannot be printed: {value!r}",
+                hint="Take text on one line.",
+            )
 
 
 def _joined(paths: Sequence[StrPath]) -> _Input:
@@ -167,64 +217,70 @@ def _digest(digests: Sequence[str]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
-def _import_one(
-    each: _Input,
-    writer: Writer,
-    options: Options,
-    *,
-    replace: bool,
-    strict: bool,
-    progress: Progress,
-    say: Say,
-    fresh: bool,
-) -> FileResult:
+def _import_one(each: _Input, writer: Writer, wishes: _Wishes, *, fresh: bool) -> FileResult:
+    """One input into the store; what is wrong with it is in the result. `fresh`: the store is new."""
     path = each.paths[0]
     try:
         with ExitStack() as stack:
             # One core copies rows; more threads than the other cores would only slow it down.
             spare = max(1, (os.cpu_count() or 1) - 1)
             probes = [
-                stack.enter_context(detection.opened(one, say, threads=spare)) for one in each.paths
+                stack.enter_context(detection.opened(one, wishes.say, threads=spare))
+                for one in each.paths
             ]
             try:
                 importer = _detect(probes)
             except InputError as error:
                 return FileResult(path, error=error, skipped=each.from_folder)
-            hashing = [probe.beside(probe.sha256) for probe in probes]
-
-            def digest() -> str:
-                return _digest([one.result() for one in hashing])
-
-            replacing: Sequence[int] = ()
-            if not fresh:
-                # Hashing first is cheaper than copying rows that are there already.
-                existing = writer.find(_identity(digest(), importer, options))
-                if existing and not replace:
-                    return FileResult(path, existing)
-                replacing = [known.profile_id for known in existing]
-
-            def origin() -> Origin:
-                return Origin(
-                    detection.label(path),
-                    importer.NAME,
-                    " + ".join(map(str, each.paths)),
-                    digest(),
-                    _identity(digest(), importer, options),
-                )
-
-            with closing(importer.read(probes, options)) as recordings:
-                imported = writer.add(
-                    recordings,
-                    origin,
-                    lambda table, rows: progress(path, table, rows),
-                    _strictly if strict else silent,
-                    replacing,
-                )
-            return FileResult(path, imported)
+            return FileResult(path, _write(each, probes, importer, writer, wishes, fresh=fresh))
     except (InputError, StrictError) as error:
         if not error.where:
             error.where = str(path)
         return FileResult(path, error=error)
+
+
+def _write(
+    each: _Input,
+    probes: Sequence[Probe],
+    importer: Importer,
+    writer: Writer,
+    wishes: _Wishes,
+    *,
+    fresh: bool,
+) -> tuple[Imported, ...]:
+    """The recordings of an input into the store, or those that are there already."""
+    path = each.paths[0]
+    hashing = [probe.beside(probe.sha256) for probe in probes]
+
+    def digest() -> str:
+        return _digest([one.result() for one in hashing])
+
+    replacing: Sequence[int] = ()
+    if not fresh:
+        # Hashing first is cheaper than copying rows that are there already.
+        existing = writer.find(_identity(digest(), importer, wishes.options))
+        if existing and not wishes.replace:
+            return existing
+        replacing = [known.profile_id for known in existing]
+
+    def origin() -> Origin:
+        return Origin(
+            wishes.label or detection.label(path),
+            importer.NAME,
+            " + ".join(map(str, each.paths)),
+            digest(),
+            _identity(digest(), importer, wishes.options),
+            wishes.tags,
+        )
+
+    with closing(importer.read(probes, wishes.options)) as recordings:
+        return writer.add(
+            recordings,
+            origin,
+            lambda table, rows: wishes.progress(path, table, rows),
+            _strictly if wishes.strict else silent,
+            replacing,
+        )
 
 
 def _detect(probes: Sequence[Probe]) -> Importer:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.facts import in_order
 from nsysconv.notes import Note
 from nsysconv.report import Column, Report, build_table
-from nsysconv.store.read import reading
+from nsysconv.store.profiles import tags_of
+from nsysconv.store.read import Profile, reading
 from nsysconv.units import Unit
 
 
@@ -30,6 +32,7 @@ def runs(store: StrPath) -> Report:
                 "source": p.ref.source,
                 "path": p.ref.path,
                 "host": p.attributes["host"],
+                "tags": _tags_text(tags_of(p)),
                 "recording_ns": p.attributes["recording_ns"],
                 "kernel_count": p.row_count("kernel"),
                 "api_call_count": p.row_count("api_call"),
@@ -43,6 +46,7 @@ def runs(store: StrPath) -> Report:
         Column("source", Unit.TEXT, "The importer that read it.", brief=False),
         Column("path", Unit.TEXT, "The file it came from.", brief=False),
         Column("host", Unit.TEXT, "The machine.", brief=False),
+        Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
         Column("recording_ns", Unit.NS, "Length of the recording."),
         Column("kernel_count", Unit.COUNT, "Kernels."),
         Column("api_call_count", Unit.COUNT, "API calls."),
@@ -50,34 +54,20 @@ def runs(store: StrPath) -> Report:
     return _report("runs", "Profiles in the store", columns, rows)
 
 
+def _tags_text(tags: Mapping[str, str]) -> str | None:
+    """The tags on one line, as a shell would split it."""
+    return " ".join(f"{key}={_word(value)}" for key, value in tags.items()) or None
+
+
+def _word(text: str) -> str:
+    """The text as one word: in quotes where it has to be."""
+    return shlex.quote(text) if set(text) & set(" '\"\\") else text
+
+
 def info(target: StrPath, *, say: Say = silent) -> list[Report]:
     """What a profile is, and what it can answer: its attributes, and its facts with advice."""
     with open_profile(target, say=say) as opened:
         profile = opened.profile
-        shown = [
-            ("source", profile.ref.source),
-            ("path", profile.ref.path),
-            *(
-                (key, profile.attributes[key])
-                for key in (
-                    "tool_version",
-                    "format_version",
-                    "host",
-                    "driver_version",
-                    "graph_mode",
-                    "recording_ns",
-                    "zero_utc_ns",
-                )
-            ),
-        ]
-        attributes = [
-            {"attribute": key, "value": str(value)} for key, value in shown if value is not None
-        ]
-        attributes += [
-            {"attribute": f"{table} rows", "value": f"{profile.row_count(table):,}"}
-            for table in _EVENTS
-            if profile.row_count(table)
-        ]
         facts = [
             {
                 "fact": fact.label,
@@ -90,7 +80,7 @@ def info(target: StrPath, *, say: Say = silent) -> list[Report]:
             "profile",
             f"Profile {profile.ref.label}",
             (Column("attribute", Unit.TEXT, "What."), Column("value", Unit.TEXT, "Its value.")),
-            attributes,
+            _attributes(profile),
             profile.notes,
         )
         can = _report(
@@ -105,6 +95,29 @@ def info(target: StrPath, *, say: Say = silent) -> list[Report]:
         )
         return [what, can]
 
+
+def _attributes(profile: Profile) -> list[dict[str, str]]:
+    """What is known of a profile as a whole, then its rows by table."""
+    shown = [
+        ("source", profile.ref.source),
+        ("path", profile.ref.path),
+        *((key, profile.attributes[key]) for key in _ATTRIBUTES),
+        # A tag may be called as an attribute is.
+        *((f"tag {key}", value) for key, value in tags_of(profile).items()),
+        *((f"{t} rows", f"{profile.row_count(t):,}") for t in _EVENTS if profile.row_count(t)),
+    ]
+    return [{"attribute": key, "value": str(value)} for key, value in shown if value is not None]
+
+
+_ATTRIBUTES = (
+    "tool_version",
+    "format_version",
+    "host",
+    "driver_version",
+    "graph_mode",
+    "recording_ns",
+    "zero_utc_ns",
+)
 
 _EVENTS = (
     "kernel",

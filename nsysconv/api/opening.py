@@ -42,7 +42,7 @@ class OpenProfile:
     """One opened profile, in a store or in its own file. Use as a context manager."""
 
     def __init__(self, profile: Profile, resources: ExitStack) -> None:
-        self._timeline = Timeline(profile)
+        self.timeline = Timeline(profile)
         self._resources = resources
         self.profile = profile
 
@@ -77,7 +77,7 @@ class OpenProfile:
         """
         _check_by(by, (name,))
         request = _request(time, limit, idle, names, by, step_range)
-        return _shown(queries.answer(name, self._timeline, request))
+        return _shown(queries.answer(name, self.timeline, request))
 
     def reports(
         self,
@@ -98,14 +98,14 @@ class OpenProfile:
         found = []
         names = queries.CORE if names is None else names
         _check_by(by, names)
-        queries.read_ahead(names, self._timeline)
+        queries.read_ahead(names, self.timeline)
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             try:
                 request = _request(time, rows, idle, kernel_names, by, step_range)
-                report = queries.answer(name, self._timeline, request)
+                report = queries.answer(name, self.timeline, request)
             except NotRecorded as missing:
-                report = queries.unanswered(missing, self._timeline)
+                report = queries.unanswered(missing, self.timeline)
             found.append(_shown(report))
         return found
 
@@ -154,27 +154,47 @@ def open(target: StrPath, *, say: Say = silent) -> OpenProfile:  # noqa: A001 - 
     A file is read in place and nothing is left behind. Raises UsageError where a store holds several
     profiles and none was chosen, InputError where the file cannot be read.
     """
-    path, selector = _split_target(target)
+    path, selector = split_target(target)
     with ExitStack() as stack:
-        if is_store(path):
-            store = stack.enter_context(reading(path))
-            profile = _choose(store, path, selector)
-        else:
-            if not path.exists():
-                raise InputError("no such file", where=str(path))
-            if path.is_dir():
-                raise UsageError(
-                    "a folder",
-                    where=str(path),
-                    hint=f"Import it first: nsysconv import {path} -o STORE.db",
-                )
-            store = _in_place(path, stack, say)
-            profile = _choose(store, path, selector)
+        profile = _choose(_store_of(path, stack, say), path, selector)
         return OpenProfile(profile, stack.pop_all())
     raise AssertionError("unreachable")
 
 
-def _split_target(target: StrPath) -> tuple[Path, str | None]:
+def open_all(
+    path: Path, selector: str | None, stack: ExitStack, say: Say = silent
+) -> list[OpenProfile]:
+    """All profiles of a store or file; with a selector those of a run of that label, or the one it names.
+
+    They are open as long as the stack. Raises as `open`.
+    """
+    store = _store_of(path, stack, say)
+    profiles = store.profiles()
+    if selector is not None:
+        runs = {row["id"] for row in store.runs() if row["label"] == selector}
+        of_run = [p for p in profiles if p.attributes["run_id"] in runs]
+        profiles = of_run or [_choose(store, path, selector)]
+    elif not profiles:
+        profiles = [_choose(store, path, None)]
+    return [OpenProfile(profile, ExitStack()) for profile in profiles]
+
+
+def _store_of(path: Path, stack: ExitStack, say: Say) -> Store:
+    """The store at a path, or one over the profile file there."""
+    if is_store(path):
+        return stack.enter_context(reading(path))
+    if not path.exists():
+        raise InputError("no such file", where=str(path))
+    if path.is_dir():
+        raise UsageError(
+            "a folder",
+            where=str(path),
+            hint=f"Import it first: nsysconv import {path} -o STORE.db",
+        )
+    return _in_place(path, stack, say)
+
+
+def split_target(target: StrPath) -> tuple[Path, str | None]:
     """PATH[@WORD]; an existing path wins over `@`."""
     text = str(target)
     if Path(text).exists() or "@" not in text:

@@ -44,6 +44,14 @@ class Names(StrEnum):
     MANGLED = "mangled"
 
 
+class Match(StrEnum):
+    """Ways to match kernels' names."""
+
+    EXACT = "exact"
+    SIGNATURE = "signature"
+    NAME = "name"
+
+
 class By(StrEnum):
     """What rows may be given for, one by one."""
 
@@ -125,7 +133,27 @@ def import_(
             help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
         ),
     ] = False,
-    replace: Annotated[bool, typer.Option(help="Read again what the store holds already.")] = False,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
+            "and so on. Default: after the file.",
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Keep this with the profiles, for runs and info to show. May be repeated.",
+        ),
+    ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            help="Read again what the store holds already; label and tags become those given now."
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option(help="Refuse files of which something must be dropped or approximated.")
     ] = False,
@@ -133,7 +161,16 @@ def import_(
     """Import profiles into a store; say what came in and what did not."""
     from nsysconv.cli import imports
 
-    return imports.run(inputs, output, include or [], join=join, replace=replace, strict=strict)
+    return imports.run(
+        inputs,
+        output,
+        include or [],
+        join=join,
+        label=label,
+        tags=tag or [],
+        replace=replace,
+        strict=strict,
+    )
 
 
 @app.command()
@@ -239,3 +276,63 @@ def sql(
     from nsysconv.cli import answers
 
     return answers.sql(store, query, format.value if format else None, output, limit)
+
+
+@app.command()
+def diff(
+    base: Annotated[
+        str,
+        typer.Argument(
+            help="A store (STORE, STORE@LABEL), a profile file, a folder or a quoted glob. Profiles of "
+            "one run are its ranks, all others repeats."
+        ),
+    ],
+    other: Annotated[str, typer.Argument(help="The same, to be compared with it.")],
+    reports: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REPORT]...",
+            help="Reports to compare; the most useful by default.",
+            autocompletion=_report_names,
+        ),
+    ] = None,
+    format: FormatOption = None,  # noqa: A002
+    output: OutputOption = None,
+    limit: LimitOption = None,
+    match: Annotated[
+        Match | None,
+        typer.Option(
+            help="How kernels' names are matched. Default: exact between profiles of one source, "
+            "else signature."
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC:LIMIT",
+            help="Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
+            "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
+        ),
+    ] = None,
+    step_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+        ),
+    ] = None,
+) -> int:
+    """Compare two runs: what changed, and whether it can be trusted."""
+    from nsysconv.cli import diffs
+
+    return diffs.run(
+        base,
+        other,
+        reports,
+        format.value if format else None,
+        output,
+        match=match.value if match else None,
+        fail_on=fail_on or [],
+        limit=limit,
+        step_range=step_range,
+    )

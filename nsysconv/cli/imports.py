@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from nsysconv.api.importing import Progress, import_files
 from nsysconv.cli.say import say
-from nsysconv.errors import InputError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.names import visible
 from nsysconv.store.write import Imported
 
@@ -24,16 +24,21 @@ def run(
     include: list[str],
     *,
     join: bool,
+    label: str | None,
+    tags: Sequence[str],
     replace: bool,
     strict: bool,
 ) -> int:
-    """`nsysconv import`. Returns the exit status."""
+    """`nsysconv import`. Returns the exit status. Raises UsageError for `tags` that are no KEY=VALUE."""
+    kept = _tags(tags)
     with _progress() as progress:
         result = import_files(
             inputs,
             store,
             include=include,
             join=join,
+            label=label,
+            tags=kept,
             replace=replace,
             strict=strict,
             progress=progress,
@@ -41,7 +46,7 @@ def run(
         )
     for file in result.files:
         for imported in file.imported:
-            _show(imported, result.store, sys.stdout)
+            _show(imported, result.store, sys.stdout, named=label is not None or bool(kept))
         if file.error is not None:
             prefix = "skipped: " if file.skipped else "nsysconv: "
             say(f"{prefix}{visible_lines(str(file.error))}")
@@ -50,12 +55,31 @@ def run(
     return 0
 
 
-def _show(imported: Imported, store: Path, out: TextIO) -> None:
+def _tags(given: Sequence[str]) -> dict[str, str]:
+    tags: dict[str, str] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign:
+            raise UsageError(
+                f"--tag {text!r} is not KEY=VALUE", hint="For example: --tag commit=1f3a9c"
+            )
+        if key in tags:
+            raise UsageError(f"--tag {key} is given twice", hint="A profile has one value per key.")
+        tags[key] = value
+    return tags
+
+
+def _show(imported: Imported, store: Path, out: TextIO, *, named: bool) -> None:
+    """What became of a recording. `named`: a label or tags were asked for it."""
+
     def line(text: str = "") -> None:
         out.write(text + "\n")
 
     if imported.existing:
-        line(f"{store}@{imported.label}: already imported, nothing changed")
+        # The label and tags asked for may be others: then it must be plain that they were not taken.
+        under = f" as {imported.label}" if named else ""
+        advice = "; --replace gives new labels and tags" if named else ""
+        line(f"{store}@{imported.label}: already imported{under}, nothing changed{advice}")
         return
     rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
     line(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")

@@ -48,7 +48,13 @@ COLUMNS = (
         "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
         better="less",
     ),
-    Column("host_sum_ns", Unit.NS, "Its share of those host parts.", better="less"),
+    Column(
+        "host_sum_ns",
+        Unit.NS,
+        "Its share of those host parts.",
+        better="less",
+        counted_by="gap_count",
+    ),
 )
 
 

@@ -52,7 +52,7 @@ COLUMNS = (
         key=True,
     ),
     Column("gap_count", Unit.COUNT, "Gaps.", better="less"),
-    Column("gap_sum_ns", Unit.NS, "Their length together.", better="less"),
+    Column("gap_sum_ns", Unit.NS, "Their length together.", better="less", counted_by="gap_count"),
     *(
         Column(
             f"{part}_sum_ns",
@@ -60,6 +60,7 @@ COLUMNS = (
             f"Part of it: {PART_DOCS[part]}.",
             better="less",
             brief=part in ("host", "launch", "queue"),
+            adds=True,
         )
         for part in PARTS
     ),

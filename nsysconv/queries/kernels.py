@@ -24,9 +24,19 @@ COLUMNS = (
         "name", Unit.TEXT, "Demangled name of the kernel (`--names` chooses another).", key=True
     ),
     Column("kernel_count", Unit.COUNT, "Executions."),
-    Column("kernel_sum_ns", Unit.NS, "Sum of their durations.", better="less"),
     Column(
-        "kernel_pct", Unit.PCT, "Share of the kernel time of all rows of this table.", better="less"
+        "kernel_sum_ns",
+        Unit.NS,
+        "Sum of their durations.",
+        better="less",
+        counted_by="kernel_count",
+    ),
+    Column(
+        "kernel_pct",
+        Unit.PCT,
+        "Share of the kernel time of all rows of this table.",
+        better="less",
+        adds=True,
     ),
     Column("avg_ns", Unit.NS, "Mean duration.", better="less", real=True),
     Column(

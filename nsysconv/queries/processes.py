@@ -31,6 +31,7 @@ COLUMNS = (
         "Sum of the durations of the outermost API calls of each thread; null: threads are not "
         "recorded.",
         better="less",
+        counted_by="api_call_count",
     ),
     Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
 )

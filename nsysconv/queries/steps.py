@@ -65,6 +65,7 @@ COLUMNS = (
         "How long it took, to the end of the last GPU operation launched in it; the sum of the "
         "columns that follow.",
         better="less",
+        adds=True,
     ),
     *(
         Column(
@@ -73,6 +74,7 @@ COLUMNS = (
             f"Time of the step in which {doc}"
             f"{', and nothing of the columns before' if place and name != 'other' else ''}.",
             better="less",
+            adds=True,
         )
         for place, (name, doc) in enumerate(_DOCS.items())
     ),

@@ -32,8 +32,14 @@ COLUMNS = (
         key=True,
     ),
     Column("memcpy_count", Unit.COUNT, "Copies."),
-    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less"),
-    Column("memcpy_sum_ns", Unit.NS, "Sum of their durations.", better="less"),
+    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
+    Column(
+        "memcpy_sum_ns",
+        Unit.NS,
+        "Sum of their durations.",
+        better="less",
+        counted_by="memcpy_count",
+    ),
 )
 
 

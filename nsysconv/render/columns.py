@@ -126,4 +126,6 @@ def _decimals(column: Column, divisor: float) -> int:
         return _SCALED_DECIMALS
     if column.unit is Unit.PCT:
         return 2
+    if column.unit is Unit.REAL:
+        return _SCALED_DECIMALS
     return 1 if column.kind == "float" else 0

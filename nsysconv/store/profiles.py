@@ -1,29 +1,53 @@
-"""What a store holds of a profile as a whole: its own row, its facts and notes."""
+"""What a store holds of a profile as a whole: its own row, its facts, tags and notes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
+from nsysconv.errors import InputError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note
 from nsysconv.store.connection import Connection
 from nsysconv.store.database import compiled
+from nsysconv.store.read import Profile
 from nsysconv.store.recording import Recording
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a recording comes from: `source` the importer's name, `identity` what makes it the same."""
+    """Where a recording comes from: `source` the importer's name, `identity` what makes it the same.
+
+    `label` and `tags` are what the user calls it and wants kept with it; neither is part of its identity.
+    """
 
     label: str
     source: str
     path: str
     sha256: str
     identity: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def add_missing_table(connection: Connection) -> None:
+    """Makes the table of tags in a store of an early build, which had the same version and no tags."""
+    connection.execute(compiled(CreateTable(schema.profile_tag, if_not_exists=True)))
+
+
+def tags_of(profile: Profile) -> dict[str, str]:
+    """A profile's tags, ordered by key; none where its store has no table of them."""
+    try:
+        rows = profile.rows(schema.profile_tag.name)
+    except InputError as error:
+        # A store of an early build that nothing was added to since: it is not changed by reading.
+        if f"no such table: {schema.profile_tag.name}" not in str(error.__cause__):
+            raise
+        return {}
+    return dict(sorted((str(row["key"]), str(row["value"])) for row in rows))
 
 
 def remove_profile(connection: Connection, profile_id: int) -> None:
@@ -71,7 +95,17 @@ def add_profile(
             )
         )
     )
-    held = set(facts)
+    for key, value in origin.tags.items():
+        tag = sa.insert(schema.profile_tag)
+        connection.execute(compiled(tag.values(profile_id=profile_id, key=key, value=value)))
+    _add_facts(connection, recording, profile_id, set(facts))
+    _add_notes(connection, profile_id, notes)
+    return label
+
+
+def _add_facts(
+    connection: Connection, recording: Recording, profile_id: int, held: set[Fact]
+) -> None:
     for fact in in_order(recording.possible | held | recording.advice.keys()):
         connection.execute(
             compiled(
@@ -83,6 +117,9 @@ def add_profile(
                 )
             )
         )
+
+
+def _add_notes(connection: Connection, profile_id: int, notes: Iterable[Note]) -> None:
     for note in notes:
         connection.execute(
             compiled(
@@ -97,7 +134,6 @@ def add_profile(
                 )
             )
         )
-    return label
 
 
 def _free_label(connection: Connection, wanted: str) -> str:

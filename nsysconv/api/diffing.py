@@ -1,0 +1,264 @@
+"""Two sides compared: what changed, whether it can be trusted, and whether a limit is exceeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nsysconv import queries
+from nsysconv.api.opening import OpenProfile
+from nsysconv.api.sides import Side, open_side
+from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.diff import gate
+from nsysconv.diff.comparability import differences, is_empty
+from nsysconv.diff.compare import Comparison, Intervals, compare_reports
+from nsysconv.diff.names import MATCHES, Match, kernel_key
+from nsysconv.diff.noise import Interval, bootstrap_many
+from nsysconv.diff.ranges import unnumbered
+from nsysconv.diff.rows import Key, Naming, Spelling
+from nsysconv.diff.steps import in_all
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.notes import Note, Severity
+from nsysconv.phases import phase
+from nsysconv.queries.contract import Request
+from nsysconv.report import Column, Report
+from nsysconv.timeline.samples import Samples, call_sums, kernel_sums, step_durations
+from nsysconv.timeline.steps import STEP_RANGE
+from nsysconv.timeline.timeline import Timeline
+
+DEFAULT = (
+    "overview",
+    "kernels",
+    "api_vs_kernel",
+    "transfers",
+    "idle_summary",
+    "idle_host",
+    "steps",
+)
+"""The reports that are compared where none is named."""
+
+_LIMIT_FOR_PEOPLE = 20
+_SAMPLED: Mapping[str, tuple[tuple[str, ...], Callable[[Timeline, str], Samples | None]]] = {
+    "overview": (("device_id", "name"), kernel_sums),
+    "kernels": (("device_id", "name"), kernel_sums),
+    "api_vs_kernel": (("layer", "name"), call_sums),
+    "steps": ((), step_durations),
+}
+
+
+@dataclass(frozen=True)
+class DiffResult:
+    """What a comparison found: reports of changes, verdicts on limits (the last report), and 0, 1 or 4:
+    within all limits, one exceeded, or one that nothing can be said of."""
+
+    reports: tuple[Report, ...]
+    exit_status: int
+
+
+def compare(
+    base: StrPath,
+    other: StrPath,
+    reports: Sequence[str] | None = None,
+    *,
+    match: str | None = None,
+    fail_on: Sequence[str] = (),
+    limit: int | None = None,
+    for_people: bool = False,
+    step_range: str | None = None,
+    say: Say = silent,
+) -> DiffResult:
+    """What changed from base to other.
+
+    A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its ranks,
+    all others repeats. `reports` are those with keys (None: DEFAULT). `match` says how kernels' names are
+    matched: exact, signature or name (None: exact between profiles of one source, else signature).
+    `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`. `for_people` leaves out
+    what few look at. `limit` cuts rows (0: none cut, None: 20 for people, else none). Raises UsageError
+    for words that are not known.
+    """
+    chosen = list(DEFAULT if reports is None else reports)
+    limits = [gate.parse(text, _columns()) for text in fail_on]
+    matched = _match(match)
+    with ExitStack() as stack, phase("diff"):
+        sides = open_side(base, stack, say), open_side(other, stack, say)
+        comparing = _Comparing(sides, matched, step_range)
+        named = [*chosen, *(each.report for each in limits if each.report not in chosen)]
+        compared = {name: comparing.report(name) for name in dict.fromkeys(named)}
+        shown = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
+        found = [compared[name].report.limited(shown) for name in chosen]
+        if for_people:
+            found = [report.briefly() for report in found]
+        if not limits:
+            return DiffResult(tuple(found), 0)
+        verdicts = [comparing.verdict(each, compared[each.report]) for each in limits]
+        return DiffResult((*found, gate.verdict_report(verdicts)), gate.exit_status(verdicts))
+
+
+def _match(text: str | None) -> Match | None:
+    known = next((match for match in MATCHES if match == text), None)
+    if text is not None and known is None:
+        raise UsageError(f"no matching {text!r}", hint=f"There are: {', '.join(MATCHES)}")
+    return known
+
+
+def _columns() -> dict[str, Sequence[Column]]:
+    """The columns of the reports that can be compared, steps added up."""
+    return {
+        name: in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
+        for name in queries.REPORTS
+        if name != "idle_gaps"
+    }
+
+
+def _empty(name: str) -> Report:
+    query = queries.query(name)
+    return Report(name, query.TITLE, query.COLUMNS, None)
+
+
+class _Comparing:
+    """Two open sides."""
+
+    def __init__(
+        self, sides: tuple[Side, Side], match: Match | None, step_range: str | None
+    ) -> None:
+        self._sides = sides
+        self._steps = step_range or STEP_RANGE
+        self._request = Request(step_range=step_range)
+        sources = {p.profile.ref.source for side in sides for p in side.profiles}
+        self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
+        base, other = ([p.timeline for p in side.profiles] for side in sides)
+        self._empty = is_empty(base), is_empty(other)
+        self._notes = differences(base, other, steps=self._steps)
+        self._notes += [
+            note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
+        ]
+
+    def report(self, name: str) -> Comparison:
+        """What changed in one report."""
+        if name not in _columns():
+            names = ", ".join(_columns())
+            raise UsageError(f"no report {name!r} that can be compared", hint=f"There are: {names}")
+        base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
+        query = queries.query(name)
+        facts = query.NEEDS | query.USES | query.TOTALS
+        return compare_reports(
+            base,
+            other,
+            spelling=self._spelling(name),
+            intervals=self._intervals(name, base[0]),
+            notes=[note for note in self._notes if note.touches(facts)],
+        )
+
+    def _spelling(self, name: str) -> Mapping[str, Spelling]:
+        """What makes one of the spellings of names; asked once for each."""
+        if name == "kernels":
+            return {"name": cache(lambda text: kernel_key(text, self._match))}
+        return {}
+
+    def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
+        """A report of one run: of its only profile, or of all its ranks one below the other."""
+        found = [self._answer(name, profile) for profile in run]
+        if name == "steps":
+            found = [in_all(report) for report in found]
+        if name == "idle_host":
+            found = [unnumbered(report) for report in found]
+        whole = found[0]
+        if len(found) == 1:
+            return whole
+        told = [report for report in found if report.table is not None]
+        table = None
+        if len(told) == len(found):
+            import pyarrow as pa
+
+            table = pa.concat_tables([report.table for report in told])
+        return replace(
+            whole,
+            table=table,
+            profiles=tuple(ref for report in found for ref in report.profiles),
+            not_recorded=tuple(dict.fromkeys(m for r in found for m in r.not_recorded)),
+        )
+
+    def _answer(self, name: str, profile: OpenProfile) -> Report:
+        try:
+            return queries.answer(name, profile.timeline, self._request)
+        except NotRecorded as missing:
+            return queries.unanswered(missing, profile.timeline)
+
+    def _intervals(self, name: str, first: Report) -> Intervals:
+        """Intervals by step, where each side is one run of one profile that has enough steps."""
+        sampled = _SAMPLED.get(name)
+        single = all(len(side.profiles) == 1 for side in self._sides)
+
+        def intervals(names: Naming) -> Mapping[Key, Interval]:
+            if sampled is None or not single:
+                return {}
+            keys, samples_of = sampled
+            values: list[dict[Key, np.ndarray]] = []
+            for number, side in enumerate(self._sides):
+                samples = samples_of(side.profiles[0].timeline, self._steps)
+                if samples is None:
+                    return {}
+                rank = _only([row["rank"] for row in self._answer(name, side.profiles[0]).rows()])
+                values.append(_by_key(samples, keys, names, number, rank))
+            shared = [key for key in values[0] if key in values[1]]
+            found = (
+                bootstrap_many(
+                    np.array([values[0][key] for key in shared]),
+                    np.array([values[1][key] for key in shared]),
+                )
+                if shared
+                else []
+            )
+            return {k: i for k, i in zip(shared, found, strict=True) if i is not None}
+
+        return intervals
+
+    def verdict(self, limit: gate.Limit, comparison: Comparison) -> gate.Verdict:
+        """Whether a limit is exceeded. An empty side is never an improvement, nor within anything."""
+        columns = _columns()[limit.report]
+        (column,) = (column for column in columns if column.name == limit.column)
+        rows = None
+        if comparison.rows is not None and not any(self._empty):
+            texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
+            rows = [
+                gate.Row(
+                    " ".join(str(v) for name in texts if (v := (row.base or row.other).get(name))),
+                    row.base_values[column.name],
+                    row.other_values[column.name],
+                    uncertain=row.uncertain,
+                )
+                for row in comparison.rows
+            ]
+        return gate.judge(limit, column, rows)
+
+
+def _doubts(side: Side, name: str) -> list[Note]:
+    """What a side's own profiles note that makes figures doubtful."""
+    return [
+        replace(note, text=f"{name}: {note.text}")
+        for profile in side.profiles
+        for note in profile.profile.notes
+        if note.severity is not Severity.INFO
+    ]
+
+
+def _only(values: Sequence[Any]) -> Any:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def _by_key(
+    samples: Samples, keys: Sequence[str], names: Naming, side: int, rank: Any
+) -> dict[Key, np.ndarray]:
+    """Values per step by the keys that rows have; of rows that are one, added up."""
+    found: dict[Key, np.ndarray] = {}
+    for key, values in zip(samples.keys, samples.values, strict=True):
+        row = dict.fromkeys(names.keys) | {"rank": rank} | dict(zip(keys, key, strict=True))
+        place = names.key(side, row)
+        found[place] = found[place] + values if place in found else values
+    return found

@@ -1,0 +1,75 @@
+"""The sides of a comparison: which profiles an argument names, and which of them are one run."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsysconv.api.opening import OpenProfile, open_all, split_target
+from nsysconv.api.words import Say, StrPath
+from nsysconv.errors import InputError, UsageError
+from nsysconv.store.database import is_store
+
+_MAGIC = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: its runs, each of one profile or of the profiles of its ranks."""
+
+    text: str
+    runs: tuple[tuple[OpenProfile, ...], ...]
+
+    @property
+    def profiles(self) -> tuple[OpenProfile, ...]:
+        """All profiles."""
+        return tuple(profile for run in self.runs for profile in run)
+
+
+def open_side(target: StrPath, stack: ExitStack, say: Say) -> Side:
+    """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
+
+    Profiles of one run of a store are its ranks; all others are repeats. Raises UsageError or InputError
+    where nothing is there, or a file is no profile.
+    """
+    runs: dict[tuple[str, object], list[OpenProfile]] = {}
+    in_folder, reasons = Path(target).is_dir(), []
+    for path, selector in _targets(target):
+        try:
+            profiles = open_all(path, selector, stack, say)
+        except InputError as error:
+            if not in_folder:
+                raise
+            reasons.append(str(error))
+            continue
+        for profile in profiles:
+            run = profile.profile.attributes["run_id"] if is_store(path) else profile.profile.id
+            runs.setdefault((str(path), run), []).append(profile)
+    if not runs:
+        raise InputError("no profile in it", where=str(target), hint="\n".join(reasons))
+    return Side(str(target), tuple(tuple(run) for run in runs.values()))
+
+
+def _targets(target: StrPath) -> Iterator[tuple[Path, str | None]]:
+    """The files that an argument names, and what to take of them."""
+    path = Path(target)
+    if path.is_dir():
+        files = [file for file in sorted(path.rglob("*")) if _is_input(file)]
+        if not files:
+            raise InputError("no files in it", where=str(path))
+        yield from ((file, None) for file in files)
+    elif not path.exists() and _MAGIC & set(str(target)):
+        # pathlib knows relative patterns only.
+        found = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
+        if not found:
+            raise UsageError("no file matches", where=str(target))
+        yield from ((Path(each), None) for each in found if not Path(each).is_dir())
+    else:
+        yield split_target(target)
+
+
+def _is_input(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")

@@ -1,0 +1,42 @@
+"""The diff command: what changed, then whether a limit is exceeded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nsysconv.api.diffing import compare
+from nsysconv.cli import output
+from nsysconv.cli.memory import keep_freed_memory
+from nsysconv.cli.say import say
+
+_FOR_PEOPLE = ("text", "markdown")
+
+
+def run(
+    base: str,
+    other: str,
+    names: Sequence[str] | None,
+    format_name: str | None,
+    path: str | None,
+    *,
+    match: str | None,
+    fail_on: Sequence[str],
+    limit: int | None,
+    step_range: str | None,
+) -> int:
+    """`nsysconv diff`. Returns the exit status."""
+    destination = output.destination(format_name, path)
+    keep_freed_memory()
+    result = compare(
+        base,
+        other,
+        names or None,
+        match=match,
+        fail_on=fail_on,
+        limit=limit,
+        for_people=destination.format in _FOR_PEOPLE,
+        step_range=step_range,
+        say=say,
+    )
+    output.write(result.reports, destination)
+    return result.exit_status

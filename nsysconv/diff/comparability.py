@@ -1,0 +1,398 @@
+"""Whether two sides of a diff may be compared: what differs besides the program.
+
+A side is one or more profiles: repeats of a run, or the ranks of one. Profiles of a side that hold
+different ranks are parts of one run; profiles of the same ranks, or of none, are repeats. A value that
+a source does not record is unknown and differs from nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from nsysconv.facts import Fact, in_order
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING
+from nsysconv.store.read import Row
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.steps import STEP_RANGE
+from nsysconv.timeline.steps import steps as steps_of
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import GPU_KINDS, MIGRATION, totals
+from nsysconv.units import Unit, human
+
+_Run = tuple[Timeline, ...]
+_Side = list[_Run]
+_Sides = tuple[_Side, _Side]
+# By ranks of the profile and device.
+_Lengths = dict[tuple[frozenset[int], int], list[int]]
+
+_ALL: frozenset[Fact] = frozenset()
+_API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
+_GPU = frozenset({Fact.KERNELS, Fact.GPU_TOTALS})
+_LINKS = frozenset({Fact.API_LINKS})
+_WINDOW = frozenset({Fact.KERNELS})
+_GRAPHS = frozenset(
+    {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES}
+)
+# Where one side holds the first of these events and the other only such totals, these stand against
+# those, and neither is told as missing.
+_EVENTS_AND_TOTALS = (
+    ((Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS), Fact.GPU_TOTALS),
+    ((Fact.API_CALLS,), Fact.API_TOTALS),
+    ((Fact.UNIFIED_MEMORY,), Fact.UNIFIED_MEMORY_TOTALS),
+    ((Fact.RANGES,), Fact.RANGE_TOTALS),
+    ((Fact.DIRECTIVES,), Fact.DIRECTIVE_TOTALS),
+)
+# No figure of a diff is made of it.
+_NO_MATTER = frozenset({Fact.UTC})
+_PRECISION = frozenset({"coarse-times", "rounded-bytes", "rounded-times"})
+# In place of ranks and device where the sides number these in other ways.
+_LONGEST = (frozenset[int](), MISSING)
+# Lengths are told where the longer is more than this times the shorter.
+_ALIKE = 1.2
+_WORST_FIRST = (Severity.DROPPED, Severity.APPROXIMATED, Severity.INFO)
+
+
+@dataclass(frozen=True)
+class _Property:
+    """What all runs of both sides should have in common; `value` gives None where it is not known.
+
+    Properties with one slug, severity and facts share a note.
+    """
+
+    slug: str
+    severity: Severity
+    what: str
+    value: Callable[[_Run], str | None]
+    facts: frozenset[Fact] = _ALL
+
+
+def differences(
+    base: Sequence[Timeline], other: Sequence[Timeline], *, steps: str | None = None
+) -> list[Note]:
+    """What makes figures of the two sides incomparable, or explains why they differ; worst first.
+
+    A text names the base's value first. `info` notes explain; `approximated`: figures of the note's
+    facts are not like for like; `dropped`: a side, or a run of it, is empty, and nothing follows from
+    its figures. `steps` names the ranges that are steps, `*` standing for anything (None: as steps
+    are usually called).
+    """
+    sides = _runs(base), _runs(other)
+    found = [
+        *_emptiness(sides),
+        *_unequal(sides, _properties(steps or STEP_RANGE)),
+        *_losses(sides),
+        *_recorded(sides),
+        *_windows(sides),
+        *_recordings(sides),
+    ]
+    return sorted(found, key=lambda note: _WORST_FIRST.index(note.severity))
+
+
+def is_empty(timelines: Iterable[Timeline]) -> bool:
+    """Whether no profile of a side holds a GPU operation, neither events nor totals of any.
+
+    An empty or failed capture is no improvement: no verdict may be built on such a side.
+    """
+    return not any(_op_count(timeline) for timeline in timelines)
+
+
+def _properties(step_pattern: str) -> tuple[_Property, ...]:
+    info, unlike = Severity.INFO, Severity.APPROXIMATED
+    gpu = partial(_Property, "gpu-differs", unlike)
+    processes = partial(_Property, "processes-differ", unlike)
+    environment = partial(_Property, "environment-differs", info)
+    graphs = "graph-recording-differs"
+    partly = partial(_caveat, "api-calls-partial", _API, "only some", "all")
+    serial = partial(
+        _caveat, "kernels-serialised", _GPU, "one after the other", "as in the program"
+    )
+    return (
+        gpu("GPU model", partial(_gpus, ("name",))),
+        gpu("SMs", partial(_gpus, ("sm_count",))),
+        gpu("compute capability", partial(_gpus, ("compute_major", "compute_minor"))),
+        gpu("GPUs in use", _gpu_count),
+        processes("processes", lambda run: _count((t, p["pid"]) for t, p in _processes(run))),
+        processes("ranks", lambda run: _count(rank for t in run for rank in _ranks(t))),
+        processes("ranks in all", lambda run: _joined(p["world_size"] for _, p in _processes(run))),
+        _Property("steps-differ", unlike, "steps per process", partial(_steps, step_pattern)),
+        _Property("api-coverage-differs", unlike, "API calls recorded", partly, _API),
+        _Property(graphs, unlike, "launches of graphs as intervals", _graph_intervals, _GRAPHS),
+        _Property(graphs, info, "graph mode", partial(_attribute, "graph_mode"), _GRAPHS),
+        _Property("clocks-differ", unlike, "CPU and GPU times", _clocks, _LINKS),
+        _Property("serialised-differs", unlike, "kernels ran", serial, _GPU),
+        _Property("precision-differs", info, "caveats about precision", _precision),
+        environment("source", partial(_attribute, "source")),
+        environment("version of the tool", partial(_attribute, "tool_version")),
+        environment("driver version", partial(_driver, numeric=True)),
+        # Some sources tell what the driver supports in place of what it is.
+        environment("version that the driver supports", partial(_driver, numeric=False)),
+        environment("host", _hosts),
+    )
+
+
+def _unequal(sides: _Sides, properties: Iterable[_Property]) -> Iterator[Note]:
+    """The notes of properties that differ between the sides or within one."""
+    told: dict[tuple[str, Severity, frozenset[Fact]], list[str]] = {}
+    for prop in properties:
+        base, other = (
+            sorted({v for v in map(prop.value, side) if v is not None}) for side in sides
+        )
+        mixed = len(base) > 1 or len(other) > 1
+        if mixed or (base and other and base != other):
+            texts = told.setdefault((prop.slug, prop.severity, prop.facts), [])
+            texts.append(f"{prop.what}: {_shown(base)} against {_shown(other)}")
+    for (slug, severity, facts), texts in told.items():
+        yield Note(slug, severity, "; ".join(texts), facts=facts)
+
+
+def _shown(values: Sequence[str]) -> str:
+    """A side's values: usually one; several where its runs are not alike."""
+    if not values:
+        return "not recorded"
+    return values[0] if len(values) == 1 else f"{' or '.join(values)} (runs differ)"
+
+
+def _runs(side: Sequence[Timeline]) -> _Side:
+    """The runs of a side: profiles of different ranks together, repeats apart."""
+    found: dict[tuple[str, int], list[Timeline]] = {}
+    seen: dict[frozenset[int], int] = defaultdict(int)
+    for number, timeline in enumerate(side):
+        ranks = _ranks(timeline)
+        key = ("repeat", seen[ranks]) if ranks else ("unranked", number)
+        found.setdefault(key, []).append(timeline)
+        seen[ranks] += 1
+    return [tuple(run) for run in found.values()]
+
+
+def _profiles(side: _Side) -> list[Timeline]:
+    return [timeline for run in side for timeline in run]
+
+
+def _ranks(timeline: Timeline) -> frozenset[int]:
+    return frozenset(timeline.ranks.values())
+
+
+def _facts(run: _Run) -> frozenset[Fact]:
+    return frozenset(fact for timeline in run for fact in timeline.profile.facts)
+
+
+def _slugs(run: _Run) -> set[str]:
+    return {note.slug for timeline in run for note in timeline.profile.notes}
+
+
+def _joined(values: Iterable[object]) -> str | None:
+    """The known values of one run's parts, each once; None where none is known."""
+    return " + ".join(sorted({str(value) for value in values if value is not None})) or None
+
+
+def _op_count(timeline: Timeline) -> int:
+    """GPU operations of a profile, by its events or its totals."""
+    return len(timeline.ops) or sum(t.count for t in totals(timeline, *GPU_KINDS, MIGRATION))
+
+
+def _devices(timeline: Timeline) -> set[int | None]:
+    """The devices with GPU operations; None among them for operations that name none."""
+    found = {None if device == MISSING else device for device in timeline.devices}
+    if len(timeline.ops):
+        return found
+    return {total.device_id for total in totals(timeline, *GPU_KINDS, MIGRATION)}
+
+
+def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
+    """What these columns say of the GPUs in use."""
+    rows = [(row, t) for t in run for row in t.profile.rows("device")]
+    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in _devices(t)]
+    # Newer drivers put the vendor before the names of older ones.
+    return _joined(
+        ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
+    )
+
+
+def _gpu_count(run: _Run) -> str | None:
+    """How many GPUs the run worked on: those of several ranks may be the same."""
+    found: set[Hashable] = set()
+    for timeline in run:
+        used = _devices(timeline)
+        if None in used:
+            return None
+        rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
+        host = timeline.profile.attributes["host"]
+        for device in used:
+            row = rows.get(device, {})
+            found.add(row.get("uuid") or (host, row.get("bus_id") or (_ranks(timeline), device)))
+    return _count(found)
+
+
+def _count(values: Iterable[Hashable]) -> str | None:
+    """How many different ones there are; None for none."""
+    count = len(set(values))
+    return str(count) if count else None
+
+
+def _processes(run: _Run) -> list[tuple[Timeline, Row]]:
+    return [(timeline, row) for timeline in run for row in timeline.profile.rows("process")]
+
+
+def _steps(pattern: str, run: _Run) -> str | None:
+    if not {Fact.RANGES, Fact.OPERATORS} & _facts(run):
+        return None
+    counts = {len(found) for timeline in run for found in steps_of(timeline, pattern)}
+    return " and ".join(map(str, sorted(counts))) or "none"
+
+
+def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _Run) -> str | None:
+    """Whether the import of a run noted this, where the run holds what the note is about."""
+    if about.isdisjoint(_facts(run)):
+        return None
+    return f"{having} ({slug})" if slug in _slugs(run) else lacking
+
+
+def _graph_intervals(run: _Run) -> str | None:
+    if Fact.KERNELS not in _facts(run):
+        return None
+    return "yes" if any((timeline.ops.kind == Kind.GRAPH).any() for timeline in run) else "none"
+
+
+def _clocks(run: _Run) -> str | None:
+    if Fact.API_LINKS not in _facts(run):
+        return None
+    apart = any(timeline.clocks_disagree for timeline in run)
+    return "not on one clock (clocks-disagree)" if apart else "on one clock"
+
+
+def _precision(run: _Run) -> str | None:
+    return ", ".join(sorted(_slugs(run) & _PRECISION)) or "none"
+
+
+def _attribute(name: str, run: _Run) -> str | None:
+    return _joined(timeline.profile.attributes[name] for timeline in run)
+
+
+def _driver(run: _Run, *, numeric: bool) -> str | None:
+    versions = (timeline.profile.attributes["driver_version"] for timeline in run)
+    return _joined(v for v in versions if v and v[0].isdecimal() == numeric)
+
+
+def _hosts(run: _Run) -> str | None:
+    found = [timeline.profile.attributes["host"] for timeline in run]
+    return _joined(found + [process["host"] for _, process in _processes(run)])
+
+
+def _emptiness(sides: _Sides) -> Iterator[Note]:
+    """A note where a side, or a run of it, holds no GPU operation."""
+
+    def shown(side: _Side) -> str:
+        counts = [sum(map(_op_count, run)) for run in side]
+        if not any(counts):
+            return "none"
+        empty = f" ({counts.count(0)} of {len(counts)} runs have none)" if 0 in counts else ""
+        return f"{sum(counts):,}{empty}"
+
+    if any(not side or any(map(is_empty, side)) for side in sides):
+        base, other = map(shown, sides)
+        yield Note("side-empty", Severity.DROPPED, f"GPU operations: {base} against {other}")
+
+
+def _losses(sides: _Sides) -> Iterator[Note]:
+    """A note where one side lost rows, or times of rows, in a way in which the other did not."""
+
+    def lost(side: _Side) -> list[Note]:
+        notes = [n for t in _profiles(side) for n in (*t.profile.notes, *t.op_notes)]
+        return [n for n in notes if n.severity is Severity.DROPPED or n.slug == "no-time"]
+
+    found = [*map(lost, sides)]
+    base, other = ({note.slug for note in notes} for notes in found)
+    touched = [note.facts for notes in found for note in notes if note.slug in base ^ other]
+    if touched:
+        facts = _ALL.union(*touched) if all(touched) else _ALL
+        text = " against ".join(", ".join(sorted(slugs)) or "none" for slugs in (base, other))
+        yield Note("losses-differ", Severity.APPROXIMATED, f"losses: {text}", facts=facts)
+
+
+def _events_against_totals(sides: _Sides) -> Iterator[Note]:
+    """A note for each kind of events of which one side holds only totals."""
+    base, other = (_ALL.union(*map(_facts, side)) for side in sides)
+    for events, summed in _EVENTS_AND_TOTALS:
+        pair = [events[0] if events[0] in held else summed for held in (base, other)]
+        if len(set(pair)) == 2 and pair[0] in base and pair[1] in other:
+            text = " against ".join(fact.label for fact in pair)
+            facts = frozenset({*events, summed})
+            yield Note("events-against-totals", Severity.INFO, text, facts=facts)
+
+
+def _recorded(sides: _Sides) -> Iterator[Note]:
+    """Notes on kinds of information that not every run holds."""
+    against = list(_events_against_totals(sides))
+    yield from against
+    elsewhere = _NO_MATTER.union(*(note.facts for note in against))
+    recorded = [[_without_spare_totals(_facts(run)) - elsewhere for run in side] for side in sides]
+    base, other = (_ALL.union(*side) for side in recorded)
+    rows = [("only in the base", base - other), ("only in the other side", other - base)]
+    for name, side in zip(("the base", "the other side"), recorded, strict=True):
+        if side:
+            some = _ALL.union(*side) - frozenset.intersection(*side)
+            rows.append((f"in some runs of {name} only", some))
+    told = [(name, in_order(facts)) for name, facts in rows if facts]
+    if told:
+        text = "; ".join(f"{name}: {', '.join(f.label for f in facts)}" for name, facts in told)
+        touched = frozenset(fact for _, facts in told for fact in facts)
+        yield Note("facts-differ", Severity.INFO, text, facts=touched)
+
+
+def _without_spare_totals(facts: frozenset[Fact]) -> frozenset[Fact]:
+    """The facts without totals of recorded events: reports are made of the events."""
+    return facts - {summed for events, summed in _EVENTS_AND_TOTALS if events[0] in facts}
+
+
+def _windows(sides: _Sides) -> Iterator[Note]:
+    """A note where a device's window is much longer on one side; the worst stands in its text."""
+    base, other = map(_window_lengths, sides)
+    if base and other and not base.keys() & other.keys():
+        base, other = ({_LONGEST: max(side.values(), key=median)} for side in (base, other))
+    ratios = {key: _ratio(base[key], other[key]) for key in base if key in other}
+    unlike = [key for key, ratio in ratios.items() if ratio > _ALIKE]
+    if unlike:
+        worst = max(unlike, key=ratios.__getitem__)
+        where = f"device {worst[1]}" if worst[1] != MISSING else "the longest"
+        if worst[0]:
+            where += f" of rank {', '.join(map(str, sorted(worst[0])))}"
+        text = f"window ({where}): {_length(base[worst])} against {_length(other[worst])}"
+        yield Note("window-differs", Severity.INFO, text, len(unlike), facts=_WINDOW)
+
+
+def _window_lengths(side: _Side) -> _Lengths:
+    """Per ranks and device the windows of the runs."""
+    found: _Lengths = defaultdict(list)
+    for timeline in _profiles(side):
+        ops, devices = timeline.ops, timeline.devices
+        for device in devices:
+            span = window(ops if len(devices) == 1 else ops.take(ops.device == device), None)
+            if span is not None:
+                found[_ranks(timeline), device].append(span.length)
+    return found
+
+
+def _recordings(sides: _Sides) -> Iterator[Note]:
+    """A note where one side was recorded for much longer."""
+    every = ([t.profile.attributes["recording_ns"] for t in _profiles(side)] for side in sides)
+    base, other = ([length for length in lengths if length is not None] for lengths in every)
+    if base and other and _ratio(base, other) > _ALIKE:
+        text = f"length of the recording: {_length(base)} against {_length(other)}"
+        yield Note("recording-length-differs", Severity.INFO, text)
+
+
+def _ratio(base: Sequence[int], other: Sequence[int]) -> float:
+    """The longer median over the shorter."""
+    shorter, longer = sorted((median(base), median(other)))
+    return longer / shorter if shorter else 1 + longer
+
+
+def _length(lengths: Sequence[int]) -> str:
+    text = human(median(lengths), Unit.NS)
+    return text if len(lengths) == 1 else f"{text} (median of {len(lengths)})"

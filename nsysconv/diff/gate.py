@@ -1,0 +1,355 @@
+"""Limits on how much worse a run may be: what `--fail-on METRIC:LIMIT` says, and whether it holds.
+
+A job that builds software has to get a yes or a no, so nothing is rounded on the way to one: numbers
+are compared as whole numbers and fractions, floats as the decimals that they are written as.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Literal
+
+from nsysconv.errors import UsageError
+from nsysconv.report import Column, Report, build_table
+from nsysconv.units import Unit, human, scale_for
+
+Kind = Literal["share", "points", "absolute"]
+State = Literal["within", "exceeded", "cannot tell"]
+Number = int | float
+
+# How much worse a row is, in what the limit is given in. Beyond every share (True) is what became
+# worse from nothing. Ordered as tuples are.
+_Worsening = tuple[bool, Fraction]
+
+_EXCEEDED, _CANNOT_TELL = 1, 4
+_SHARE, _POINTS = "%", "pp"
+
+# What a limit may be given in, by the unit of the column, and how much of that unit it is.
+_UNITS: Mapping[Unit, Mapping[str, int]] = {
+    Unit.NS: {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9},
+    Unit.BYTES: {
+        "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+    },
+    Unit.COUNT: {"": 1},
+    Unit.PCT: {_POINTS: 1},
+}  # fmt: skip
+_MEASURES = {
+    Unit.NS: "a time",
+    Unit.BYTES: "a number of bytes",
+    Unit.COUNT: "a count",
+    Unit.PCT: "a percentage",
+    Unit.BYTES_PER_S: "a throughput",
+}
+_EXAMPLES = {
+    Unit.NS: "a time (2ms, 500us, 10ns, 1s)",
+    Unit.BYTES: "a number of bytes (1MB, 5kB, 1GB, 1MiB, 100B)",
+    Unit.COUNT: "a bare number (10)",
+    Unit.PCT: "percentage points (5pp)",
+}
+
+# A `:` may stand in the expression, so the expression is taken whole before the limit is looked for.
+_METRIC_AND_LIMIT = re.compile(
+    r"(?P<report>[^.:\[]+)(?:\[/(?P<pattern>(?:[^/\\]|\\.)*)/\])?\.(?P<column>[^:]+):(?P<limit>.*)",
+    re.DOTALL,
+)
+_GRAMMAR = (
+    "Write METRIC:LIMIT, for example overview.kernel_sum_ns:3% or "
+    r"kernels[/gemm/].kernel_sum_ns:2ms; a / inside the expression is written \/."
+)
+_AMOUNT = re.compile(r"\s*(?P<sign>-?)(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>\S*)\s*")
+# Far more than any quantity has; Python itself refuses some thousands.
+_LONGEST = 40
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much worse a column may be.
+
+    `amount` is in percent of the base (`share`), in percentage points (`points`) or in the column's own
+    unit (`absolute`). `pattern` chooses the rows, None all of them. `text` is how the user spelled it.
+    """
+
+    report: str
+    pattern: re.Pattern[str] | None
+    column: str
+    amount: Number
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of both sides: its text keys joined by a space, and the column's value on each side.
+
+    `uncertain`: the difference may be noise.
+    """
+
+    keys: str
+    base: Number | None
+    other: Number | None
+    uncertain: bool
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The row that became worse the most (or better the least). `change` is other minus base."""
+
+    keys: str
+    base: Number
+    other: Number
+    change: Number
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a limit holds, why, and the worst of its rows.
+
+    `worst` is one of the rows that exceed where there are such; None where no row has both values.
+    """
+
+    limit: Limit
+    state: State
+    reason: str
+    worst: Worst | None
+
+
+@dataclass(frozen=True)
+class _Measured:
+    row: Row
+    base: Number
+    other: Number
+    worsening: _Worsening
+
+
+def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
+    """The limit that `METRIC:LIMIT` says, about one of these reports' columns. Raises UsageError."""
+    match = _METRIC_AND_LIMIT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
+    report, name = match["report"].strip(), match["column"].strip()
+    if report not in columns:
+        raise UsageError(f"no report {report!r}", hint=_there_are(report, columns))
+    column = _column(report, name, columns[report])
+    pattern = None if match["pattern"] is None else _pattern(match["pattern"])
+    amount, kind = _amount(match["limit"], report, column)
+    return Limit(report, pattern, name, amount, kind, text)
+
+
+def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
+    """Whether the limit holds in these rows; `rows` None: a side lacks the report.
+
+    A row exceeds the limit if it became worse by more than that and noise can be excluded. Where none
+    does, a row without a value leaves the question open. NaN and infinity are no values.
+    """
+    if rows is None:
+        return Verdict(limit, "cannot tell", f"{limit.report} is not recorded on both sides", None)
+    chosen = [row for row in rows if limit.pattern is None or limit.pattern.search(row.keys)]
+    if not chosen:
+        return Verdict(limit, "cannot tell", _no_row(limit, len(rows)), None)
+    measured = [found for row in chosen if (found := _measured(limit, column, row)) is not None]
+    allowed = (False, _exact(limit.amount))
+    beyond = [found for found in measured if found.worsening > allowed]
+    exceeding = [found for found in beyond if not found.row.uncertain]
+    without = [row for row in chosen if not (_is_value(row.base) and _is_value(row.other))]
+    state: State = "exceeded" if exceeding else "cannot tell" if without else "within"
+    reason = _reason(len(chosen), len(exceeding), len(beyond) - len(exceeding), without)
+    worst = _worst(exceeding or measured, column.unit)
+    return Verdict(limit, state, reason, worst)
+
+
+def exit_status(verdicts: Iterable[Verdict]) -> int:
+    """0: every limit holds, 1: one is exceeded, 4: of one it cannot be told (and none is exceeded)."""
+    states = {verdict.state for verdict in verdicts}
+    if "exceeded" in states:
+        return _EXCEEDED
+    return _CANNOT_TELL if "cannot tell" in states else 0
+
+
+_COLUMNS = (
+    Column("limit", Unit.TEXT, "The limit, as it was given.", key=True),
+    Column(
+        "state",
+        Unit.TEXT,
+        "within, exceeded, or cannot tell: a value, a row or the whole report is missing.",
+    ),
+    Column(
+        "row",
+        Unit.TEXT,
+        "The row that became worse the most, by its text keys; null: no row has both values.",
+    ),
+    # The change says what these two do, where there is little room.
+    Column("base", Unit.TEXT, "Its value before.", brief=False),
+    Column("other", Unit.TEXT, "Its value after.", brief=False),
+    Column("change", Unit.TEXT, "After minus before, and as a share of before."),
+    Column("reason", Unit.TEXT, "What the state comes from.", prose=True),
+)
+
+
+def verdict_report(verdicts: Sequence[Verdict]) -> Report:
+    """The verdicts as a report of texts for people, a row per limit in the order given."""
+    worst = [verdict.worst for verdict in verdicts]
+    data: dict[str, list[str | None]] = {
+        "limit": [verdict.limit.text for verdict in verdicts],
+        "state": [verdict.state for verdict in verdicts],
+        "row": [found.keys if found else None for found in worst],
+        "base": [human(found.base, found.unit) if found else None for found in worst],
+        "other": [human(found.other, found.unit) if found else None for found in worst],
+        "change": [_change(found) if found else None for found in worst],
+        "reason": [verdict.reason for verdict in verdicts],
+    }
+    table = build_table(_COLUMNS, data)
+    return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+
+
+def _can_be_limited(column: Column) -> bool:
+    return not column.key and column.kind != "text" and column.better is not None
+
+
+def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
+    metrics = [column.name for column in columns if _can_be_limited(column)]
+    found = next((column for column in columns if column.name == name), None)
+    if found is None:
+        raise UsageError(f"{report} has no column {name!r}", hint=_there_are(name, metrics))
+    if _can_be_limited(found):
+        return found
+    if found.key:
+        why = "it tells rows apart"
+    elif found.kind == "text":
+        why = "it is text"
+    else:
+        why = "neither more nor less of it is worse"
+    hint = _there_are(name, metrics)
+    raise UsageError(f"{report}.{name} cannot have a limit: {why}", hint=hint)
+
+
+def _there_are(name: str, names: Iterable[str]) -> str:
+    """What to write instead of this name: the nearest ones, then all."""
+    names = list(names)
+    near = get_close_matches(name, names)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    return f"{meant}There are: {', '.join(names) or 'none'}"
+
+
+def _pattern(source: str) -> re.Pattern[str]:
+    try:
+        with warnings.catch_warnings():
+            # Python warns of `[[` and the like, whose meaning is to change: better refused.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(source)
+    except (re.error, FutureWarning, OverflowError, RecursionError) as error:
+        raise UsageError(
+            f"/{source}/ is not a regular expression: {error}",
+            hint=r"A sign that is meant as itself is written with \ before it, such as \( or \[.",
+        ) from error
+
+
+def _amount(text: str, report: str, column: Column) -> tuple[Number, Kind]:
+    """Amount and kind of the limit, in percent, points or the column's unit."""
+    units = _UNITS.get(column.unit, {})
+    example = _EXAMPLES.get(column.unit)
+    hint = f"Write {example} or a share of the base (3%)." if example else "Write a share (3%)."
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a number with a unit", hint=hint)
+    if match["sign"]:
+        raise UsageError(f"the limit {text!r} is negative", hint=f"{hint} 0% allows nothing.")
+    unit = match["unit"]
+    if unit != _SHARE and unit not in units:
+        what = _MEASURES.get(column.unit, "a number")
+        raise UsageError(f"{text!r} does not fit {report}.{column.name}: it is {what}", hint=hint)
+    amount = _number(match["number"], units.get(unit, 1))
+    if amount is None:
+        raise UsageError(f"{text!r} has too many digits", hint="Write at most 15 digits.")
+    if unit == _SHARE:
+        return amount, "share"
+    return amount, "points" if unit == _POINTS else "absolute"
+
+
+def _number(digits: str, factor: int) -> Number | None:
+    """The number times `factor`, an int where it is whole; None where it would have to be rounded."""
+    if len(digits) > _LONGEST:
+        return None
+    exact = Fraction(digits) * factor
+    if exact.denominator == 1:
+        return exact.numerator
+    return float(exact) if _exact(float(exact)) == exact else None
+
+
+def _exact(value: Number) -> Fraction:
+    """The number itself; of a float, the decimal that it is written as: 10.3 - 10 is 0.3."""
+    return Fraction(str(value)) if isinstance(value, float) else Fraction(int(value))
+
+
+def _is_value(value: Number | None) -> bool:
+    return value is not None and not (isinstance(value, float) and not math.isfinite(value))
+
+
+def _measured(limit: Limit, column: Column, row: Row) -> _Measured | None:
+    """The row and how much worse it is; None where a value is missing."""
+    if column.name != limit.column or column.better is None:
+        raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
+    base, other = row.base, row.other
+    if base is None or other is None or not (_is_value(base) and _is_value(other)):
+        return None
+    before, after = _exact(base), _exact(other)
+    worse = after - before if column.better == "less" else before - after
+    if limit.kind != "share":
+        return _Measured(row, base, other, (False, worse))
+    if not before:
+        return _Measured(row, base, other, (worse > 0, worse))
+    return _Measured(row, base, other, (False, 100 * worse / abs(before)))
+
+
+def _worst(measured: Sequence[_Measured], unit: Unit) -> Worst | None:
+    if not measured:
+        return None
+    found = max(measured, key=lambda one: one.worsening)
+    base, other = found.base, found.other
+    return Worst(found.row.keys, base, other, other - base, unit)
+
+
+def _no_row(limit: Limit, count: int) -> str:
+    if limit.pattern is None or not count:
+        return f"{limit.report} has no row on either side"
+    return f"no row of {limit.report} matches /{limit.pattern.pattern}/ ({_rows(count)} in all)"
+
+
+def _reason(chosen: int, exceeding: int, uncertain: int, without: Sequence[Row]) -> str:
+    """What was found in the rows, in one sentence."""
+    parts = [f"{exceeding or 'none'} of {_rows(chosen)} worse by more than the limit"]
+    if uncertain:
+        parts.append(f"{_rows(uncertain)} beyond it may be noise")
+    if without:
+        first = f" (first: {without[0].keys})" if without[0].keys else ""
+        parts.append(f"{_rows(len(without))} without a value on a side{first}")
+    return "; ".join(parts)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _change(worst: Worst) -> str:
+    """Other minus base with its sign and, where there is a base, as a share of it."""
+    text = _signed(worst.change, worst.unit)
+    if worst.unit is Unit.PCT:
+        # "+5 %" of a percentage could be read as a share of it.
+        text = text.replace(_SHARE, _POINTS)
+    if not worst.base or not worst.change:
+        return text
+    return f"{text} ({_signed(100 * (worst.change / abs(worst.base)), Unit.PCT)})"
+
+
+def _signed(value: Number, unit: Unit) -> str:
+    text = human(value, unit)
+    if value and not re.search("[1-9]", text):
+        # What exceeded a limit must not look like nothing.
+        text = f"{value:.1g} {scale_for(unit, value)[1]}".rstrip()
+    return f"+{text}" if value > 0 else text

@@ -1,0 +1,27 @@
+"""Names of ranges: what a framework numbers anew in every run is no part of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pyarrow as pa
+
+from nsysconv.report import Report
+
+# PyTorch numbers the operators of a run: `aten::mm, seq = 47588, op_id = 999618`.
+_NUMBERED = re.compile(r",? (?:stashed )?(?:seq|op_id|seqid|input_op_ids) = (?:\[[^\]]*\]|[^,]*)")
+
+
+def range_key(name: str) -> str:
+    """The name of a range without the numbers that a framework gives its operators."""
+    return _NUMBERED.sub("", name)
+
+
+def unnumbered(report: Report) -> Report:
+    """A report whose names of ranges are such names."""
+    if report.table is None:
+        return report
+    names = pa.array([range_key(row["name"]) for row in report.rows()], pa.string())
+    place = report.table.column_names.index("name")
+    return replace(report, table=report.table.set_column(place, "name", names))

@@ -1,0 +1,120 @@
+"""Rows of one side: what they are called on both sides, and several of one name as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nsysconv.report import Column, Report
+from nsysconv.units import Unit
+
+Key = tuple[Any, ...]
+Row = Mapping[str, Any]
+Spelling = Callable[[str], str]
+
+_NUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
+"""Keys whose numbers mean nothing on another machine or in another run: their order does."""
+
+
+def adds(column: Column) -> bool:
+    """Whether values of a column may be added up over rows."""
+    return column.unit is Unit.COUNT or column.adds or bool(column.counted_by)
+
+
+def keys_of(columns: Sequence[Column]) -> list[str]:
+    """The columns that say what a row is about, the profile apart."""
+    return [column.name for column in columns if column.key and column.name != "profile"]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How rows of two sides are called alike.
+
+    `dropped`: keys that one side does not tell, or tells of otherwise many: rows are added up over them.
+    `places`: by side and key, the place of each number among those of the side. `spelling` makes one of
+    all spellings of a name.
+    """
+
+    keys: tuple[str, ...]
+    dropped: tuple[str, ...]
+    places: tuple[Mapping[str, Mapping[Any, int]], Mapping[str, Mapping[Any, int]]]
+    spelling: Mapping[str, Spelling]
+
+    def key(self, side: int, row: Row) -> Key:
+        """What a row of a side is called."""
+        return tuple(self._part(side, name, row[name]) for name in self.keys)
+
+    def _part(self, side: int, name: str, value: Any) -> Any:
+        if name in self.places[side]:
+            return self.places[side][name].get(value)
+        if name in self.spelling and value is not None:
+            return self.spelling[name](value)
+        return value
+
+
+def naming(
+    columns: Sequence[Column],
+    sides: tuple[Iterable[Row], Iterable[Row]],
+    spelling: Mapping[str, Spelling],
+) -> Naming:
+    """How the rows of these sides are called alike."""
+    kept, dropped = [], []
+    places: tuple[dict[str, dict[Any, int]], dict[str, dict[Any, int]]] = ({}, {})
+    tables = tuple(list(side) for side in sides)
+    for name in keys_of(columns):
+        told = [{row[name] for row in rows} for rows in tables]
+        if all(told) and _told_by_one(name, *told):
+            dropped.append(name)
+        elif name in _NUMBERED and told[0] != told[1] and all(told):
+            if len(told[0]) != len(told[1]):
+                dropped.append(name)
+                continue
+            kept.append(name)
+            for side, values in enumerate(told):
+                places[side][name] = {v: i for i, v in enumerate(sorted(values, key=_order))}
+        else:
+            kept.append(name)
+    return Naming(tuple(kept), tuple(dropped), places, spelling)
+
+
+def _told_by_one(name: str, base: set[Any], other: set[Any]) -> bool:
+    """Whether a key cannot be matched: one side does not tell it, or no rank is on both."""
+    if base == other:
+        return False
+    if name == "rank":
+        return not (base & other) - {None}
+    return {None} in (base, other)
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    return (value is not None, value if value is not None else 0)
+
+
+@dataclass
+class Merged:
+    """Rows of one side under one key: how they are spelled there, and their values."""
+
+    spelled: Row
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def merged(report: Report, names: Naming, side: int) -> dict[Key, Merged]:
+    """The rows of a report by key. Values of several are added up where that means something."""
+    measures = [
+        column for column in report.columns if not column.key and column.unit is not Unit.TEXT
+    ]
+    found: dict[Key, Merged] = {}
+    for row in report.rows():
+        key = names.key(side, row)
+        if key not in found:
+            found[key] = Merged(row, {column.name: row[column.name] for column in measures})
+            continue
+        into = found[key].values
+        for column in measures:
+            into[column.name] = _sum(into[column.name], row[column.name]) if adds(column) else None
+    return found
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return None if first is None or second is None else first + second

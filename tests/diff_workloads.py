@@ -1,0 +1,136 @@
+"""A made-up training run of many steps, and the same with one thing changed: what a diff has to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from machine import APPLY, REDUCE, SAXPY, STENCIL, a100, stream
+from workload import (
+    ApiCall,
+    Events,
+    Function,
+    Kernel,
+    Memcpy,
+    Process,
+    Range,
+    Thread,
+    Workload,
+)
+
+STEPS = 25
+STEP_NS = 400_000
+KERNELS: tuple[tuple[Function, int], ...] = (
+    (SAXPY, 40_000),
+    (REDUCE, 20_000),
+    (STENCIL, 10_000),
+    (APPLY, 5_000),
+)
+COPY_NS, COPY_BYTES = 8_000, 65_536
+_GPU = a100(0)
+_PROCESS = Process(4242, "train", (_GPU,))
+_MAIN = Thread(_PROCESS, 4242, "train")
+_STREAM = stream(_PROCESS, 7, "null")
+
+Change = Callable[[Events], Events]
+
+
+def training(change: Change = lambda events: events) -> Workload:
+    """Steps of one copy and of each kernel twice, one after the other."""
+    calls: list[ApiCall] = []
+    kernels: list[Kernel] = []
+    copies: list[Memcpy] = []
+    ranges: list[Range] = []
+    for step in range(STEPS):
+        at = 10_000 + step * STEP_NS
+        begin = at
+        number = 1000 + step * 100
+        calls.append(ApiCall(_MAIN, number, "cudaMemcpyAsync_v3020", at, at + 2_000))
+        copies.append(
+            Memcpy(_STREAM, number, "HtoD", "pinned", "device", COPY_BYTES, at + 3_000,
+                   at + 3_000 + COPY_NS)
+        )  # fmt: skip
+        at += 15_000
+        for function, duration in (*KERNELS, *KERNELS):
+            number += 1
+            calls.append(ApiCall(_MAIN, number, "cudaLaunchKernel_v7000", at, at + 2_000))
+            kernels.append(Kernel(_STREAM, number, function, at + 3_000, at + 3_000 + duration))
+            at += 3_000 + duration + 1_000
+        ranges.append(Range(_MAIN, f"ProfilerStep#{step}", begin, begin + STEP_NS - 20_000))
+    events = Events(
+        calls=tuple(calls), kernels=tuple(kernels), memcpys=tuple(copies), ranges=tuple(ranges)
+    )
+    return Workload(
+        "training", "Many equal steps", STEPS * STEP_NS + 20_000, (_GPU,), (_PROCESS,), (_MAIN,),
+        (_STREAM,), change(events),
+    )  # fmt: skip
+
+
+def slower(events: Events) -> Events:
+    """saxpy takes 10 % longer, into the kernel that follows it on the stream."""
+    return replace(
+        events,
+        kernels=tuple(
+            replace(k, end_ns=k.end_ns + 4_000) if k.function is SAXPY else k
+            for k in events.kernels
+        ),
+    )
+
+
+def removed(events: Events) -> Events:
+    """apply is gone, and with it its launches."""
+    gone = {k.correlation_id for k in events.kernels if k.function is APPLY}
+    return replace(
+        events,
+        kernels=tuple(k for k in events.kernels if k.function is not APPLY),
+        calls=tuple(c for c in events.calls if c.correlation_id not in gone),
+    )
+
+
+def more(events: Events) -> Events:
+    """Every fifth step runs stencil once more: 5 more launches of it, 10 % of 50."""
+    extra, calls = [], []
+    for step in range(0, STEPS, 5):
+        at = 10_000 + step * STEP_NS + 250_000
+        number = 1000 + step * 100 + 50
+        calls.append(ApiCall(_MAIN, number, "cudaLaunchKernel_v7000", at, at + 2_000))
+        extra.append(Kernel(_STREAM, number, STENCIL, at + 3_000, at + 13_000))
+    return replace(events, kernels=(*events.kernels, *extra), calls=(*events.calls, *calls))
+
+
+LATE_NS = 500_000
+
+
+def waiting(events: Events) -> Events:
+    """The host comes 500 us late with the very last launch."""
+    last = 1000 + (STEPS - 1) * 100 + 8
+    return replace(
+        events,
+        kernels=tuple(_later(k) if k.correlation_id == last else k for k in events.kernels),
+        calls=tuple(_later(c) if c.correlation_id == last else c for c in events.calls),
+    )
+
+
+def _later(event: Any) -> Any:
+    return replace(event, start_ns=event.start_ns + LATE_NS, end_ns=event.end_ns + LATE_NS)
+
+
+def doubled(events: Events) -> Events:
+    """Every copy is made twice."""
+    again = [
+        replace(m, correlation_id=(m.correlation_id or 0) + 60, start_ns=m.start_ns + 300_000,
+                end_ns=m.end_ns + 300_000)
+        for m in events.memcpys
+    ]  # fmt: skip
+    calls = [
+        ApiCall(_MAIN, (m.correlation_id or 0), "cudaMemcpyAsync_v3020", m.start_ns - 3_000,
+                m.start_ns - 1_000)
+        for m in again
+    ]  # fmt: skip
+    return replace(events, memcpys=(*events.memcpys, *again), calls=(*events.calls, *calls))
+
+
+CHANGES: dict[str, Change] = {
+    "slower": slower, "removed": removed, "more": more, "waiting": waiting, "doubled": doubled,
+}  # fmt: skip

@@ -1,0 +1,256 @@
+"""diff as its users meet it: sides, repeats, ranks, limits and exit statuses."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, NSYS, REAL, real
+from diff_workloads import CHANGES, KERNELS, STEPS, training
+from machine import SAXPY
+from workload import Events
+from write_nsys import write_nsys
+
+import nsysconv
+from nsysconv import api
+from nsysconv.cli import main
+from nsysconv.errors import InputError, UsageError
+
+BEFORE = REAL / "nsys_sqlite" / "GindaChen+nsys-ai__mfu_2gpu_before.sqlite"
+AFTER = REAL / "nsys_sqlite" / "GindaChen+nsys-ai__mfu_2gpu_after.sqlite"
+SUM = "overview.kernel_sum_ns"
+
+
+def written(path: Path, change: Callable[[Events], Events] = lambda events: events) -> Path:
+    write_nsys(training(change), path, "3.25.0")
+    return path
+
+
+def scaled(factor: float, spread: float, seed: int) -> Callable[[Events], Events]:
+    """Every kernel `factor` times as long, give or take; the whole run a little otherwise, too."""
+    chance = random.Random(seed)
+    run = chance.uniform(1 - spread, 1 + spread)
+
+    def change(events: Events) -> Events:
+        return replace(
+            events,
+            kernels=tuple(
+                replace(k, end_ns=k.start_ns + round((k.end_ns - k.start_ns) * factor * run))
+                for k in events.kernels
+            ),
+        )
+
+    return change
+
+
+def steps_of(spread: float, seed: int) -> Callable[[Events], Events]:
+    """Each step's kernels a little longer or shorter."""
+    chance = random.Random(seed)
+    factors = [chance.uniform(1 - spread, 1 + spread) for _ in range(STEPS)]
+
+    def change(events: Events) -> Events:
+        return replace(
+            events,
+            kernels=tuple(
+                replace(k, end_ns=k.start_ns + round((k.end_ns - k.start_ns)
+                                                     * factors[((k.correlation_id or 0) - 1000) // 100]))
+                for k in events.kernels
+            ),
+        )  # fmt: skip
+
+    return change
+
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `nsysconv diff`: exit status and stdout."""
+
+    def diff(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["nsysconv", "diff", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert isinstance(left.value.code, int)
+        return left.value.code, capsys.readouterr().out
+
+    return diff
+
+
+# -- sides
+
+
+def test_a_store_and_its_labels(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    nsysconv.import_files([written(tmp_path / "a.sqlite")], store, label="main")
+    nsysconv.import_files([written(tmp_path / "b.sqlite", CHANGES["slower"])], store, label="mine")
+    (found,) = api.compare(f"{store}@main", f"{store}@mine", ["kernels"]).reports
+    (row,) = found.rows()
+    assert "saxpy" in row["name"]
+    assert [profile.label for profile in found.profiles] == ["main", "mine"]
+    (same,) = api.compare(f"{store}@main", tmp_path / "a.sqlite", ["kernels"]).reports
+    assert same.rows() == []
+
+
+def test_a_folder_and_a_glob_are_repeats(tmp_path: Path) -> None:
+    for side, factor in (("base", 1.0), ("other", 1.2)):
+        (tmp_path / side).mkdir()
+        for number in range(4):
+            written(tmp_path / side / f"{number}.sqlite", scaled(factor, 0.02, number))
+        (tmp_path / side / "notes.txt").write_text("what I did")
+    (found,) = api.compare(tmp_path / "base", f"{tmp_path}/other/*.sqlite", ["overview"]).reports
+    (row,) = found.rows()
+    assert len(found.profiles) == 8
+    assert (row["basis"], row["verdict"]) == ("repeats", "worse")
+    assert row["ratio_low"] > 1.1
+    assert row["ratio_kernel_sum"] == pytest.approx(1.2, abs=0.03)
+
+
+def test_repeats_that_differ_by_noise_alone_are_uncertain(tmp_path: Path) -> None:
+    for side, first in (("base", 0), ("other", 10)):
+        (tmp_path / side).mkdir()
+        for number in range(4):
+            written(tmp_path / side / f"{number}.sqlite", scaled(1.0, 0.05, first + number))
+    result = api.compare(tmp_path / "base", tmp_path / "other", ["overview"],
+                         fail_on=[f"{SUM}:0%"])  # fmt: skip
+    (row,) = result.reports[0].rows()
+    assert row["verdict"] == "~"
+    assert result.exit_status == 0
+
+
+def test_few_repeats_are_said_so(tmp_path: Path) -> None:
+    for side in ("base", "other"):
+        (tmp_path / side).mkdir()
+        for number in range(2):
+            written(tmp_path / side / f"{number}.sqlite", scaled(1.0, 0.05, number))
+    (found,) = api.compare(tmp_path / "base", tmp_path / "other", ["overview"]).reports
+    assert "few-repeats" in {note.slug for note in found.notes}
+
+
+def test_within_one_run_the_steps_tell_noise(tmp_path: Path) -> None:
+    base = written(tmp_path / "a.sqlite", steps_of(0.1, 1))
+    noise = written(tmp_path / "b.sqlite", steps_of(0.1, 2))
+    changed = written(tmp_path / "c.sqlite", lambda e: scaled(1.3, 0, 3)(steps_of(0.1, 3)(e)))
+    for other, verdict in ((noise, "~"), (changed, "worse")):
+        (found,) = api.compare(base, other, ["kernels"]).reports
+        rows = found.rows()
+        assert {row["basis"] for row in rows} == {"within run"}
+        assert {row["verdict"] for row in rows} == {verdict}
+        assert len(rows) == len(KERNELS)
+
+
+# -- limits
+
+
+def test_exit_statuses(tmp_path: Path, run: Run) -> None:
+    base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
+    # saxpy is 40 of 75 us: 10 % of it are 5.33 % of all.
+    assert run(base, other, "--fail-on", f"{SUM}:6%")[0] == 0
+    assert run(base, other, "--fail-on", f"{SUM}:5%")[0] == 1
+    assert run(other, base, "--fail-on", f"{SUM}:0%")[0] == 0
+    assert run(base, other, "--fail-on", "kernels[/saxpy/].kernel_sum_ns:9%")[0] == 1
+    assert run(base, other, "--fail-on", "kernels[/reduce/].kernel_sum_ns:0%")[0] == 0
+    assert run(base, other, "--fail-on", "kernels[/gemm/].kernel_sum_ns:5%")[0] == 4
+    assert run(base, other, "--fail-on", "kernels[/gemm/].kernel_sum_ns:5%", "--fail-on",
+               f"{SUM}:1ns")[0] == 1  # fmt: skip
+    assert run(base, base, "--fail-on", f"{SUM}:0%")[0] == 0
+
+
+def test_an_empty_capture_is_no_improvement(tmp_path: Path) -> None:
+    base = written(tmp_path / "a.sqlite")
+    empty = written(tmp_path / "b.sqlite", lambda e: replace(e, kernels=(), memcpys=()))
+    result = api.compare(base, empty, fail_on=[f"{SUM}:3%"])
+    assert result.exit_status == 4
+    assert any("side-empty" in {note.slug for note in report.notes} for report in result.reports)
+
+
+def test_wrong_words_are_answered_with_right_ones(tmp_path: Path) -> None:
+    base = written(tmp_path / "a.sqlite")
+    for arguments, hint in (
+        ({"reports": ["kernel"]}, "kernels"),
+        ({"reports": ["idle_gaps"]}, "idle_summary"),
+        ({"match": "fuzzy"}, "signature"),
+        ({"fail_on": ["overview.kernel_sum:3%"]}, "kernel_sum_ns"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            api.compare(base, base, **arguments)  # type: ignore[arg-type]
+        assert hint in str(caught.value)
+    with pytest.raises(InputError):
+        api.compare(base, tmp_path / "missing.sqlite")
+    with pytest.raises(UsageError, match="no file matches"):
+        api.compare(base, f"{tmp_path}/*.nothing")
+
+
+# -- what is said
+
+
+def test_notes_tell_what_makes_runs_incomparable() -> None:
+    nsys = next(path for path in NSYS.iterdir() if path.name.startswith("basic-3.25"))
+    trace = FIXTURES / "kineto" / "basic-2.13.json"
+    found = {r.name: r for r in api.compare(nsys, trace).reports}
+    assert "api-coverage-differs" in {n.slug for n in found["diff_api_vs_kernel"].notes}
+    # What one side does not record is said in place of rows.
+    assert found["diff_steps"].table is None or found["diff_steps"].rows() is not None
+
+
+def test_rows_are_added_up_over_what_one_side_does_not_tell(tmp_path: Path) -> None:
+    nsys = next(path for path in NSYS.iterdir() if path.name.startswith("basic-3.25"))
+    log = FIXTURES / "nvprof_log" / "basic-gpu-trace-cuda8.csv"
+    (found,) = api.compare(nsys, log, ["transfers"]).reports
+    assert found.rows() == []
+    (note,) = [note for note in found.notes if note.slug == "rows-combined"]
+    assert "src_kind, dst_kind" in note.text
+
+
+def test_json_has_both_values_of_every_measure(tmp_path: Path, run: Run) -> None:
+    base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
+    status, text = run(base, other, "kernels", "-f", "json", "--fail-on", f"{SUM}:1%")
+    document = json.loads(text)
+    kernels, limits = document["reports"]
+    (row,) = kernels["rows"]
+    assert status == 1
+    assert (row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]) == (
+        2 * STEPS * 40_000, 2 * STEPS * 44_000)  # fmt: skip
+    assert (row["base_med_ns"], row["other_med_ns"]) == (40_000.0, 44_000.0)
+    assert limits["rows"][0]["state"] == "exceeded"
+
+
+def test_markdown_is_short_enough_for_a_comment(tmp_path: Path, run: Run) -> None:
+    base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
+    _, text = run(base, other, "kernels", "-f", "markdown")
+    header = next(line for line in text.splitlines() if line.startswith("|"))
+    assert header.count("|") <= 12
+    assert SAXPY.short in text
+
+
+@real
+def test_real_before_and_after_follow_from_the_reports() -> None:
+    (found,) = api.compare(BEFORE, AFTER, ["kernels"]).reports
+    with api.open(BEFORE) as base, api.open(AFTER) as other:
+        sides = [
+            {(row["device_id"], row["name"]): row for row in side.report("kernels").rows()}
+            for side in (base, other)
+        ]
+    rows = found.rows()
+    assert rows
+    assert abs(rows[0]["diff_kernel_sum_ns"]) == max(abs(r["diff_kernel_sum_ns"]) for r in rows)
+    for row in rows:
+        key = row["device_id"], row["name"]
+        told = [side[key]["kernel_sum_ns"] if key in side else 0 for side in sides]
+        assert [row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]] == told
+        assert row["diff_kernel_sum_ns"] == told[1] - told[0]
+        parts = row["by_count_kernel_sum_ns"], row["by_mean_kernel_sum_ns"]
+        assert sum(parts) == row["diff_kernel_sum_ns"]
+    assert {key for side in sides for key in side} >= {(r["device_id"], r["name"]) for r in rows}
+
+
+@real
+def test_a_real_profile_differs_from_itself_in_nothing() -> None:
+    reports = api.compare(BEFORE, BEFORE).reports
+    assert [report.name for report in reports if report.table is not None and report.rows()] == []

@@ -1,0 +1,526 @@
+"""Limits for CI jobs: what is parsed, what is refused, and verdicts computed by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from fractions import Fraction
+from typing import Literal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nsysconv import queries
+from nsysconv.diff.gate import (
+    Limit,
+    Number,
+    Row,
+    State,
+    Verdict,
+    exit_status,
+    judge,
+    parse,
+    verdict_report,
+)
+from nsysconv.errors import UsageError
+from nsysconv.render import FORMATS, Options, renderer
+from nsysconv.report import Column, Report
+from nsysconv.units import Unit
+
+NAME = Column("name", Unit.TEXT, "A key.", key=True)
+NOTE = Column("note", Unit.TEXT, "A text.")
+NS = Column("sum_ns", Unit.NS, "A time.", better="less")
+START = Column("start_ns", Unit.NS, "A time without a direction.")
+BUCKET = Column("bucket_ns", Unit.NS, "A key that is a quantity.", key=True, better="less")
+MEAN = Column("avg_ns", Unit.NS, "A mean.", better="less", real=True)
+BYTES = Column("bytes_sum", Unit.BYTES, "Bytes.", better="less")
+PCT = Column("idle_pct", Unit.PCT, "A percentage.", better="less")
+USE = Column("use_pct", Unit.PCT, "A percentage that is better high.", better="more")
+COUNT = Column("gap_count", Unit.COUNT, "A count.", better="less")
+SPEED = Column("speed_bytes_per_s", Unit.BYTES_PER_S, "A throughput.", better="more")
+SCORE = Column("score", Unit.REAL, "A number of no unit.", better="more")
+COLUMNS = {
+    "made": (NAME, NOTE, NS, START, BUCKET, MEAN, BYTES, PCT, USE, COUNT, SPEED, SCORE),
+    "silent": (NAME, START),
+}
+METRICS = "sum_ns, avg_ns, bytes_sum, idle_pct, use_pct, gap_count, speed_bytes_per_s, score"
+BY_NAME = {column.name: column for column in COLUMNS["made"]}
+DECLARED = {name: queries.query(name).COLUMNS for name in queries.REPORTS}
+SPELLED = {
+    Unit.NS: ("2ms", 2_000_000, "absolute"),
+    Unit.BYTES: ("1MiB", 2**20, "absolute"),
+    Unit.COUNT: ("7", 7, "absolute"),
+    Unit.PCT: ("5pp", 5, "points"),
+}
+INT64 = st.integers(-(2**63) + 1, 2**63 - 1)
+AMOUNTS = st.one_of(
+    st.integers(0, 2**63 - 1),
+    st.decimals(0, 10**6, places=3, allow_nan=False, allow_infinity=False).map(float),
+)
+FLOATS = st.floats(allow_nan=True, allow_infinity=True)
+ROWS = st.lists(
+    st.builds(
+        Row, st.sampled_from(["a", "b"]), st.none() | INT64, st.none() | INT64, st.booleans()
+    ),
+    max_size=4,
+)
+
+
+def limit(text: str) -> Limit:
+    return parse(text, COLUMNS)
+
+
+def row(base: Number | None, other: Number | None, keys: str = "k", *, noise: bool = False) -> Row:
+    return Row(keys, base, other, noise)
+
+
+def verdict(text: str, *rows: Row) -> Verdict:
+    found = limit(text)
+    return judge(found, BY_NAME[found.column], rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "amount", "kind"),
+    [
+        ("made.sum_ns:3%", "sum_ns", 3, "share"),
+        ("made.sum_ns:0%", "sum_ns", 0, "share"),
+        ("made.sum_ns:0.5%", "sum_ns", 0.5, "share"),
+        ("made.sum_ns:.5 %", "sum_ns", 0.5, "share"),
+        ("made.sum_ns:2ms", "sum_ns", 2_000_000, "absolute"),
+        ("made.sum_ns:500us", "sum_ns", 500_000, "absolute"),
+        ("made.sum_ns:500µs", "sum_ns", 500_000, "absolute"),
+        ("made.sum_ns:500μs", "sum_ns", 500_000, "absolute"),
+        ("made.sum_ns:10ns", "sum_ns", 10, "absolute"),
+        ("made.sum_ns:1s", "sum_ns", 10**9, "absolute"),
+        ("made.sum_ns:0.1ms", "sum_ns", 100_000, "absolute"),
+        ("made.sum_ns: 0.1 ms ", "sum_ns", 100_000, "absolute"),
+        ("made.avg_ns:1.5ns", "avg_ns", 1.5, "absolute"),
+        ("made.sum_ns:9223372036854775807ns", "sum_ns", 2**63 - 1, "absolute"),
+        ("made.bytes_sum:1MB", "bytes_sum", 10**6, "absolute"),
+        ("made.bytes_sum:5kB", "bytes_sum", 5_000, "absolute"),
+        ("made.bytes_sum:1GB", "bytes_sum", 10**9, "absolute"),
+        ("made.bytes_sum:1KiB", "bytes_sum", 1024, "absolute"),
+        ("made.bytes_sum:1MiB", "bytes_sum", 2**20, "absolute"),
+        ("made.bytes_sum:1GiB", "bytes_sum", 2**30, "absolute"),
+        ("made.bytes_sum:100B", "bytes_sum", 100, "absolute"),
+        ("made.gap_count:10", "gap_count", 10, "absolute"),
+        ("made.gap_count:10%", "gap_count", 10, "share"),
+        ("made.idle_pct:5pp", "idle_pct", 5, "points"),
+        ("made.idle_pct:2.5pp", "idle_pct", 2.5, "points"),
+        ("made.idle_pct:3%", "idle_pct", 3, "share"),
+        ("made.speed_bytes_per_s:3%", "speed_bytes_per_s", 3, "share"),
+        ("made.score:3%", "score", 3, "share"),
+    ],
+)
+def test_limits(text: str, column: str, amount: Number, kind: str) -> None:
+    found = limit(text)
+    assert found == Limit("made", None, column, amount, kind, text)  # type: ignore[arg-type]
+    assert type(found.amount) is type(amount)
+
+
+@pytest.mark.parametrize(
+    ("written", "found", "not_found"),
+    [
+        ("gemm", "sgemm_64", "copy"),
+        ("^gemm$", "gemm", "sgemm"),
+        (r"a\/b", "xa/bx", "ab"),
+        (r"[\/]", "a/b", "ab"),
+        (r"at::native", "void at::native::f", "at native"),
+        (r"a:3%", "a:3%", "a"),
+        (r"x\.y", "x.y", "x_y"),
+        (r"\]\.sum_ns:1", "].sum_ns:1", "sum"),
+        (r"\\", "a\\b", "ab"),
+        ("(?i)GEMM", "gemm", "copy"),
+        ("a\nb", "a\nb", "ab"),
+        ("stream 7$", "no_op stream 7", "no_op stream 17"),
+    ],
+)
+def test_an_expression_chooses_rows_by_their_keys(written: str, found: str, not_found: str) -> None:
+    text = f"made[/{written}/].sum_ns:3%"
+    assert limit(text).pattern == re.compile(written)
+    assert limit(text).text == text
+    rows = [row(100, 110, found), row(100, 200, not_found)]
+    assert verdict(text, *rows).worst == verdict("made.sum_ns:3%", rows[0]).worst
+    assert verdict(text, rows[1]).state == "cannot tell"
+
+
+def test_an_empty_expression_is_found_everywhere() -> None:
+    assert verdict("made[//].sum_ns:3%", row(100, 110), row(1, 1, "")).state == "exceeded"
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "hint"),
+    [
+        ("", "'' is not a metric", "Write METRIC:LIMIT"),
+        ("made.sum_ns", "is not a metric", "Write METRIC:LIMIT"),
+        ("sum_ns:3%", "is not a metric", "Write METRIC:LIMIT"),
+        (".sum_ns:3%", "is not a metric", "Write METRIC:LIMIT"),
+        ("made.:3%", "is not a metric", "Write METRIC:LIMIT"),
+        ("made[gemm].sum_ns:3%", "is not a metric", "Write METRIC:LIMIT"),
+        ("made[/a/b/].sum_ns:3%", "is not a metric", r"is written \/"),
+        ("made[/a\\/].sum_ns:3%", "is not a metric", r"is written \/"),
+        ("mode.sum_ns:3%", "no report 'mode'", "Did you mean made? There are: made, silent"),
+        ("zzz.sum_ns:3%", "no report 'zzz'", "There are: made, silent"),
+        (
+            "made.sun_ns:3%",
+            "made has no column 'sun_ns'",
+            "Did you mean sum_ns",
+        ),
+        ("made.zzz:3%", "made has no column 'zzz'", f"There are: {METRICS}"),
+        ("made.name:3%", "made.name cannot have a limit: it tells rows apart", METRICS),
+        ("made.bucket_ns:3%", "it tells rows apart", METRICS),
+        ("made.note:3%", "made.note cannot have a limit: it is text", METRICS),
+        ("made.start_ns:3%", "neither more nor less of it is worse", METRICS),
+        ("silent.start_ns:3%", "neither more nor less", "There are: none"),
+        ("made[/(/].sum_ns:3%", "/(/ is not a regular expression: missing )", r"\("),
+        ("made[/[[a]/].sum_ns:3%", "Possible nested set", r"\["),
+        ("made[/a{99999999999}/].sum_ns:3%", "is not a regular expression", "\\"),
+        ("made.sum_ns:", "'' is not a number with a unit", "Write a time (2ms"),
+        ("made.sum_ns:-3%", "the limit '-3%' is negative", "0% allows nothing"),
+        ("made.sum_ns:-0.1ms", "is negative", "a time"),
+        ("made.gap_count:-1", "is negative", "a bare number (10)"),
+        ("made.sum_ns:nan%", "'nan%' is not a number", "a time"),
+        ("made.sum_ns:nan", "'nan' is not a number", "a time"),
+        ("made.gap_count:inf", "'inf' is not a number", "a bare number"),
+        ("made.sum_ns:1e3ns", "does not fit", "a time"),
+        ("made.sum_ns:3,5%", "does not fit", "a time"),
+        ("made.sum_ns:3%:4%", "does not fit made.sum_ns", "a time"),
+        ("made.sum_ns:٣%", "is not a number", "a time"),
+        ("made.sum_ns:3", "'3' does not fit made.sum_ns: it is a time", "Write a time (2ms, 500us"),
+        ("made.sum_ns:3MB", "it is a time", "or a share of the base (3%)"),
+        ("made.sum_ns:3MS", "it is a time", "a time"),
+        ("made.sum_ns:5pp", "it is a time", "a time"),
+        ("made.bytes_sum:3ms", "it is a number of bytes", "(1MB, 5kB, 1GB, 1MiB, 100B)"),
+        ("made.bytes_sum:3", "it is a number of bytes", "a share of the base"),
+        ("made.gap_count:3ms", "it is a count", "a bare number"),
+        ("made.gap_count:5pp", "it is a count", "a bare number"),
+        ("made.idle_pct:5", "it is a percentage", "Write percentage points (5pp) or a share"),
+        ("made.idle_pct:5ns", "it is a percentage", "percentage points (5pp)"),
+        ("made.speed_bytes_per_s:1MB", "it is a throughput", "Write a share (3%)"),
+        ("made.score:1", "it is a number", "Write a share (3%)"),
+        ("made.sum_ns:0.12345678901234567891%", "too many digits", "at most 15"),
+        (f"made.sum_ns:{'9' * 5000}ns", "too many digits", "at most 15"),
+    ],
+)
+def test_what_is_refused(text: str, what: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        limit(text)
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+
+
+@given(st.text(alphabet="made.[/]:\\(gap_count)sum_ns3%", max_size=40) | st.text(max_size=40))
+def test_any_text_is_a_limit_or_a_usage_error(text: str) -> None:
+    try:
+        found = limit(text)
+    except UsageError as error:
+        assert error.what
+        assert error.hint
+    else:
+        assert found.text == text
+
+
+@pytest.mark.parametrize("expression", ["", r"[/a:b\/c/]"], ids=["all", "chosen"])
+@pytest.mark.parametrize("report", queries.REPORTS)
+def test_every_declared_metric_can_have_a_limit_and_nothing_else(
+    report: str, expression: str
+) -> None:
+    for column in DECLARED[report]:
+        metric = f"{report}{expression}.{column.name}"
+        if column.better is None or column.key:
+            with pytest.raises(UsageError, match="cannot have a limit"):
+                parse(f"{metric}:3%", DECLARED)
+            continue
+        spelled = [("0.1%", 0.1, "share")]
+        if column.unit in SPELLED:
+            spelled.append(SPELLED[column.unit])
+        for written, amount, kind in spelled:
+            found = parse(f"{metric}:{written}", DECLARED)
+            pattern = f"[/{found.pattern.pattern}/]" if found.pattern else ""
+            assert f"{found.report}{pattern}.{found.column}:{written}" == found.text
+            assert (found.amount, found.kind) == (amount, kind)
+            assert parse(found.text, DECLARED) == found
+
+
+IN, OUT, DUNNO = "within", "exceeded", "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "state"),
+    [
+        # A share of the base, less being better: 3 % of 1000 is 30.
+        ("made.sum_ns:3%", [row(1000, 1030)], IN),
+        ("made.sum_ns:3%", [row(1000, 1031)], OUT),
+        ("made.sum_ns:3%", [row(1000, 10)], IN),
+        ("made.sum_ns:0%", [row(1000, 1000)], IN),
+        ("made.sum_ns:0%", [row(1000, 1001)], OUT),
+        ("made.sum_ns:0.1%", [row(1000, 1001)], IN),
+        ("made.sum_ns:0.1%", [row(999, 1000)], OUT),
+        # From nothing to something exceeds every share; nothing to nothing none.
+        ("made.sum_ns:1000%", [row(0, 1)], OUT),
+        ("made.sum_ns:0%", [row(0, 0)], IN),
+        ("made.use_pct:0%", [row(0.0, 5.0)], IN),
+        # More being better: losing 3 % of 1000 is losing 30.
+        ("made.speed_bytes_per_s:3%", [row(1000.0, 970.0)], IN),
+        ("made.speed_bytes_per_s:3%", [row(1000.0, 969.0)], OUT),
+        ("made.speed_bytes_per_s:3%", [row(1000.0, 5000.0)], IN),
+        ("made.speed_bytes_per_s:99%", [row(1000.0, 0.0)], OUT),
+        ("made.speed_bytes_per_s:100%", [row(1000.0, 0.0)], IN),
+        # Points, and shares of a percentage: 10 % to 10.3 % is 0.3 points and 3 % more.
+        ("made.idle_pct:5pp", [row(10.0, 15.0)], IN),
+        ("made.idle_pct:5pp", [row(10.0, 15.01)], OUT),
+        ("made.idle_pct:0.3pp", [row(10.0, 10.3)], IN),
+        ("made.idle_pct:3%", [row(10.0, 10.3)], IN),
+        ("made.idle_pct:3%", [row(10.0, 10.31)], OUT),
+        ("made.use_pct:5pp", [row(90.0, 85.0)], IN),
+        ("made.use_pct:5pp", [row(90.0, 84.9)], OUT),
+        ("made.use_pct:5pp", [row(10.0, 90.0)], IN),
+        # Absolute limits.
+        ("made.sum_ns:2ms", [row(5, 2_000_005)], IN),
+        ("made.sum_ns:2ms", [row(5, 2_000_006)], OUT),
+        ("made.sum_ns:10ns", [row(0, 10)], IN),
+        ("made.sum_ns:10ns", [row(0, 11)], OUT),
+        ("made.avg_ns:1.5ns", [row(10.0, 11.5)], IN),
+        ("made.avg_ns:1.5ns", [row(10.0, 11.6)], OUT),
+        ("made.bytes_sum:1MiB", [row(0, 2**20)], IN),
+        ("made.bytes_sum:1MB", [row(0, 2**20)], OUT),
+        ("made.gap_count:2", [row(5, 7)], IN),
+        ("made.gap_count:2", [row(5, 8)], OUT),
+        # Each row by itself: one that became better does not make up for another.
+        ("made.sum_ns:3%", [row(1000, 1, "a"), row(1000, 1031, "b")], OUT),
+        # Noise.
+        ("made.sum_ns:3%", [row(1000, 2000, noise=True)], IN),
+        ("made.sum_ns:3%", [row(1000, 2000, noise=True), row(1000, 1031)], OUT),
+        ("made.sum_ns:3%", [row(0, 1, noise=True)], IN),
+        # Nothing to judge.
+        ("made.sum_ns:3%", [], DUNNO),
+        ("made[/x/].sum_ns:3%", [], DUNNO),
+        ("made[/x/].sum_ns:3%", [row(1, 1)], DUNNO),
+        ("made.sum_ns:3%", [row(None, 1)], DUNNO),
+        ("made.sum_ns:3%", [row(1, None)], DUNNO),
+        ("made.sum_ns:3%", [row(None, None)], DUNNO),
+        ("made.avg_ns:3%", [row(math.nan, 1.0)], DUNNO),
+        ("made.avg_ns:3%", [row(1.0, math.inf)], DUNNO),
+        ("made.sum_ns:3%", [row(None, 1), row(1000, 1030)], DUNNO),
+        ("made.sum_ns:3%", [row(None, 1, noise=True)], DUNNO),
+        ("made.sum_ns:3%", [row(None, 1), row(1000, 2000, noise=True)], DUNNO),
+        ("made.sum_ns:3%", [row(None, 1), row(1000, 1031)], OUT),
+        ("made[/k/].sum_ns:3%", [row(None, 1, "x"), row(1000, 1000)], IN),
+    ],
+)
+def test_verdicts(text: str, rows: list[Row], state: State) -> None:
+    assert verdict(text, *rows).state == state
+
+
+def test_a_report_that_a_side_lacks() -> None:
+    found = judge(limit("made.sum_ns:3%"), NS, None)
+    assert (found.state, found.reason, found.worst) == (
+        "cannot tell",
+        "made is not recorded on both sides",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "reason"),
+    [
+        ("made.sum_ns:3%", [row(1, 1)], "none of 1 row worse by more than the limit"),
+        ("made.sum_ns:3%", [row(1, 2)] * 2, "2 of 2 rows worse by more than the limit"),
+        ("made.sum_ns:3%", [], "made has no row on either side"),
+        ("made[/x/].sum_ns:3%", [], "made has no row on either side"),
+        ("made[/x|y/].sum_ns:3%", [row(1, 1)], "no row of made matches /x|y/ (1 row in all)"),
+        (
+            "made.sum_ns:3%",
+            [row(1, 2, noise=True), row(None, 1, "a"), row(None, 1, "b")],
+            "none of 3 rows worse by more than the limit; 1 row beyond it may be noise; "
+            "2 rows without a value on a side (first: a)",
+        ),
+        (
+            "made.sum_ns:3%",
+            [row(1, 2), row(None, 1, "")],
+            "1 of 2 rows worse by more than the limit; 1 row without a value on a side",
+        ),
+    ],
+)
+def test_reasons(text: str, rows: list[Row], reason: str) -> None:
+    assert verdict(text, *rows).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "keys"),
+    [
+        # By the limit's own measure: 50 of 100 is the larger share, 60 of 1000 more.
+        ("made.sum_ns:3%", [row(1000, 1060, "a"), row(100, 150, "b")], "b"),
+        ("made.sum_ns:10ns", [row(1000, 1060, "a"), row(100, 150, "b")], "a"),
+        ("made.sum_ns:3%", [row(1, 1000, "a"), row(0, 1, "b"), row(0, 2, "c")], "c"),
+        ("made.use_pct:3%", [row(50.0, 60.0, "a"), row(50.0, 49.0, "b")], "b"),
+        # Nothing became worse: what became better the least.
+        ("made.sum_ns:3%", [row(100, 10, "a"), row(100, 90, "b")], "b"),
+        # The rows that exceed first, whatever noise made of others.
+        ("made.sum_ns:3%", [row(100, 900, "a", noise=True), row(100, 110, "b")], "b"),
+        ("made.sum_ns:3%", [row(100, 900, "a", noise=True), row(100, 101, "b")], "a"),
+        ("made.sum_ns:3%", [row(None, 900, "a"), row(100, 101, "b")], "b"),
+        ("made.sum_ns:3%", [row(100, 110, "a"), row(100, 110, "b")], "a"),
+    ],
+)
+def test_the_worst_row(text: str, rows: list[Row], keys: str) -> None:
+    found = verdict(text, *rows).worst
+    assert found is not None
+    assert found.keys == keys
+    chosen = next(row for row in rows if row.keys == keys)
+    assert (found.base, found.other) == (chosen.base, chosen.other)
+    assert chosen.base is not None
+    assert chosen.other is not None
+    assert found.change == chosen.other - chosen.base
+
+
+def test_no_row_with_values_is_the_worst_of_none() -> None:
+    assert verdict("made.sum_ns:3%", row(None, 1)).worst is None
+
+
+def test_a_limit_of_another_column_is_a_mistake_of_the_program() -> None:
+    with pytest.raises(AssertionError, match="is no limit of the column gap_count"):
+        judge(limit("made.sum_ns:3%"), COUNT, [row(1, 1)])
+    with pytest.raises(AssertionError, match="is no limit of the column"):
+        judge(limit("made.sum_ns:3%"), Column("sum_ns", Unit.NS, "No direction."), [row(1, 1)])
+
+
+def states(*found: State) -> list[Verdict]:
+    return [Verdict(limit("made.sum_ns:3%"), state, "", None) for state in found]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        (states(), 0),
+        (states("within", "within"), 0),
+        (states("within", "exceeded"), 1),
+        (states("cannot tell", "within"), 4),
+        (states("cannot tell", "exceeded", "within"), 1),
+    ],
+)
+def test_exit_status(verdicts: list[Verdict], status: int) -> None:
+    assert exit_status(verdicts) == status
+    assert exit_status(iter(verdicts)) == status
+
+
+def limit_of(column: Column, kind: Literal["share", "points", "absolute"], amount: Number) -> Limit:
+    return Limit("made", None, column.name, amount, kind, "")
+
+
+@given(ROWS, AMOUNTS, AMOUNTS, st.sampled_from(["share", "absolute"]), st.booleans())
+def test_a_larger_limit_never_refuses_more(
+    rows: list[Row],
+    one: Number,
+    another: Number,
+    kind: Literal["share", "absolute"],
+    more: bool,
+) -> None:
+    column = SCORE if more else NS
+    small, large = (
+        judge(limit_of(column, kind, amount), column, rows) for amount in sorted([one, another])
+    )
+    if large.state == "exceeded":
+        assert small.state == "exceeded"
+    if small.state != "exceeded":
+        assert large.state == small.state
+        assert large.worst == small.worst
+
+
+@given(INT64, INT64, st.integers(0, 2**64))
+@example(2**62, 2**62 + 1, 0)
+@example(2**62, 2**62 + 1, 1)
+@example(-(2**63) + 1, 2**63 - 1, 2**64 - 2)
+@example(-(2**63) + 1, 2**63 - 1, 2**64 - 3)
+def test_whole_numbers_are_compared_exactly(base: int, other: int, amount: int) -> None:
+    less = judge(limit_of(NS, "absolute", amount), NS, [row(base, other)])
+    assert (less.state == "exceeded") == (other - base > amount)
+    more = judge(limit_of(SCORE, "absolute", amount), SCORE, [row(base, other)])
+    assert (more.state == "exceeded") == (base - other > amount)
+    assert less.worst is not None
+    assert less.worst.change == other - base
+
+
+@given(INT64, INT64, st.integers(0, 10**9))
+@example(10**18, 10**18 + 10**15, 1)
+@example(10**18, 10**18 + 10**15 + 1, 1)
+def test_shares_of_whole_numbers_are_compared_exactly(base: int, other: int, tenths: int) -> None:
+    amount = tenths // 10 if tenths % 10 == 0 else tenths / 10
+    found = judge(limit_of(NS, "share", amount), NS, [row(base, other)])
+    assert (found.state == "exceeded") == ((other - base) * 1000 > tenths * abs(base))
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9), st.integers(0, 10**6))
+def test_floats_are_compared_as_they_are_written(base: int, other: int, amount: int) -> None:
+    found = judge(limit_of(PCT, "points", amount / 100), PCT, [row(base / 100, other / 100)])
+    assert (found.state == "exceeded") == (other - base > amount)
+
+
+@given(FLOATS, FLOATS, AMOUNTS, st.sampled_from(["share", "points"]))
+@example(5e-324, 1.7e308, 0, "share")
+@example(-1.7e308, 1.7e308, 0, "points")
+@example(10.0, 10.000001, 0, "points")
+def test_every_float_is_judged_and_shown(
+    base: float, other: float, amount: Number, kind: Literal["share", "points"]
+) -> None:
+    found = judge(limit_of(PCT, kind, amount), PCT, [row(base, other)])
+    told = math.isfinite(base) and math.isfinite(other)
+    assert (found.state == "cannot tell") == (not told)
+    change = verdict_report([found]).rows()[0]["change"]
+    if found.state == "exceeded":
+        assert Fraction(str(other)) > Fraction(str(base))
+        assert change.startswith("+")
+        assert re.search("[1-9]|inf", change)
+
+
+def shown() -> Report:
+    noisy = [row(None, 1, "a|b"), row(10.0, 10.5, "\x1b[31m <b>")]
+    return verdict_report(
+        [
+            verdict("made.sum_ns:3%", row(1_500_000, 1_800_000, "gemm 7"), row(1, 1, "x")),
+            verdict("made.bytes_sum:1MB", row(2_000_000, 1_000_000, "copy")),
+            verdict("made.idle_pct:1pp", *noisy),
+            verdict("made.gap_count:1", row(0, 3)),
+            verdict("made[/x/].sum_ns:3%"),
+            verdict("made.score:0%", row(5.0, 5.0, "")),
+        ]
+    )
+
+
+def test_the_report_of_verdicts() -> None:
+    report = shown()
+    assert (report.name, report.row_count) == ("limits", 6)
+    assert [column.name for column in report.columns] == [
+        "limit", "state", "row", "base", "other", "change", "reason",
+    ]  # fmt: skip
+    cells = [tuple(found.values())[:-1] for found in report.rows()]
+    assert cells == [
+        ("made.sum_ns:3%", OUT, "gemm 7", "1.50 ms", "1.80 ms", "+300.00 µs (+20.00 %)"),
+        ("made.bytes_sum:1MB", IN, "copy", "2.00 MB", "1.00 MB", "-1.00 MB (-50.00 %)"),
+        ("made.idle_pct:1pp", DUNNO, "\x1b[31m <b>", "10.00 %", "10.50 %", "+0.50 pp (+5.00 %)"),
+        ("made.gap_count:1", OUT, "k", "0", "3", "+3"),
+        ("made[/x/].sum_ns:3%", DUNNO, None, None, None, None),
+        ("made.score:0%", IN, "", "5", "5", "0"),
+    ]
+    assert all(found["reason"] for found in report.rows())
+
+
+def test_no_limits_are_a_report_without_rows() -> None:
+    assert verdict_report([]).rows() == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("width", [None, 40, 120])
+def test_every_format_prints_the_verdicts(name: str, width: int | None) -> None:
+    out = io.StringIO()
+    renderer(name)([shown()], out, Options(width=width))
+    text = out.getvalue()
+    assert "exceeded" in text
+    assert "made.sum_ns:3%" in text
+    if name in ("text", "markdown", "html"):
+        assert "\x1b" not in text
+    if name == "json":
+        assert len(json.loads(text)["reports"][0]["rows"]) == 6

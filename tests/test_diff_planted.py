@@ -1,0 +1,142 @@
+"""Planted changes are found with the right size, from every pair of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import machine
+import pytest
+from diff_workloads import CHANGES, COPY_BYTES, LATE_NS, STEPS, training
+from workload import Function, Workload
+from write_kineto import write_kineto
+from write_nsys import write_nsys
+from write_nvprof_database import write_nvprof_database
+from write_nvprof_log import gpu_trace_csv, write_log
+
+from nsysconv import api
+from nsysconv.importers import demangle
+from nsysconv.report import Report
+
+Row = dict[str, Any]
+FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
+SYMBOLS = {function.mangled: function.itanium for function in FUNCTIONS}
+
+
+def _nsys(workload: Workload, folder: Path) -> Path:
+    write_nsys(workload, folder / "run.sqlite", "3.25.0")
+    return folder / "run.sqlite"
+
+
+def _kineto(workload: Workload, folder: Path) -> Path:
+    write_kineto(workload, workload.processes[0], folder / "run.json", "2.13")
+    return folder / "run.json"
+
+
+def _database(workload: Workload, folder: Path) -> Path:
+    write_nvprof_database(workload, workload.processes[0], folder / "run.nvvp", "12")
+    return folder / "run.nvvp"
+
+
+def _log(workload: Workload, folder: Path) -> Path:
+    write_log(folder / "run.csv", gpu_trace_csv(workload, workload.processes[0], calls=True))
+    return folder / "run.csv"
+
+
+SOURCES: dict[str, Callable[[Workload, Path], Path]] = {
+    "nsys": _nsys, "kineto": _kineto, "nvprof database": _database, "nvprof log": _log,
+}  # fmt: skip
+
+
+@cache
+def written(source: str, change: str | None) -> Path:
+    """The workload, with a change or without, as that source writes it."""
+    workload = training(CHANGES[change]) if change else training()
+    return SOURCES[source](workload, Path(mkdtemp(prefix="nsysconv-test-")))
+
+
+@pytest.fixture(autouse=True)
+def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demangler of other machines' C++ library, whether there is one here or not."""
+    monkeypatch.setattr(demangle, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
+
+
+def changed(pair: tuple[str, str], change: str | None, report: str) -> list[Row]:
+    base, other = written(pair[0], None), written(pair[1], change)
+    (found,) = api.compare(base, other, [report]).reports
+    assert found.table is not None, found.not_recorded
+    return found.rows()
+
+
+every_pair = pytest.mark.parametrize("pair", list(product(SOURCES, SOURCES)), ids="-".join)
+
+
+def figures(row: Row, measure: str) -> tuple[Any, ...]:
+    return tuple(row[f"{which}_{measure}"] for which in ("base", "other", "diff", "by_count", "by_mean"))
+
+
+@every_pair
+def test_no_change_is_no_row(pair: tuple[str, str]) -> None:
+    for report in ("kernels", "transfers", "idle_summary"):
+        assert changed(pair, None, report) == []
+
+
+@every_pair
+def test_a_slower_kernel(pair: tuple[str, str]) -> None:
+    (row,) = changed(pair, "slower", "kernels")
+    assert "saxpy" in row["name"]
+    launches = 2 * STEPS
+    assert (row["base_kernel_count"], row["other_kernel_count"]) == (launches, launches)
+    assert figures(row, "kernel_sum_ns") == (
+        launches * 40_000, launches * 44_000, launches * 4_000, 0, launches * 4_000)  # fmt: skip
+    assert row["ratio_kernel_sum"] == pytest.approx(1.1)
+    assert row["verdict"] == "worse"
+
+
+@every_pair
+def test_a_removed_kernel(pair: tuple[str, str]) -> None:
+    rows = changed(pair, "removed", "kernels")
+    (row,) = [row for row in rows if row["where"] == "only in base"]
+    assert "apply" in row["name"]
+    spent = 2 * STEPS * 5_000
+    assert figures(row, "kernel_sum_ns") == (spent, 0, -spent, -spent, 0)
+    assert row["verdict"] == "better"
+    # The shares of the others grew; their times did not.
+    assert {row["diff_kernel_sum_ns"] for row in rows if row["where"] == "both"} <= {0}
+
+
+@every_pair
+def test_more_launches(pair: tuple[str, str]) -> None:
+    rows = changed(pair, "more", "kernels")
+    (row,) = [row for row in rows if row["diff_kernel_sum_ns"]]
+    assert row["name"] == "stencil"
+    assert row["diff_kernel_count"] == 5
+    assert figures(row, "kernel_sum_ns") == (500_000, 550_000, 50_000, 50_000, 0)
+
+
+@every_pair
+def test_a_new_host_gap(pair: tuple[str, str]) -> None:
+    rows = changed(pair, "waiting", "idle_summary")
+    assert sum(row["diff_gap_sum_ns"] for row in rows) == LATE_NS
+    assert sum(row["diff_host_sum_ns"] for row in rows) == LATE_NS
+    assert sum(row["diff_gap_count"] for row in rows) == 0
+
+
+@every_pair
+def test_doubled_copies(pair: tuple[str, str]) -> None:
+    (row,) = changed(pair, "doubled", "transfers")
+    assert row["direction"] == "HtoD"
+    assert row["diff_memcpy_count"] == STEPS
+    size = STEPS * COPY_BYTES
+    assert figures(row, "bytes_sum") == (size, 2 * size, size, size, 0)
+
+
+def test_a_profile_differs_from_itself_in_nothing() -> None:
+    for source in SOURCES:
+        path = written(source, None)
+        reports: tuple[Report, ...] = api.compare(path, path).reports
+        assert [report.name for report in reports if report.table and report.rows()] == []
