@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -41,13 +42,14 @@ class Run:
 class Side:
     """A command, and what has to be gone before each run of it.
 
-    A slow one is run `SLOW_RUNS` times at most, without a warm-up.
+    A slow one is run `most_runs` times at most, without a warm-up.
     """
 
     name: str
     command: list[str]
     outputs: tuple[Path, ...] = ()
     slow: bool = False
+    most_runs: int = SLOW_RUNS
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,18 @@ def largest(usage: resource.struct_rusage) -> int:
     return 0 if sampled and usage.ru_maxrss <= ours else usage.ru_maxrss
 
 
+def remove(path: Path) -> None:
+    """Removes a file or a folder with all that is in it, where there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def run_once(side: Side) -> Run:
     """Runs a command to its end. Raises where it fails: a failed run measures nothing."""
     for path in side.outputs:
-        path.unlink(missing_ok=True)
+        remove(path)
     with tempfile.TemporaryFile() as errors:
         began = time.perf_counter()
         process = subprocess.Popen(side.command, stdout=subprocess.DEVNULL, stderr=errors)
@@ -189,7 +199,7 @@ def in_turn(sides: Sequence[Side], runs: int) -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = {side.name: [] for side in sides}
     for number in range(runs):
         for side in sides:
-            if not side.slow or number < SLOW_RUNS:
+            if not side.slow or number < side.most_runs:
                 found[side.name].append(run_once(side))
     return found
 

@@ -167,6 +167,10 @@ MEANINGS: dict[str, str] = {
         "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
         "it; devices and ranks may be missing."
     ),
+    "names-merged": (
+        "In a comparison, two names of one profile are the same to the chosen matching: they differ only "
+        "in what the matching leaves out. Their rows are added up."
+    ),
     "negative-duration": ("Rows that end before they start were left out."),
     "nameless-id": (
         "Rows refer to a name that the file does not hold. They are shown as `[name ID]`."

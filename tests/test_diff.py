@@ -167,6 +167,8 @@ def test_an_empty_capture_is_no_improvement(tmp_path: Path) -> None:
     empty = written(tmp_path / "b.sqlite", lambda e: replace(e, kernels=(), memcpys=()))
     result = api.compare(base, empty, fail_on=[f"{SUM}:3%"])
     assert result.exit_status == 4
+    kernels = next(report for report in result.reports if report.name == "diff_kernels")
+    assert {row["verdict"] for row in kernels.rows()} <= {None}
     assert any("side-empty" in {note.slug for note in report.notes} for report in result.reports)
 
 

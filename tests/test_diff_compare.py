@@ -144,6 +144,16 @@ def test_names_are_matched_by_their_spelling_and_both_are_kept() -> None:
     assert (row["name"], row["other_name"], row["where"]) == ("F", "f", "both")
 
 
+def test_names_that_are_one_to_the_matching_are_added_up_with_a_note() -> None:
+    base = report((0, "F", 1, 10, 50.0, 10.0), (0, "f", 2, 20, 50.0, 10.0))
+    other = report((0, "f", 3, 33, 50.0, 11.0))
+    found = compared(base, other, spelling={"name": str.lower}).report
+    (row,) = found.rows()
+    assert (row["base_kernel_count"], row["base_kernel_sum_ns"]) == (3, 30)
+    (note,) = [note for note in found.notes if note.slug == "names-merged"]
+    assert (note.count, note.text.endswith("such as f")) == (1, True)
+
+
 def test_a_report_that_a_side_lacks_says_what_is_missing() -> None:
     lacking = Report("kernels", "Kernels", COLUMNS, None, not_recorded=("kernel events",))
     found = compared(report((0, "f", 1, 10, 50.0, 10.0)), lacking)
@@ -158,6 +168,12 @@ def test_several_runs_are_compared_by_their_means() -> None:
     assert (row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]) == (100.0, 120.0)
     assert (row["basis"], row["verdict"]) == ("repeats", "worse")
     assert 1.15 < row["ratio_low"] < 1.2 < row["ratio_high"] < 1.25
+
+
+def test_without_a_verdict_nothing_is_better() -> None:
+    base = report((0, "f", 1, 10, 50.0, 10.0))
+    (row,) = compared(base, report((0, "f", 1, 5, 50.0, 5.0)), judged=False).report.rows()
+    assert (row["diff_kernel_sum_ns"], row["verdict"], row["basis"]) == (-5, None, None)
 
 
 def test_the_greatest_change_comes_first() -> None:

@@ -217,6 +217,8 @@ def test_steps_that_are_all_alike() -> None:
     same = bootstrap(np.full(30, 0.7), np.full(31, 0.7))
     assert same is not None and not same.excludes_no_change
     assert (same.low, same.high) == pytest.approx((1, 1))
+    rounded = bootstrap(np.full(25, 0.3), np.full(26, 0.3), rounds=50)
+    assert rounded is not None and not rounded.excludes_no_change
     double = bootstrap(np.full(30, 0.7), np.full(31, 1.4))
     assert double is not None and (double.low, double.high) == pytest.approx((2, 2))
 

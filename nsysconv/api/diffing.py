@@ -15,7 +15,7 @@ from nsysconv.api.opening import OpenProfile
 from nsysconv.api.sides import Side, open_side
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.diff import gate
-from nsysconv.diff.comparability import differences, is_empty
+from nsysconv.diff.comparability import differences
 from nsysconv.diff.compare import Comparison, Intervals, compare_reports
 from nsysconv.diff.names import MATCHES, Match, kernel_key
 from nsysconv.diff.noise import Interval, bootstrap_many
@@ -132,8 +132,9 @@ class _Comparing:
         sources = {p.profile.ref.source for side in sides for p in side.profiles}
         self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
         base, other = ([p.timeline for p in side.profiles] for side in sides)
-        self._empty = is_empty(base), is_empty(other)
         self._notes = differences(base, other, steps=self._steps)
+        # An empty or failed capture is never an improvement, nor within any limit.
+        self._empty = any(note.slug == "side-empty" for note in self._notes)
         self._notes += [
             note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
         ]
@@ -152,6 +153,7 @@ class _Comparing:
             spelling=self._spelling(name),
             intervals=self._intervals(name, base[0]),
             notes=[note for note in self._notes if note.touches(facts)],
+            judged=not self._empty,
         )
 
     def _spelling(self, name: str) -> Mapping[str, Spelling]:
@@ -219,11 +221,11 @@ class _Comparing:
         return intervals
 
     def verdict(self, limit: gate.Limit, comparison: Comparison) -> gate.Verdict:
-        """Whether a limit is exceeded. An empty side is never an improvement, nor within anything."""
+        """Whether a limit is exceeded."""
         columns = _columns()[limit.report]
         (column,) = (column for column in columns if column.name == limit.column)
         rows = None
-        if comparison.rows is not None and not any(self._empty):
+        if comparison.rows is not None and not self._empty:
             texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
             rows = [
                 gate.Row(

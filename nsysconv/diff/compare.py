@@ -27,7 +27,10 @@ Intervals = Callable[[Naming], Mapping[Key, Interval]]
 
 @dataclass(frozen=True)
 class Compared:
-    """What two sides' rows of one kind are: values by measure, and what can be said of the change."""
+    """What two sides' rows of one kind are: values by measure, and what can be said of the change.
+
+    `basis` is what a verdict rests on; None: there is to be none.
+    """
 
     key: Key
     where: str
@@ -36,7 +39,7 @@ class Compared:
     base_values: Mapping[str, Any]
     other_values: Mapping[str, Any]
     interval: Interval | None
-    basis: str
+    basis: str | None
 
     @property
     def uncertain(self) -> bool:
@@ -59,12 +62,14 @@ def compare_reports(
     spelling: Mapping[str, Spelling],
     intervals: Intervals = lambda names: {},
     notes: Sequence[Note] = (),
+    judged: bool = True,
 ) -> Comparison:
     """What changed from one side to the other, the greatest change of the main measure first.
 
     Each side gives the same report once for each of its runs; of several, the mean is compared. Rows
     that did not change are counted in a note and left out. Rows of one side only are there: what adds up
     is 0 on the other. `spelling` makes one of the spellings of a key column's texts.
+    Without `judged` no row is called better or worse.
     """
     first = base[0]
     lacking = [
@@ -89,10 +94,16 @@ def compare_reports(
         _compared(first.columns, names, key, sides, known.get(key))
         for key in dict.fromkeys(key for side in sides for run in side for key in run)
     ]
+    if not judged:
+        rows = [replace(row, basis=None) for row in rows]
     changed = [row for row in rows if _has_changed(first.columns, row)]
     main = main_measure(first.columns)
     changed.sort(key=lambda row: (-abs(_difference(row, main) or 0), repr(row.key)))
-    told = [*notes, *_notes(names, len(rows) - len(changed), single, len(base), len(other))]
+    told = [
+        *notes,
+        *_on_names(sides),
+        *_notes(names, len(rows) - len(changed), single, len(base), len(other)),
+    ]
     report = _report(first, names.keys, changed, told, (), base, other)
     return Comparison(report, tuple(rows))
 
@@ -321,13 +332,23 @@ def _from_count(row: Compared, column: Column) -> Any:
 
 def _verdict(row: Compared, main: Column) -> str | None:
     difference = _difference(row, main)
-    if difference is None:
+    if difference is None or row.basis is None:
         return None
     if row.uncertain:
         return UNCERTAIN
     if not difference:
         return "same"
     return _WORSE[main.better][0 if difference > 0 else 1]
+
+
+def _on_names(sides: Sequence[Sequence[Mapping[Key, Merged]]]) -> list[Note]:
+    """What names of one profile are one here."""
+    merged_rows = [row for side in sides for run in side for row in run.values() if row.also]
+    if not merged_rows:
+        return []
+    first = merged_rows[0].also[0]
+    text = f"rows of names that are one to the matching are added up, such as {first}"
+    return [Note("names-merged", Severity.INFO, text, len(merged_rows))]
 
 
 def _notes(

@@ -93,10 +93,11 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 @dataclass
 class Merged:
-    """Rows of one side under one key: how they are spelled there, and their values."""
+    """Rows of one side under one key: the first's spelling, their values, and names spelled otherwise."""
 
     spelled: Row
     values: dict[str, Any] = field(default_factory=dict)
+    also: list[str] = field(default_factory=list)
 
 
 def merged(report: Report, names: Naming, side: int) -> dict[Key, Merged]:
@@ -111,6 +112,9 @@ def merged(report: Report, names: Naming, side: int) -> dict[Key, Merged]:
             found[key] = Merged(row, {column.name: row[column.name] for column in measures})
             continue
         into = found[key].values
+        found[key].also += [
+            str(row[name]) for name in names.spelling if row[name] != found[key].spelled[name]
+        ]
         for column in measures:
             into[column.name] = _sum(into[column.name], row[column.name]) if adds(column) else None
     return found
