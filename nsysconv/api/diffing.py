@@ -15,7 +15,7 @@ from nsysconv.api.opening import OpenProfile
 from nsysconv.api.sides import Side, open_side
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.diff import gate
-from nsysconv.diff.comparability import differences
+from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, Intervals, compare_reports
 from nsysconv.diff.names import MATCHES, Match, kernel_key
 from nsysconv.diff.noise import Interval, bootstrap_many
@@ -86,9 +86,9 @@ def compare(
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
         sides = open_side(base, stack, say), open_side(other, stack, say)
-        comparing = _Comparing(sides, matched, step_range)
-        named = [*chosen, *(each.report for each in limits if each.report not in chosen)]
-        compared = {name: comparing.report(name) for name in dict.fromkeys(named)}
+        named = list(dict.fromkeys([*chosen, *(each.report for each in limits)]))
+        comparing = _Comparing(sides, named, matched, step_range)
+        compared = {name: comparing.report(name) for name in named}
         shown = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
         found = [compared[name].report.limited(shown) for name in chosen]
         if for_people:
@@ -121,17 +121,33 @@ def _empty(name: str) -> Report:
 
 
 class _Comparing:
-    """Two open sides."""
+    """Two open sides, and the answers of their profiles to these reports."""
 
     def __init__(
-        self, sides: tuple[Side, Side], match: Match | None, step_range: str | None
+        self,
+        sides: tuple[Side, Side],
+        names: Sequence[str],
+        match: Match | None,
+        step_range: str | None,
     ) -> None:
+        for name in names:
+            if name not in _columns():
+                known = ", ".join(_columns())
+                raise UsageError(
+                    f"no report {name!r} that can be compared", hint=f"There are: {known}"
+                )
         self._sides = sides
+        self._single = all(len(side.profiles) == 1 for side in sides)
+        self._samples: dict[tuple[Timeline, str], Samples | None] = {}
         self._steps = step_range or STEP_RANGE
         self._request = Request(step_range=step_range)
         sources = {p.profile.ref.source for side in sides for p in side.profiles}
         self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
         base, other = ([p.timeline for p in side.profiles] for side in sides)
+        # One after the other: together they would need memory for all of them.
+        self._answers = {
+            timeline: self._answers_to(names, timeline) for timeline in (*base, *other)
+        }
         self._notes = differences(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
@@ -141,9 +157,6 @@ class _Comparing:
 
     def report(self, name: str) -> Comparison:
         """What changed in one report."""
-        if name not in _columns():
-            names = ", ".join(_columns())
-            raise UsageError(f"no report {name!r} that can be compared", hint=f"There are: {names}")
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         query = queries.query(name)
         facts = query.NEEDS | query.USES | query.TOTALS
@@ -164,7 +177,7 @@ class _Comparing:
 
     def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
         """A report of one run: of its only profile, or of all its ranks one below the other."""
-        found = [self._answer(name, profile) for profile in run]
+        found = [self._answers[profile.timeline][name] for profile in run]
         if name == "steps":
             found = [in_all(report) for report in found]
         if name == "idle_host":
@@ -185,27 +198,37 @@ class _Comparing:
             not_recorded=tuple(dict.fromkeys(m for r in found for m in r.not_recorded)),
         )
 
-    def _answer(self, name: str, profile: OpenProfile) -> Report:
-        try:
-            return queries.answer(name, profile.timeline, self._request)
-        except NotRecorded as missing:
-            return queries.unanswered(missing, profile.timeline)
+    def _answers_to(self, names: Sequence[str], timeline: Timeline) -> dict[str, Report]:
+        """A profile's answers to the reports. Of its events nothing is kept."""
+        found = {}
+        queries.read_ahead(names, timeline)
+        for name in names:
+            try:
+                found[name] = queries.answer(name, timeline, self._request)
+            except NotRecorded as missing:
+                found[name] = queries.unanswered(missing, timeline)
+            if name in _SAMPLED and self._single:
+                self._samples[timeline, name] = _SAMPLED[name][1](timeline, self._steps)
+        look(timeline, steps=self._steps)
+        timeline.forget()
+        return found
 
     def _intervals(self, name: str, first: Report) -> Intervals:
         """Intervals by step, where each side is one run of one profile that has enough steps."""
         sampled = _SAMPLED.get(name)
-        single = all(len(side.profiles) == 1 for side in self._sides)
 
         def intervals(names: Naming) -> Mapping[Key, Interval]:
-            if sampled is None or not single:
+            if sampled is None or not self._single:
                 return {}
-            keys, samples_of = sampled
+            keys, _ = sampled
             values: list[dict[Key, np.ndarray]] = []
             for number, side in enumerate(self._sides):
-                samples = samples_of(side.profiles[0].timeline, self._steps)
+                samples = self._samples[side.profiles[0].timeline, name]
                 if samples is None:
                     return {}
-                rank = _only([row["rank"] for row in self._answer(name, side.profiles[0]).rows()])
+                rank = _only(
+                    [row["rank"] for row in self._answers[side.profiles[0].timeline][name].rows()]
+                )
                 values.append(_by_key(samples, keys, names, number, rank))
             shared = [key for key in values[0] if key in values[1]]
             found = (

@@ -94,6 +94,11 @@ def differences(
     return sorted(found, key=lambda note: _WORST_FIRST.index(note.severity))
 
 
+def look(timeline: Timeline, *, steps: str | None = None) -> None:
+    """Looks at all of a profile that `differences` asks for, so that it may forget its events."""
+    differences([timeline], [timeline], steps=steps)
+
+
 def is_empty(timelines: Iterable[Timeline]) -> bool:
     """Whether no profile of a side holds a GPU operation, neither events nor totals of any.
 
@@ -193,15 +198,18 @@ def _joined(values: Iterable[object]) -> str | None:
 
 def _op_count(timeline: Timeline) -> int:
     """GPU operations of a profile, by its events or its totals."""
-    return len(timeline.ops) or sum(t.count for t in totals(timeline, *GPU_KINDS, MIGRATION))
+
+    def count() -> int:
+        told = totals(timeline, *GPU_KINDS, MIGRATION)
+        return len(timeline.ops) or sum(total.count for total in told)
+
+    return timeline.told("operations", count)
 
 
 def _devices(timeline: Timeline) -> set[int | None]:
     """The devices with GPU operations; None among them for operations that name none."""
     found = {None if device == MISSING else device for device in timeline.devices}
-    if len(timeline.ops):
-        return found
-    return {total.device_id for total in totals(timeline, *GPU_KINDS, MIGRATION)}
+    return found or {t.device_id for t in totals(timeline, *GPU_KINDS, MIGRATION)}
 
 
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
@@ -242,8 +250,19 @@ def _processes(run: _Run) -> list[tuple[Timeline, Row]]:
 def _steps(pattern: str, run: _Run) -> str | None:
     if not {Fact.RANGES, Fact.OPERATORS} & _facts(run):
         return None
-    counts = {len(found) for timeline in run for found in steps_of(timeline, pattern)}
+    counts = {count for timeline in run for count in _step_counts(timeline, pattern)}
     return " and ".join(map(str, sorted(counts))) or "none"
+
+
+def _step_counts(timeline: Timeline, pattern: str) -> list[int]:
+    """How many steps each process has."""
+    return timeline.told(
+        ("step counts", pattern), lambda: [len(found) for found in steps_of(timeline, pattern)]
+    )
+
+
+def _has_graph_intervals(timeline: Timeline) -> bool:
+    return timeline.told("graphs", lambda: bool((timeline.ops.kind == Kind.GRAPH).any()))
 
 
 def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _Run) -> str | None:
@@ -256,7 +275,7 @@ def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _
 def _graph_intervals(run: _Run) -> str | None:
     if Fact.KERNELS not in _facts(run):
         return None
-    return "yes" if any((timeline.ops.kind == Kind.GRAPH).any() for timeline in run) else "none"
+    return "yes" if any(map(_has_graph_intervals, run)) else "none"
 
 
 def _clocks(run: _Run) -> str | None:
@@ -370,12 +389,23 @@ def _window_lengths(side: _Side) -> _Lengths:
     """Per ranks and device the windows of the runs."""
     found: _Lengths = defaultdict(list)
     for timeline in _profiles(side):
-        ops, devices = timeline.ops, timeline.devices
-        for device in devices:
-            span = window(ops if len(devices) == 1 else ops.take(ops.device == device), None)
-            if span is not None:
-                found[_ranks(timeline), device].append(span.length)
+        for device, length in _windows_of(timeline).items():
+            found[_ranks(timeline), device].append(length)
     return found
+
+
+def _windows_of(timeline: Timeline) -> dict[int, int]:
+    """The length of the window of each device that has one."""
+
+    def lengths() -> dict[int, int]:
+        ops, devices = timeline.ops, timeline.devices
+        spans = {
+            device: window(ops if len(devices) == 1 else ops.take(ops.device == device), None)
+            for device in devices
+        }
+        return {device: span.length for device, span in spans.items() if span is not None}
+
+    return timeline.told("windows", lengths)
 
 
 def _recordings(sides: _Sides) -> Iterator[Note]:

@@ -109,6 +109,10 @@ class Profile:
         for name in names:
             self._columns.get(table, {}).pop(name, None)
 
+    def forget(self) -> None:
+        """Lets go of all columns."""
+        self._columns.clear()
+
     def texts(self, table: str, column: str) -> Texts:
         """A text column of an event table, rows without text left out."""
         return self._store.read_texts(self.id, table, column)

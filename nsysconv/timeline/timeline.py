@@ -37,6 +37,7 @@ class Timeline:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._kept: dict[Hashable, Any] = {}
+        self._told: dict[Hashable, Any] = {}
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, made once: for modules that build on this one and share their results."""
@@ -44,6 +45,20 @@ class Timeline:
             self._kept[key] = make()
         result: T = self._kept[key]
         return result
+
+    def told(self, key: Hashable, make: Callable[[], T]) -> T:
+        """As `kept`, of what is small: `forget` leaves it."""
+        if key not in self._told:
+            self._told[key] = make()
+        result: T = self._told[key]
+        return result
+
+    def forget(self) -> None:
+        """Lets go of everything large; asked for again, it is made again."""
+        for name in ("ops", "calls", "owner"):
+            self.__dict__.pop(name, None)
+        self._kept.clear()
+        self.profile.forget()
 
     def read_ahead(self) -> None:
         """Makes operations and calls at the same time, for those who will ask for both."""
