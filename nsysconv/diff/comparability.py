@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
+from nsysconv.diff.answers import (
+    devices_used,
+    has_graph_intervals,
+    op_count,
+    step_counts,
+    window_lengths,
+)
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.read import Row
-from nsysconv.timeline.idle import window
-from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.steps import STEP_RANGE
-from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import GPU_KINDS, MIGRATION, totals
 from nsysconv.units import Unit, human
 
 _Run = tuple[Timeline, ...]
@@ -104,7 +107,7 @@ def is_empty(timelines: Iterable[Timeline]) -> bool:
 
     An empty or failed capture is no improvement: no verdict may be built on such a side.
     """
-    return not any(_op_count(timeline) for timeline in timelines)
+    return not any(op_count(timeline) for timeline in timelines)
 
 
 def _properties(step_pattern: str) -> tuple[_Property, ...]:
@@ -196,26 +199,10 @@ def _joined(values: Iterable[object]) -> str | None:
     return " + ".join(sorted({str(value) for value in values if value is not None})) or None
 
 
-def _op_count(timeline: Timeline) -> int:
-    """GPU operations of a profile, by its events or its totals."""
-
-    def count() -> int:
-        told = totals(timeline, *GPU_KINDS, MIGRATION)
-        return len(timeline.ops) or sum(total.count for total in told)
-
-    return timeline.told("operations", count)
-
-
-def _devices(timeline: Timeline) -> set[int | None]:
-    """The devices with GPU operations; None among them for operations that name none."""
-    found = {None if device == MISSING else device for device in timeline.devices}
-    return found or {t.device_id for t in totals(timeline, *GPU_KINDS, MIGRATION)}
-
-
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
     """What these columns say of the GPUs in use."""
     rows = [(row, t) for t in run for row in t.profile.rows("device")]
-    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in _devices(t)]
+    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in devices_used(t)]
     # Newer drivers put the vendor before the names of older ones.
     return _joined(
         ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
@@ -226,7 +213,7 @@ def _gpu_count(run: _Run) -> str | None:
     """How many GPUs the run worked on: those of several ranks may be the same."""
     found: set[Hashable] = set()
     for timeline in run:
-        used = _devices(timeline)
+        used = devices_used(timeline)
         if None in used:
             return None
         rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
@@ -250,19 +237,8 @@ def _processes(run: _Run) -> list[tuple[Timeline, Row]]:
 def _steps(pattern: str, run: _Run) -> str | None:
     if not {Fact.RANGES, Fact.OPERATORS} & _facts(run):
         return None
-    counts = {count for timeline in run for count in _step_counts(timeline, pattern)}
+    counts = {count for timeline in run for count in step_counts(timeline, pattern)}
     return " and ".join(map(str, sorted(counts))) or "none"
-
-
-def _step_counts(timeline: Timeline, pattern: str) -> list[int]:
-    """How many steps each process has."""
-    return timeline.told(
-        ("step counts", pattern), lambda: [len(found) for found in steps_of(timeline, pattern)]
-    )
-
-
-def _has_graph_intervals(timeline: Timeline) -> bool:
-    return timeline.told("graphs", lambda: bool((timeline.ops.kind == Kind.GRAPH).any()))
 
 
 def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _Run) -> str | None:
@@ -275,7 +251,7 @@ def _caveat(slug: str, about: frozenset[Fact], having: str, lacking: str, run: _
 def _graph_intervals(run: _Run) -> str | None:
     if Fact.KERNELS not in _facts(run):
         return None
-    return "yes" if any(map(_has_graph_intervals, run)) else "none"
+    return "yes" if any(map(has_graph_intervals, run)) else "none"
 
 
 def _clocks(run: _Run) -> str | None:
@@ -307,7 +283,7 @@ def _emptiness(sides: _Sides) -> Iterator[Note]:
     """A note where a side, or a run of it, holds no GPU operation."""
 
     def shown(side: _Side) -> str:
-        counts = [sum(map(_op_count, run)) for run in side]
+        counts = [sum(map(op_count, run)) for run in side]
         if not any(counts):
             return "none"
         empty = f" ({counts.count(0)} of {len(counts)} runs have none)" if 0 in counts else ""
@@ -389,23 +365,9 @@ def _window_lengths(side: _Side) -> _Lengths:
     """Per ranks and device the windows of the runs."""
     found: _Lengths = defaultdict(list)
     for timeline in _profiles(side):
-        for device, length in _windows_of(timeline).items():
+        for device, length in window_lengths(timeline).items():
             found[_ranks(timeline), device].append(length)
     return found
-
-
-def _windows_of(timeline: Timeline) -> dict[int, int]:
-    """The length of the window of each device that has one."""
-
-    def lengths() -> dict[int, int]:
-        ops, devices = timeline.ops, timeline.devices
-        spans = {
-            device: window(ops if len(devices) == 1 else ops.take(ops.device == device), None)
-            for device in devices
-        }
-        return {device: span.length for device, span in spans.items() if span is not None}
-
-    return timeline.told("windows", lengths)
 
 
 def _recordings(sides: _Sides) -> Iterator[Note]:

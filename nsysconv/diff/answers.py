@@ -1,0 +1,52 @@
+"""What a comparison asks of one profile: small answers, kept when the profile forgets its events."""
+
+from __future__ import annotations
+
+from nsysconv.report import MISSING
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.steps import steps as steps_of
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import GPU_KINDS, MIGRATION, totals
+
+
+def op_count(timeline: Timeline) -> int:
+    """GPU operations of a profile, by its events or its totals."""
+
+    def count() -> int:
+        told = totals(timeline, *GPU_KINDS, MIGRATION)
+        return len(timeline.ops) or sum(total.count for total in told)
+
+    return timeline.told("operations", count)
+
+
+def devices_used(timeline: Timeline) -> set[int | None]:
+    """The devices with GPU operations; None among them for operations that name none."""
+    found = {None if device == MISSING else device for device in timeline.devices}
+    return found or {t.device_id for t in totals(timeline, *GPU_KINDS, MIGRATION)}
+
+
+def step_counts(timeline: Timeline, pattern: str) -> list[int]:
+    """How many steps each process has."""
+    return timeline.told(
+        ("step counts", pattern), lambda: [len(found) for found in steps_of(timeline, pattern)]
+    )
+
+
+def has_graph_intervals(timeline: Timeline) -> bool:
+    """Whether a launch of a graph was recorded as one interval."""
+    return timeline.told("graphs", lambda: bool((timeline.ops.kind == Kind.GRAPH).any()))
+
+
+def window_lengths(timeline: Timeline) -> dict[int, int]:
+    """The length of the window of each device that has one."""
+
+    def lengths() -> dict[int, int]:
+        ops, devices = timeline.ops, timeline.devices
+        spans = {
+            device: window(ops if len(devices) == 1 else ops.take(ops.device == device), None)
+            for device in devices
+        }
+        return {device: span.length for device, span in spans.items() if span is not None}
+
+    return timeline.told("windows", lengths)
