@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
 
 
@@ -23,4 +23,6 @@ def keep_freed_memory() -> None:
     except (OSError, AttributeError):
         return
     mallopt(_M_MMAP_MAX, 0)
+    # What a thread of its own arena frees, no other could reuse.
+    mallopt(_M_ARENA_MAX, 1)
     mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
