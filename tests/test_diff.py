@@ -113,15 +113,17 @@ def test_a_folder_and_a_glob_are_repeats(tmp_path: Path) -> None:
 
 
 def test_repeats_that_differ_by_noise_alone_are_uncertain(tmp_path: Path) -> None:
-    for side, first in (("base", 0), ("other", 10)):
+    for side, first in (("one", 0), ("two", 10)):
         (tmp_path / side).mkdir()
         for number in range(4):
             written(tmp_path / side / f"{number}.sqlite", scaled(1.0, 0.05, first + number))
-    result = api.compare(tmp_path / "base", tmp_path / "other", ["overview"],
-                         fail_on=[f"{SUM}:0%"])  # fmt: skip
-    (row,) = result.reports[0].rows()
-    assert row["verdict"] == "~"
-    assert result.exit_status == 0
+    # One of the two directions is worse.
+    for base, other in (("one", "two"), ("two", "one")):
+        result = api.compare(tmp_path / base, tmp_path / other, ["overview"], fail_on=[f"{SUM}:0%"])
+        (row,) = result.reports[0].rows()
+        assert row["diff_kernel_sum_ns"] != 0
+        assert row["verdict"] == "~"
+        assert result.exit_status == 0
 
 
 def test_few_repeats_are_said_so(tmp_path: Path) -> None:
@@ -170,6 +172,18 @@ def test_an_empty_capture_is_no_improvement(tmp_path: Path) -> None:
     kernels = next(report for report in result.reports if report.name == "diff_kernels")
     assert {row["verdict"] for row in kernels.rows()} <= {None}
     assert any("side-empty" in {note.slug for note in report.notes} for report in result.reports)
+
+
+def test_totals_without_gpu_work_are_no_improvement_either() -> None:
+    """Both sides tell kernels, one of them that there were none."""
+    logs = FIXTURES / "nvprof_log"
+    limit = "kernels[/saxpy/].kernel_sum_ns:3%"
+    result = api.compare(logs / "basic-summary.txt", logs / "no_gpu-summary.txt", ["kernels"],
+                         fail_on=[limit])  # fmt: skip
+    rows = result.reports[0].rows()
+    assert {row["where"] for row in rows} == {"only in base"}
+    assert {row["verdict"] for row in rows} == {None}
+    assert result.exit_status == 4
 
 
 def test_wrong_words_are_answered_with_right_ones(tmp_path: Path) -> None:

@@ -57,6 +57,13 @@ def test_both_values_the_difference_the_ratio_and_its_causes() -> None:
     }  # fmt: skip
 
 
+def test_the_part_of_the_count_is_rounded_to_the_nearest() -> None:
+    base, other = report((0, "f", 3, 10, 1.0, 3.3)), report((0, "f", 5, 20, 1.0, 4.0))
+    (row,) = compared(base, other).report.rows()
+    # 2 x 10 / 3 = 6.67
+    assert (row["by_count_kernel_sum_ns"], row["by_mean_kernel_sum_ns"]) == (7, 3)
+
+
 def test_integers_of_64_bits_and_nulls_stay_what_they_are() -> None:
     base = report((0, "f", 1, HUGE, 1.0, None), (0, "g", 2, None, 1.0, 1.0))
     other = report((0, "f", 1, HUGE + 2, 1.0, None), (0, "g", 3, 7, 1.0, 1.0))

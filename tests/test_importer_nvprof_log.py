@@ -268,6 +268,14 @@ def test_rows_after_a_message_belong_to_the_table(profiles_of: ProfilesOf) -> No
     assert (unread.count, unread.where) == (1, "line 9")
 
 
+def test_a_second_banner_is_another_run_whatever_it_recorded(profiles_of: ProfilesOf) -> None:
+    calls = (FOLDER / "basic-api-trace.csv").read_text(encoding="utf-8")
+    gpu = (FOLDER / "basic-gpu-trace.csv").read_text(encoding="utf-8")
+    profiles = profiles_of(gpu + calls)
+    assert [p.row_count("kernel") for p in profiles] == [8, 0]
+    assert [p.row_count("api_call") for p in profiles] == [0, 20]
+
+
 def test_a_second_table_without_banner_is_another_run(profiles_of: ProfilesOf) -> None:
     table = GPU_TRACE.partition("\n")[2]
     profiles = profiles_of(table + KERNEL + table + KERNEL + KERNEL)

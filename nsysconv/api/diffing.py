@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api.opening import OpenProfile
@@ -188,8 +189,6 @@ class _Comparing:
         told = [report for report in found if report.table is not None]
         table = None
         if len(told) == len(found):
-            import pyarrow as pa
-
             table = pa.concat_tables([report.table for report in told])
         return replace(
             whole,
