@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nsysconv.diff.compare import Comparison, compare_reports, main_measure
 from nsysconv.diff.ranges import range_key, unnumbered
 from nsysconv.diff.steps import STEP_COUNT, in_all
+from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit
 
@@ -181,6 +182,14 @@ def test_without_a_verdict_nothing_is_better() -> None:
     base = report((0, "f", 1, 10, 50.0, 10.0))
     (row,) = compared(base, report((0, "f", 1, 5, 50.0, 5.0)), judged=False).report.rows()
     assert (row["diff_kernel_sum_ns"], row["verdict"], row["basis"]) == (-5, None, None)
+
+
+def test_a_caveat_of_every_repeat_is_told_once() -> None:
+    caveat = Note("rounded-times", Severity.APPROXIMATED, "base: steps of 10 ns", 3)
+    same = report((0, "f", 1, 10, 50.0, 10.0))
+    found = compared(same, same, notes=[caveat, caveat]).report
+    (told,) = [note for note in found.notes if note.slug == "rounded-times"]
+    assert told.count == 6
 
 
 def test_the_greatest_change_comes_first() -> None:

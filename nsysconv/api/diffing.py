@@ -83,6 +83,12 @@ def compare(
     for words that are not known.
     """
     chosen = list(DEFAULT if reports is None else reports)
+    unknown = [name for name in chosen if name not in _columns()]
+    if unknown:
+        raise UsageError(
+            f"no report {unknown[0]!r} that can be compared",
+            hint=f"There are: {', '.join(_columns())}",
+        )
     limits = [gate.parse(text, _columns()) for text in fail_on]
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
@@ -107,6 +113,7 @@ def _match(text: str | None) -> Match | None:
     return known
 
 
+@cache
 def _columns() -> dict[str, Sequence[Column]]:
     """The columns of the reports that can be compared, steps added up."""
     return {
@@ -131,12 +138,6 @@ class _Comparing:
         match: Match | None,
         step_range: str | None,
     ) -> None:
-        for name in names:
-            if name not in _columns():
-                known = ", ".join(_columns())
-                raise UsageError(
-                    f"no report {name!r} that can be compared", hint=f"There are: {known}"
-                )
         self._sides = sides
         self._single = all(len(side.profiles) == 1 for side in sides)
         self._samples: dict[tuple[Timeline, str], Samples | None] = {}
@@ -165,7 +166,7 @@ class _Comparing:
             base,
             other,
             spelling=self._spelling(name),
-            intervals=self._intervals(name, base[0]),
+            intervals=self._intervals(name),
             notes=[note for note in self._notes if note.touches(facts)],
             judged=not self._empty,
         )
@@ -213,7 +214,7 @@ class _Comparing:
         timeline.forget()
         return found
 
-    def _intervals(self, name: str, first: Report) -> Intervals:
+    def _intervals(self, name: str) -> Intervals:
         """Intervals by step, where each side is one run of one profile that has enough steps."""
         sampled = _SAMPLED.get(name)
 
@@ -226,9 +227,8 @@ class _Comparing:
                 samples = self._samples[side.profiles[0].timeline, name]
                 if samples is None:
                     return {}
-                rank = _only(
-                    [row["rank"] for row in self._answers[side.profiles[0].timeline][name].rows()]
-                )
+                rows = self._answers[side.profiles[0].timeline][name].rows()
+                rank = _only([row["rank"] for row in rows])
                 values.append(_by_key(samples, keys, names, number, rank))
             shared = [key for key in values[0] if key in values[1]]
             found = (

@@ -20,7 +20,6 @@ _MAGIC = frozenset("*?[")
 class Side:
     """One side: its runs, each of one profile or of the profiles of its ranks."""
 
-    text: str
     runs: tuple[tuple[OpenProfile, ...], ...]
 
     @property
@@ -50,7 +49,7 @@ def open_side(target: StrPath, stack: ExitStack, say: Say) -> Side:
             runs.setdefault((str(path), run), []).append(profile)
     if not runs:
         raise InputError("no profile in it", where=str(target), hint="\n".join(reasons))
-    return Side(str(target), tuple(tuple(run) for run in runs.values()))
+    return Side(tuple(tuple(run) for run in runs.values()))
 
 
 def _targets(target: StrPath) -> Iterator[tuple[Path, str | None]]:

@@ -10,6 +10,7 @@ from typing import Any
 from nsysconv.diff.noise import Interval, welch
 from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, adds, merged, naming
 from nsysconv.notes import Note, Severity
+from nsysconv.notes import merged as merged_notes
 from nsysconv.report import Column, Report, build_table
 from nsysconv.units import Unit
 
@@ -104,7 +105,7 @@ def compare_reports(
         *_on_names(sides),
         *_notes(names, len(rows) - len(changed), single, len(base), len(other)),
     ]
-    report = _report(first, names.keys, changed, told, (), base, other)
+    report = _report(first, names.keys, changed, merged_notes(told), (), base, other)
     return Comparison(report, tuple(rows))
 
 

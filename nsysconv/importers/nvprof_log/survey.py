@@ -120,11 +120,6 @@ class Run:
     not_read: Counter[str] = field(default_factory=Counter)
     cpu_faults: int = 0
 
-    @property
-    def says_something(self) -> bool:
-        """Whether there is anything of it but a banner."""
-        return bool(self.blocks or self.nothing or self.messages or self.not_read)
-
 
 class Survey:
     """What a log holds. `unfinished` is the number of the last line where it does not end."""
