@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from nsysconv.api import compare, import_files, info, open, runs, sql  # noqa: A004 - as gzip.open
+    from nsysconv.api import (
+        Slice,
+        compare,
+        import_files,
+        info,
+        open,  # noqa: A004 - as gzip.open
+        reports,
+        runs,
+        sql,
+    )
 
-__all__ = ["compare", "import_files", "info", "open", "runs", "sql"]
+__all__ = ["Slice", "compare", "import_files", "info", "open", "reports", "runs", "sql"]
 
 
 def __getattr__(name: str) -> Any:

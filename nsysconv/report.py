@@ -25,6 +25,17 @@ _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
 @dataclass(frozen=True)
+class Printed:
+    """How a table that people know from elsewhere prints a column: its header, and what numbers are
+    divided by and then rounded to (half away from zero; None: integers stay as they are).
+    """
+
+    header: str
+    decimals: int | None = None
+    per: int = 1
+
+
+@dataclass(frozen=True)
 class Column:
     """A column of a report.
 
@@ -32,7 +43,7 @@ class Column:
     `brief` columns are shown where there is little room; `real` marks means and the like of an integer
     quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of `adds`
     columns may be added up over rows, as all counts may; `counted_by` names the column that counts what
-    such a sum is of.
+    such a sum is of. `printed` columns belong to a table that is printed as people know it.
     """
 
     name: str
@@ -45,6 +56,7 @@ class Column:
     prose: bool = False
     adds: bool = False
     counted_by: str = ""
+    printed: Printed | None = None
 
     @property
     def kind(self) -> Kind:
@@ -79,11 +91,16 @@ class Report:
     columns: tuple[Column, ...]
     table: pa.Table | None
     profiles: tuple[ProfileRef, ...] = ()
-    slice: Mapping[str, int] | None = None
+    slice: Mapping[str, Any] | None = None
     notes: tuple[Note, ...] = ()
     not_recorded: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     row_count: int = 0
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether the table has a form that people know from elsewhere: all its columns are `printed`."""
+        return bool(self.columns) and all(column.printed for column in self.columns)
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table with the declared columns (no rows where nothing was recorded)."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nsysconv import api, schema
 from nsysconv.facts import Fact
+from nsysconv.render import Options as RenderOptions
+from nsysconv.render import renderer
 from nsysconv.store.profiles import Origin
 from nsysconv.store.recording import ProfileAttributes, Recording, rows_of
 from nsysconv.store.write import writing
@@ -38,6 +41,10 @@ class Kernel(NamedTuple):
     dynamic: int | None = None
     shared: int | None = None
     occupancy: int | None = None
+    short: str | None = None
+    mangled: str | None = None
+    context: int | None = None
+    green: int | None = None
 
 
 class Memcpy(NamedTuple):
@@ -65,6 +72,8 @@ class Memset(NamedTuple):
     stream: int | None = STREAM
     pid: int = PID
     device: int | None = 0
+    bytes: int | None = 1000
+    memory: str | None = "Device"
 
 
 class Migration(NamedTuple):
@@ -78,6 +87,7 @@ class Migration(NamedTuple):
     device: int | None = 0
     direction: str | None = "HtoD"
     bytes: int | None = 1000
+    address: int | None = None
 
 
 class Graph(NamedTuple):
@@ -101,6 +111,7 @@ class Call(NamedTuple):
     tid: int | None = TID
     pid: int = PID
     name: str = "cudaLaunchKernel"
+    result: int | None = None
 
 
 class Range(NamedTuple):
@@ -112,6 +123,8 @@ class Range(NamedTuple):
     kind: str = "push_pop"
     tid: int = TID
     pid: int = PID
+    domain: int = 0
+    end_tid: int | None = None
 
 
 class Operator(NamedTuple):
@@ -122,6 +135,46 @@ class Operator(NamedTuple):
     name: str
     kind: str = "operator"
     tid: int = TID
+    pid: int = PID
+
+
+class OsrtCall(NamedTuple):
+    """A call of the operating system's runtime libraries."""
+
+    start: int
+    end: int
+    name: str
+    tid: int = TID
+    pid: int = PID
+
+
+class MpiCall(NamedTuple):
+    """A call of MPI."""
+
+    start: int
+    end: int
+    name: str
+    kind: str = "p2p"
+    tag: int | None = None
+    remote: int | None = None
+    root: int | None = None
+    bytes: int | None = None
+    received: int | None = None
+    tid: int = TID
+    pid: int = PID
+
+
+class Fault(NamedTuple):
+    """A page fault, or several; `instruction` and `file` are texts."""
+
+    start: int
+    end: int | None
+    address: int | None
+    kind: str = "cpu"
+    number: int | None = 1
+    instruction: str | None = None
+    file: str | None = None
+    line: int | None = None
     pid: int = PID
 
 
@@ -163,27 +216,36 @@ class Total(NamedTuple):
     bytes_min: int | None = None
     bytes_max: int | None = None
     range_name: str | None = None
+    domain: int | None = None
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Event = Op | Call | Range | Operator | Overhead | Sync
+Event = Op | Call | Range | Operator | OsrtCall | MpiCall | Fault | Overhead | Sync
 Row = Event | Total
 TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
 EVENTS = frozenset(Fact) - TOTALS
 _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
     Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
-    Overhead: "overhead", Sync: "sync",
+    Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
+    Fault: "page_fault",
 }  # fmt: skip
 _SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": "device_id",
               "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes",
               "registers": "registers_per_thread", "static": "static_shared_bytes",
               "dynamic": "dynamic_shared_bytes", "shared": "shared_bytes",
-              "occupancy": "occupancy_pct"}  # fmt: skip
+              "occupancy": "occupancy_pct", "address": "address", "domain": "domain_id",
+              "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
+              "received": "recv_bytes", "number": "count", "line": "source_line",
+              "context": "context_id", "green": "green_context_id", "result": "result"}  # fmt: skip
 _CODED = {"direction": ("direction", schema.DIRECTIONS), "src": ("src_kind", schema.MEMORY_KINDS),
-          "dst": ("dst_kind", schema.MEMORY_KINDS), "layer": ("layer", schema.API_LAYERS)}  # fmt: skip
+          "dst": ("dst_kind", schema.MEMORY_KINDS), "memory": ("memory_kind", schema.MEMORY_KINDS),
+          "layer": ("layer", schema.API_LAYERS)}  # fmt: skip
+_NAMED = {"instruction": "instruction_id", "file": "source_file_id",
+          "short": "short_name_id", "mangled": "mangled_name_id"}  # fmt: skip
 _KINDS = {Range: schema.RANGE_KINDS, Operator: schema.OPERATOR_KINDS,
-          Overhead: schema.OVERHEAD_KINDS}  # fmt: skip
+          Overhead: schema.OVERHEAD_KINDS, MpiCall: schema.MPI_KINDS,
+          Fault: schema.PAGE_FAULT_KINDS}  # fmt: skip
 
 
 def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, Any]:
@@ -196,7 +258,7 @@ def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, A
         "id": number, "kind": schema.AGGREGATE_KINDS.index(row.kind), "pid": row.pid,
         "device_id": row.device, "count": row.count, "sum_ns": row.sum, "min_ns": row.min,
         "max_ns": row.max, "bytes_sum": row.bytes, "bytes_min": row.bytes_min,
-        "bytes_max": row.bytes_max, "name_id": name_id(row.name),
+        "bytes_max": row.bytes_max, "domain_id": row.domain, "name_id": name_id(row.name),
         "range_name_id": name_id(row.range_name),
         "layer": None if row.layer is None else schema.API_LAYERS.index(row.layer),
         "direction": None if row.direction is None else schema.DIRECTIONS.index(row.direction),
@@ -217,6 +279,8 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
         elif field in ("grid", "block"):
             for axis, size in zip("xyz", value or (None, None, None), strict=True):
                 stored[f"{field}_{axis}"] = size
+        elif field in _NAMED:
+            stored[_NAMED[field]] = None if value is None else names.setdefault(value, len(names) + 1)
         elif field == "name":
             stored["name_id"] = names.setdefault(value, len(names) + 1)
         elif field == "text":
@@ -234,9 +298,12 @@ def write(
     holds: Collection[Fact] = EVENTS,
     recording_ns: int | None = None,
     gpus: Mapping[int, Mapping[str, Any]] | None = None,
+    domains: Mapping[tuple[int, int], str] | None = None,
+    threads: Mapping[tuple[int, int], Mapping[str, Any]] | None = None,
 ) -> None:
     """Makes a store of these rows; `holds`: the facts that were recorded, but for those in `without`;
-    `gpus`: what is known of a device beside its name.
+    `gpus`: what is known of a device beside its name; `domains`: (pid, domain) -> its name;
+    `threads`: what is known of (pid, tid).
     """
     names: dict[str, int] = {}
     tables: dict[str, list[dict[str, Any]]] = {
@@ -255,9 +322,12 @@ def write(
                    for i in sorted(devices)],
         "process": [{"pid": pid, "name": f"program {pid}", "rank": (ranks or {}).get(pid)}
                     for pid in sorted(pids)],
-        "thread": [{"pid": pid, "tid": tid, "name": None} for pid, tid in
+        "thread": [{"pid": pid, "tid": tid, "name": None, **(threads or {}).get((pid, tid), {})}
+                   for pid, tid in
                    sorted({(row["pid"], row["tid"]) for row in stored
                            if row.get("tid") is not None})],
+        "domain": [{"pid": pid, "domain_id": i, "name": name}
+                   for (pid, i), name in (domains or {}).items()],
         "name": [{"id": i, "text": text, "plain": text.partition("_v")[0]}
                  for text, i in names.items()],
     }  # fmt: skip
@@ -286,11 +356,22 @@ def answers(
     report: str,
     *rows: Row,
     time: tuple[int, int] | None = None,
+    part: api.Slice | None = None,
     idle: tuple[str, ...] = ("no_op",),
     by: str | None = None,
     step_range: str | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of a report on these rows."""
+    if time is not None:
+        part = api.Slice(time)
     with opened(*rows, **options) as profile:
-        return profile.report(report, time=time, idle=idle, by=by, step_range=step_range).rows()
+        return profile.report(report, slice=part, idle=idle, by=by, step_range=step_range).rows()
+
+
+def printed(report: str, *rows: Row, part: api.Slice | None = None, **options: Any) -> list[str]:
+    """The lines of a report on these rows as CSV, the header first."""
+    with opened(*rows, **options) as profile:
+        text = StringIO()
+        renderer("csv")([profile.report(report, slice=part)], text, RenderOptions())
+    return text.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""What nsysconv does, as functions: import, open, report, compare, info, runs, sql.
+"""What nsysconv does, as functions: import, open, report, compare, info, runs, sql; and Slice.
 
 import nsysconv
 nsysconv.import_files(["report1.sqlite"], store="job.db")
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.importing import FileResult, ImportResult, import_files
-    from nsysconv.api.listing import info, runs, sql
+    from nsysconv.api.listing import info, reports, runs, sql
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
+    from nsysconv.timeline.slices import Slice
 
 __all__ = [
     "DiffResult",
@@ -23,10 +24,12 @@ __all__ = [
     "ImportResult",
     "OpenProfile",
     "ShownReport",
+    "Slice",
     "compare",
     "import_files",
     "info",
     "open",
+    "reports",
     "runs",
     "sql",
 ]
@@ -34,8 +37,8 @@ __all__ = [
 _MODULES = {
     "diffing": ("DiffResult", "compare"),
     "importing": ("FileResult", "ImportResult", "import_files"),
-    "listing": ("info", "runs", "sql"),
-    "opening": ("OpenProfile", "ShownReport", "open"),
+    "listing": ("info", "reports", "runs", "sql"),
+    "opening": ("OpenProfile", "ShownReport", "Slice", "open"),
 }
 
 

@@ -29,6 +29,7 @@ from nsysconv.phases import phase
 from nsysconv.queries.contract import Request
 from nsysconv.report import Column, Report
 from nsysconv.timeline.samples import Samples, call_sums, kernel_sums, step_durations
+from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 
@@ -70,6 +71,7 @@ def compare(
     fail_on: Sequence[str] = (),
     limit: int | None = None,
     for_people: bool = False,
+    slice: Slice | None = None,  # noqa: A002 - what it is
     step_range: str | None = None,
     say: Say = silent,
 ) -> DiffResult:
@@ -79,8 +81,8 @@ def compare(
     all others repeats. `reports` are those with keys (None: DEFAULT). `match` says how kernels' names are
     matched: exact, signature or name (None: exact between profiles of one source, else signature).
     `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`. `for_people` leaves out
-    what few look at. `limit` cuts rows (0: none cut, None: 20 for people, else none). Raises UsageError
-    for words that are not known.
+    what few look at. `slice` says what of both sides to look at. `limit` cuts rows (0: none cut, None: 20
+    for people, else none). Raises UsageError for words that are not known.
     """
     chosen = list(DEFAULT if reports is None else reports)
     unknown = [name for name in chosen if name not in _columns()]
@@ -93,6 +95,9 @@ def compare(
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
         sides = open_side(base, stack, say), open_side(other, stack, say)
+        if slice is not None:
+            for side in sides:
+                side.cut(replace(slice, step_range=slice.step_range or step_range))
         named = list(dict.fromkeys([*chosen, *(each.report for each in limits)]))
         comparing = _Comparing(sides, named, matched, step_range)
         compared = {name: comparing.report(name) for name in named}
@@ -118,7 +123,7 @@ def _columns() -> dict[str, Sequence[Column]]:
     """The columns of the reports that can be compared, steps added up."""
     return {
         name: in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
-        for name in queries.REPORTS
+        for name in queries.OWN
         if name != "idle_gaps"
     }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from nsysconv import queries
 from nsysconv.api.opening import open as open_profile
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import NsysconvError, UsageError
@@ -16,7 +18,55 @@ from nsysconv.notes import Note
 from nsysconv.report import Column, Report, build_table
 from nsysconv.store.profiles import tags_of
 from nsysconv.store.read import Profile, reading
+from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
+
+
+def reports(
+    target: StrPath | None = None, names: Sequence[str] | None = None, *, say: Say = silent
+) -> Report:
+    """Every report (or those named): what it shows and needs; and whether a target can answer it.
+
+    What is missing is said with how to record it.
+    """
+    wanted = [queries.wanted(name).name for name in names] if names else queries.REPORTS
+    with ExitStack() as stack:
+        timeline = None
+        if target is not None:
+            timeline = stack.enter_context(open_profile(target, say=say)).timeline
+        rows = [_listed(name, timeline) for name in wanted]
+    columns = [
+        Column("report", Unit.TEXT, "Name of the report."),
+        Column("title", Unit.TEXT, "What it shows."),
+        Column("needs", Unit.TEXT, "Facts without which there is no report.", brief=False),
+        Column(
+            "uses", Unit.TEXT, "Further facts, whose columns are null without them.", brief=False
+        ),
+        Column("options", Unit.TEXT, "Its own options.", brief=False),
+    ]
+    if timeline is not None:
+        columns.append(
+            Column("answered", Unit.TEXT, "Whether this profile can answer it: yes or no.")
+        )
+        columns.append(Column("missing", Unit.TEXT, "The facts that it lacks for that."))
+    title = "Reports" if target is None else f"Reports on {target}"
+    return _report("reports", title, tuple(columns), rows)
+
+
+def _listed(name: str, timeline: Timeline | None) -> dict[str, str | None]:
+    module = queries.query(name)
+    row: dict[str, str | None] = {
+        "report": name,
+        "title": module.TITLE,
+        "needs": ", ".join(fact.label for fact in in_order(module.NEEDS)) or None,
+        "uses": ", ".join(fact.label for fact in in_order(module.USES)) or None,
+        "options": ", ".join(option.name for option in module.OPTIONS) or None,
+    }
+    if timeline is not None:
+        missing = queries.unrecorded(name, timeline)
+        row["answered"] = "no" if missing else "yes"
+        row["missing"] = ", ".join(fact.label for fact in missing) or None
+    return row
 
 
 def runs(store: StrPath) -> Report:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
 from nsysconv.queries.contract import Request
@@ -21,6 +22,7 @@ from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Profile, Store, find_profile, reading
 from nsysconv.store.write import writing
 from nsysconv.timeline.idle import IDLE_KINDS
+from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
 
@@ -60,24 +62,24 @@ class OpenProfile:
         self,
         name: str,
         *,
-        time: tuple[int, int] | None = None,
+        slice: Slice | None = None,  # noqa: A002 - what it is
         limit: int = 0,
         idle: Sequence[str] = ("no_op",),
         names: str = "demangled",
         by: str | None = None,
         step_range: str | None = None,
     ) -> ShownReport:
-        """One report.
+        """One report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
-        `time` looks at [start, end) in ns; `limit` cuts the rows (0: all); `idle` are kinds of idle
-        time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short, mangled); `by`
-        "step" gives gpu_utilization a row per step; `step_range` names the ranges that are steps, `*`
-        standing for anything (None: ProfilerStep#*). Raises NotRecorded where the profile lacks what
-        the report needs, UsageError for unknown words.
+        `slice` says what of the profile to look at (None: all of it); `limit` cuts the rows (0: all);
+        `idle` are kinds of idle time (no_op, no_kernel, stream); `names` are the kernels' (demangled,
+        short, mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges
+        that are steps, `*` standing for anything (None: ProfilerStep#*). Raises NotRecorded where the
+        profile lacks what the report needs, UsageError for unknown words.
         """
         _check_by(by, (name,))
-        request = _request(time, limit, idle, names, by, step_range)
-        return _shown(queries.answer(name, self.timeline, request))
+        request = _request(limit, idle, names, by, step_range)
+        return _shown(queries.answer(name, self._sliced(slice, step_range), request))
 
     def reports(
         self,
@@ -85,7 +87,7 @@ class OpenProfile:
         *,
         for_people: bool = False,
         limit: int | None = None,
-        time: tuple[int, int] | None = None,
+        slice: Slice | None = None,  # noqa: A002
         idle: Sequence[str] = ("no_op",),
         kernel_names: str = "demangled",
         by: str | None = None,
@@ -99,15 +101,21 @@ class OpenProfile:
         names = queries.CORE if names is None else names
         _check_by(by, names)
         queries.read_ahead(names, self.timeline)
+        timeline = self._sliced(slice, step_range)
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             try:
-                request = _request(time, rows, idle, kernel_names, by, step_range)
-                report = queries.answer(name, self.timeline, request)
+                request = _request(rows, idle, kernel_names, by, step_range)
+                report = queries.answer(name, timeline, request)
             except NotRecorded as missing:
                 report = queries.unanswered(missing, self.timeline)
             found.append(_shown(report))
         return found
+
+    def _sliced(self, part: Slice | None, step_range: str | None) -> Timeline:
+        if part is None:
+            return self.timeline
+        return sliced(self.timeline, replace(part, step_range=part.step_range or step_range))
 
 
 def _check_by(by: str | None, names: Sequence[str]) -> None:
@@ -116,7 +124,7 @@ def _check_by(by: str | None, names: Sequence[str]) -> None:
         return
     if by not in BY:
         raise UsageError(f"no rows by {by!r}", hint=f"There are: {', '.join(BY)}")
-    if not set(names) & set(queries.BY_STEP):
+    if not {queries.wanted(name).name for name in names} & set(queries.BY_STEP):
         raise UsageError(
             "none of these reports has rows by step",
             hint=f"Reports that have: {', '.join(queries.BY_STEP)}",
@@ -124,7 +132,6 @@ def _check_by(by: str | None, names: Sequence[str]) -> None:
 
 
 def _request(
-    time: tuple[int, int] | None,
     limit: int,
     idle: Sequence[str],
     names: str,
@@ -138,37 +145,43 @@ def _request(
             )
     if names not in KERNEL_NAMES:
         raise UsageError(f"no kernel names {names!r}", hint=f"There are: {', '.join(KERNEL_NAMES)}")
-    if time is not None and time[1] <= time[0]:
-        raise UsageError("the slice ends before it starts", hint="START/END, START before END.")
-    part = Slice(*time) if time is not None else None
-    return Request(part, limit, tuple(idle), names, by is not None, step_range)
+    return Request(limit, tuple(idle), names, by is not None, step_range)
 
 
 def _shown(report: Report) -> ShownReport:
     return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
-def open(target: StrPath, *, say: Say = silent) -> OpenProfile:  # noqa: A001 - as gzip.open
+def open(  # noqa: A001 - as gzip.open
+    target: StrPath, *, reports: Sequence[str] = (), say: Say = silent
+) -> OpenProfile:
     """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file.
 
-    A file is read in place and nothing is left behind. Raises UsageError where a store holds several
+    A file is read in place and nothing is left behind; of rows that are left out of imports unless
+    asked for, those are read that `reports` need. Raises UsageError where a store holds several
     profiles and none was chosen, InputError where the file cannot be read.
     """
     path, selector = split_target(target)
+    include = queries.facts_of(reports)
     with ExitStack() as stack:
-        profile = _choose(_store_of(path, stack, say), path, selector)
+        profile = _choose(_store_of(path, stack, say, include), path, selector)
         return OpenProfile(profile, stack.pop_all())
     raise AssertionError("unreachable")
 
 
 def open_all(
-    path: Path, selector: str | None, stack: ExitStack, say: Say = silent
+    path: Path,
+    selector: str | None,
+    stack: ExitStack,
+    say: Say = silent,
+    *,
+    reports: Sequence[str] = (),
 ) -> list[OpenProfile]:
     """All profiles of a store or file; with a selector those of a run of that label, or the one it names.
 
     They are open as long as the stack. Raises as `open`.
     """
-    store = _store_of(path, stack, say)
+    store = _store_of(path, stack, say, queries.facts_of(reports))
     profiles = store.profiles()
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
@@ -179,7 +192,7 @@ def open_all(
     return [OpenProfile(profile, ExitStack()) for profile in profiles]
 
 
-def _store_of(path: Path, stack: ExitStack, say: Say) -> Store:
+def _store_of(path: Path, stack: ExitStack, say: Say, include: frozenset[Fact]) -> Store:
     """The store at a path, or one over the profile file there."""
     if is_store(path):
         return stack.enter_context(reading(path))
@@ -191,7 +204,7 @@ def _store_of(path: Path, stack: ExitStack, say: Say) -> Store:
             where=str(path),
             hint=f"Import it first: nsysconv import {path} -o STORE.db",
         )
-    return _in_place(path, stack, say)
+    return _in_place(path, stack, say, include)
 
 
 def split_target(target: StrPath) -> tuple[Path, str | None]:
@@ -234,12 +247,13 @@ def _choose(store: Store, path: Path, selector: str | None) -> Profile:
     )
 
 
-def _in_place(path: Path, stack: ExitStack, say: Say) -> Store:
+def _in_place(path: Path, stack: ExitStack, say: Say, include: frozenset[Fact]) -> Store:
     """A store over the file as it is; where it has to be copied, over a private copy of its rows."""
     probe = stack.enter_context(detection.opened(path, say))
     importer = detection.detect(probe)
     origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
-    options = Options()
+    # The word that includes rows of a kind is the fact's own.
+    options = Options(frozenset(include & importer.INCLUDABLE.keys()))
     try:
         return stack.enter_context(in_place(next(importer.read([probe], options)), origin))
     except NotInPlace:

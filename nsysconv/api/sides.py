@@ -12,6 +12,8 @@ from nsysconv.api.opening import OpenProfile, open_all, split_target
 from nsysconv.api.words import Say, StrPath
 from nsysconv.errors import InputError, UsageError
 from nsysconv.store.database import is_store
+from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.slices import Slice
 
 _MAGIC = frozenset("*?[")
 
@@ -26,6 +28,11 @@ class Side:
     def profiles(self) -> tuple[OpenProfile, ...]:
         """All profiles."""
         return tuple(profile for run in self.runs for profile in run)
+
+    def cut(self, part: Slice) -> None:
+        """Looks at no more of its profiles than this."""
+        for profile in self.profiles:
+            profile.timeline = sliced(profile.timeline, part)
 
 
 def open_side(target: StrPath, stack: ExitStack, say: Say) -> Side:

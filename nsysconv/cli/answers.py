@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,19 +12,17 @@ from nsysconv.cli.say import say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Severity
 from nsysconv.report import Report
-
-_TIME = re.compile(r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)?")
-_NS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
+from nsysconv.timeline.slices import Slice
 
 
 def report(
-    target: str,
+    target: str | None,
     names: Sequence[str] | None,
     format_name: str | None,
     path: str | None,
     *,
     limit: int | None,
-    time: str | None,
+    part: Slice | None,
     idle: Sequence[str],
     kernel_names: str,
     by: str | None,
@@ -33,14 +30,18 @@ def report(
     strict: bool,
 ) -> int:
     """`nsysconv report`. Returns the exit status."""
+    if target is None:
+        raise UsageError(
+            "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
+        )
     destination = output.destination(format_name, path)
     keep_freed_memory()
-    with api.open(target, say=say) as profile:
+    with api.open(target, reports=names or (), say=say) as profile:
         found = profile.reports(
             names or None,
             for_people=destination.for_people,
             limit=limit,
-            time=_slice(time),
+            slice=part,
             idle=idle,
             kernel_names=kernel_names,
             by=by,
@@ -53,6 +54,15 @@ def report(
     if not destination.for_people:
         output.say_missing(missing)
     return _strict_status(found) if strict else 0
+
+
+def listed(
+    target: str | None, names: Sequence[str] | None, format_name: str | None, path: str | None
+) -> int:
+    """`nsysconv report --list`. Returns the exit status."""
+    found = api.reports(target, names or None, say=say)
+    output.write([found], output.destination(format_name, path))
+    return 0
 
 
 def _strict_status(reports: Sequence[Report]) -> int:
@@ -80,27 +90,3 @@ def sql(store: Path, query: str, format_name: str | None, path: str | None, limi
     """`nsysconv sql`. Returns the exit status."""
     output.write([api.sql(store, query).limited(limit)], output.destination(format_name, path))
     return 0
-
-
-def _slice(text: str | None) -> tuple[int, int] | None:
-    """START/END with units as nanoseconds; decimals are exact."""
-    if text is None:
-        return None
-    ends = text.split("/")
-    if len(ends) != 2:
-        raise UsageError(f"--time {text!r} is not START/END", hint="For example: --time 1.5s/2s")
-    start, end = (_nanoseconds(part) for part in ends)
-    return start, end
-
-
-def _nanoseconds(text: str) -> int:
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{text!r} is no time", hint="A number with ns, us, ms or s: 1500us, 1.5s")
-    number, unit = match.groups()
-    whole, _, decimals = number.partition(".")
-    places = _NS[unit]
-    digits = decimals[:places].ljust(places, "0")
-    sign = -1 if whole.startswith("-") else 1
-    value: int = sign * (int(whole.lstrip("-") or 0) * 10**places + int(digits or 0))
-    return value

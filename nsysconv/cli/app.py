@@ -26,6 +26,7 @@ class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     HTML = "html"
+    COLUMN = "column"
 
 
 class Idle(StrEnum):
@@ -76,6 +77,66 @@ LimitOption = Annotated[
         min=0,
         help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
+    ),
+]
+
+
+# What of a profile to look at: the same flags wherever reports are made.
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A:B",
+        help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
+        "1.5s:2s, 10%:90%, 3s: to the end.",
+    ),
+]
+RangeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--range",
+        metavar="NAME[@DOMAIN][#N]",
+        help="Look at the time of this range; * stands for anything, #2 is the second one.",
+    ),
+]
+StepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--step", metavar="N|A:B|NAME", help="Look at the time of this step, or of A to B."
+    ),
+]
+SkipFirstOption = Annotated[
+    int, typer.Option("--skip-first", metavar="N", min=0, help="Leave out the first N steps.")
+]
+ProjectedOption = Annotated[
+    bool,
+    typer.Option(
+        "--projected",
+        help="With --range or --step: the time on the GPU of what was launched in it, and only that.",
+    ),
+]
+DeviceOption = Annotated[
+    list[int] | None,
+    typer.Option(metavar="N", help="Only this device; may be repeated, as those below."),
+]
+StreamOption = Annotated[list[int] | None, typer.Option(metavar="N", help="Only this stream.")]
+RankOption = Annotated[list[int] | None, typer.Option(metavar="N", help="Only this rank.")]
+ProcessOption = Annotated[list[int] | None, typer.Option(metavar="PID", help="Only this process.")]
+ThreadOption = Annotated[
+    list[int] | None,
+    typer.Option(metavar="TID", help="Only this thread: its calls, and what they launched."),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REGEX",
+        help="Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
+    ),
+]
+StepRangeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
     ),
 ]
 
@@ -176,31 +237,23 @@ def import_(
 @app.command()
 def report(
     target: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help="A store (STORE, STORE@LABEL, STORE@ID, STORE@rank=N) or "
             "a profile file, which is read in place."
         ),
-    ],
+    ] = None,
     reports: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REPORT]...",
-            help="Reports to print; the core reports by default.",
+            metavar="[REPORT[:OPTION[=VALUE]]...]...",
+            help="Reports to print; the core reports by default, --list names them all.",
             autocompletion=_report_names,
         ),
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the flag's name
     output: OutputOption = None,
     limit: LimitOption = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="START/END",
-            help="Look at this time only: numbers with ns, us, "
-            "ms or s since the profile's zero, e.g. 1.5s/2s.",
-        ),
-    ] = None,
     idle: Annotated[
         list[Idle] | None, typer.Option(help="Kind of idle time; may be repeated.")
     ] = None,
@@ -208,20 +261,33 @@ def report(
     by: Annotated[
         By | None, typer.Option(help="Rows of gpu_utilization: one per step and device.")
     ] = None,
-    step_range: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
-        ),
-    ] = None,
     strict: Annotated[
         bool, typer.Option(help="Exit with 3 if anything was dropped or approximated.")
     ] = False,
+    list_: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Name every report, what it needs, and whether it is answered."
+        ),
+    ] = False,
+    time: TimeOption = None,
+    range_: RangeOption = None,
+    step: StepOption = None,
+    skip_first: SkipFirstOption = 0,
+    projected: ProjectedOption = False,
+    step_range: StepRangeOption = None,
+    device: DeviceOption = None,
+    stream: StreamOption = None,
+    rank: RankOption = None,
+    process: ProcessOption = None,
+    thread: ThreadOption = None,
+    name: NameOption = None,
 ) -> int:
     """Print reports on one profile."""
-    from nsysconv.cli import answers
+    from nsysconv.cli import answers, slices
 
+    if list_:
+        return answers.listed(target, reports, format.value if format else None, output)
     kinds = [kind.value for kind in idle] if idle else ["no_op"]
     return answers.report(
         target,
@@ -229,7 +295,9 @@ def report(
         format.value if format else None,
         output,
         limit=limit,
-        time=time,
+        part=slices.parse(
+            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
+        ),
         idle=kinds,
         kernel_names=names.value,
         by=by.value if by else None,
@@ -314,16 +382,21 @@ def diff(
             "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
         ),
     ] = None,
-    step_range: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
-        ),
-    ] = None,
+    time: TimeOption = None,
+    range_: RangeOption = None,
+    step: StepOption = None,
+    skip_first: SkipFirstOption = 0,
+    projected: ProjectedOption = False,
+    step_range: StepRangeOption = None,
+    device: DeviceOption = None,
+    stream: StreamOption = None,
+    rank: RankOption = None,
+    process: ProcessOption = None,
+    thread: ThreadOption = None,
+    name: NameOption = None,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
-    from nsysconv.cli import diffs
+    from nsysconv.cli import diffs, slices
 
     return diffs.run(
         base,
@@ -334,5 +407,8 @@ def diff(
         match=match.value if match else None,
         fail_on=fail_on or [],
         limit=limit,
+        part=slices.parse(
+            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
+        ),
         step_range=step_range,
     )

@@ -8,6 +8,7 @@ from nsysconv.api.diffing import compare
 from nsysconv.cli import output
 from nsysconv.cli.memory import keep_freed_memory
 from nsysconv.cli.say import say
+from nsysconv.timeline.slices import Slice
 
 _FOR_PEOPLE = ("text", "markdown")
 
@@ -22,6 +23,7 @@ def run(
     match: str | None,
     fail_on: Sequence[str],
     limit: int | None,
+    part: Slice | None,
     step_range: str | None,
 ) -> int:
     """`nsysconv diff`. Returns the exit status."""
@@ -34,6 +36,7 @@ def run(
         match=match,
         fail_on=fail_on,
         limit=limit,
+        slice=part,
         for_people=destination.format in _FOR_PEOPLE,
         step_range=step_range,
         say=say,

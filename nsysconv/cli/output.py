@@ -53,14 +53,16 @@ def write(reports: Sequence[Report], to: Destination) -> None:
         elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
-                _write_file(draw, [each], to.path / (each.name + render.suffix(to.format)))
+                name = each.name.replace(":", "_") + render.suffix(to.format)
+                _write_file(draw, [each], to.path / name)
         else:
             _write_file(draw, reports, to.path)
-    if to.format in ("csv", "tsv"):
-        from nsysconv.render.text import notes_text
+    for shown in [[each] for each in reports] if to.is_folder else [reports]:
+        if render.notes_beside(to.format, shown):
+            from nsysconv.render.text import notes_text
 
-        for each in reports:
-            say(notes_text(each).rstrip("\n"))
+            for each in shown:
+                say(notes_text(each).rstrip("\n"))
 
 
 def _write_file(draw: Render, reports: Sequence[Report], path: Path) -> None:

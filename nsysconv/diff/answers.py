@@ -5,17 +5,17 @@ from __future__ import annotations
 from nsysconv.report import MISSING
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import GPU_KINDS, MIGRATION, totals
+from nsysconv.timeline.totals import GPU_KINDS, MIGRATION, Total, totals
 
 
 def op_count(timeline: Timeline) -> int:
     """GPU operations of a profile, by its events or its totals."""
 
     def count() -> int:
-        told = totals(timeline, *GPU_KINDS, MIGRATION)
-        return len(timeline.ops) or sum(total.count for total in told)
+        return len(timeline.ops) or sum(total.count for total in _totals(timeline))
 
     return timeline.told("operations", count)
 
@@ -23,13 +23,19 @@ def op_count(timeline: Timeline) -> int:
 def devices_used(timeline: Timeline) -> set[int | None]:
     """The devices with GPU operations; None among them for operations that name none."""
     found = {None if device == MISSING else device for device in timeline.devices}
-    return found or {t.device_id for t in totals(timeline, *GPU_KINDS, MIGRATION)}
+    return found or {total.device_id for total in _totals(timeline)}
+
+
+def _totals(timeline: Timeline) -> list[Total]:
+    """Totals of GPU operations; they say nothing of a slice."""
+    return totals(timeline, *GPU_KINDS, MIGRATION) if timeline.is_whole else []
 
 
 def step_counts(timeline: Timeline, pattern: str) -> list[int]:
     """How many steps each process has."""
     return timeline.told(
-        ("step counts", pattern), lambda: [len(found) for found in steps_of(timeline, pattern)]
+        ("step counts", pattern),
+        lambda: [len(found) for found in in_slice(timeline, steps_of(timeline, pattern))],
     )
 
 
@@ -44,7 +50,9 @@ def window_lengths(timeline: Timeline) -> dict[int, int]:
     def lengths() -> dict[int, int]:
         ops, devices = timeline.ops, timeline.devices
         spans = {
-            device: window(ops if len(devices) == 1 else ops.take(ops.device == device), None)
+            device: window(
+                timeline, device, ops if len(devices) == 1 else ops.take(ops.device == device)
+            )
             for device in devices
         }
         return {device: span.length for device, span in spans.items() if span is not None}

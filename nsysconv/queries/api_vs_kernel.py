@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Request, in_part, ranks_by_group
+from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.ops import Kind
@@ -19,6 +19,7 @@ TITLE = "API time against GPU time"
 NEEDS = frozenset({Fact.API_CALLS})
 USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
 TOTALS = frozenset({Fact.API_TOTALS})
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -88,7 +89,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     if Fact.API_CALLS not in timeline.profile.facts:
         return _of_totals(timeline)
     calls, ops = timeline.calls, timeline.ops
-    called = in_part(request, calls.start, calls.end)
+    called = timeline.called
     group, layers, names = _groups(timeline)
     count = len(layers)
     per_call = calls.end - calls.start
@@ -100,7 +101,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     if linked:
         # Operations without a call form one more group.
         data = {name: np.append(values, MISSING) for name, values in data.items()}
-        data.update(_gpu_sums(timeline, request, group, count + 1))
+        data.update(_gpu_sums(timeline, group, count + 1))
         data.update(_latencies(timeline, group, called, count + 1))
         layers, names = [*layers, None], [*names, NO_CALL]
     else:
@@ -169,7 +170,7 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
     return merged[pair] if len(merged) else pair, layers, [name for _, name in places]
 
 
-def _gpu_sums(timeline: Timeline, request: Request, group: Array, count: int) -> dict[str, Array]:
+def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
     """Per group the operations that its calls launched; in the last one, those without a call."""
     ops, kinds = timeline.ops, len(Kind)
     # Owner -1 finds the last group.
@@ -178,10 +179,9 @@ def _gpu_sums(timeline: Timeline, request: Request, group: Array, count: int) ->
     number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     for block in blocks(len(ops)):
         start, end = ops.start[block], ops.end[block]
-        ran = in_part(request, start, end)
-        both = (group_of[timeline.owner[block]] * kinds + ops.kind[block])[ran]
+        both = group_of[timeline.owner[block]] * kinds + ops.kind[block]
         number_of += counts(both, cells)
-        spent += sums(both, (end - start)[ran], cells)
+        spent += sums(both, end - start, cells)
     return {
         "gpu_op_count": number_of.reshape(count, kinds).sum(axis=1),
         "kernel_count": number_of[Kind.KERNEL :: kinds],
@@ -221,8 +221,8 @@ def _latencies(timeline: Timeline, group: Array, called: Array, count: int) -> d
 
 
 def _first_starts(timeline: Timeline) -> Array:
-    """Per call the start of the first operation it launched; MISSING for none."""
-    ops, owner = timeline.ops, timeline.owner
+    """Per call the start of the first operation it launched, in the slice or not; MISSING for none."""
+    ops, owner = timeline.whole.ops, timeline.whole.owner
     result = np.full(len(timeline.calls) + 1, MISSING)
     # Sorted by start, those without one before all others: written backwards, the first one stays.
     timed = slice(len(ops) - int(np.count_nonzero(ops.timed)), None)

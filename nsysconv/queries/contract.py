@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
 from nsysconv.report import Column
-from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -21,19 +20,32 @@ Data = Mapping[str, Sequence[Any] | Array]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a query: a slice (None: the whole profile) and the query's own choices.
+    """What is asked of a query beside the time line, which is cut to a slice before the query sees it.
 
     `limit` (0: none) lets a query skip the work for rows that will not be shown; others may ignore it.
     `by_step`: a row per step, from those queries that can. `step_range` names the steps' annotation,
-    `*` standing for anything (None: as steps are usually called).
+    `*` standing for anything (None: as steps are usually called). `options` has a value for each of
+    the query's OPTIONS.
     """
 
-    part: Slice | None = None
     limit: int = 0
     idle_kinds: tuple[str, ...] = ("no_op",)
     kernel_names: str = "demangled"
     by_step: bool = False
     step_range: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice that one report has: `REPORT:NAME=VALUE`, or `REPORT:NAME` where the default is False.
+
+    The default's type is the value's; None stands for a text that nobody gave.
+    """
+
+    name: str
+    default: bool | int | float | str | None
+    doc: str
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,8 @@ class Query(Protocol):
     """Further facts whose columns are null, or whose notes apply, where they are missing."""
     TOTALS: frozenset[Fact]
     """Totals that answer for the whole profile, as far as they go, where NEEDS are not recorded."""
+    OPTIONS: tuple[Option, ...]
+    """The choices that only this report has."""
     COLUMNS: tuple[Column, ...]
     """The columns, in order."""
 
@@ -95,10 +109,3 @@ def ranks_by_group(timeline: Timeline, pids: Array, groups: Array, count: int) -
         int(h) if h >= 0 and h == lo else None
         for lo, h in zip(low.tolist(), high.tolist(), strict=True)
     ]
-
-
-def in_part(request: Request, starts: Array, ends: Array) -> Array:
-    """Which rows, by start and end, belong to the requested part of the profile."""
-    if request.part is None:
-        return np.ones(len(starts), bool)
-    return request.part.holds(starts, ends)

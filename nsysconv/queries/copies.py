@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from nsysconv import schema
-from nsysconv.queries.contract import Array, Request, in_part
+from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
@@ -25,38 +25,31 @@ class Copies:
     src_kind: Array
     dst_kind: Array
     bytes: Array
-    start: Array
     dur: Array
     pid: Array
 
 
-def moved(timeline: Timeline, request: Request) -> Copies:
-    """The copies and migrations of the requested part of the profile."""
-    shared = ("device_id", "direction", "bytes", "start_ns", "dur_ns", "pid")
-    copy = timeline.profile.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
-    migration = timeline.profile.columns("unified_memory_event", shared)
+def moved(timeline: Timeline) -> Copies:
+    """The copies and migrations."""
+    shared = ("device_id", "direction", "bytes", "dur_ns", "pid")
+    copy = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
+    migration = timeline.columns("unified_memory_event", shared)
     nothing = np.full(len(migration["pid"]), MISSING)
     directions = np.where(migration["direction"] == MISSING, 0, migration["direction"]) + _MIGRATION
 
     def both(name: str, other: Array | None = None) -> Array:
         return np.concatenate((copy[name], migration[name] if other is None else other))
 
-    copies = Copies(
+    return Copies(
         device=both("device_id"),
         peer=both("peer_device_id", nothing),
         direction=both("direction", directions),
         src_kind=both("src_kind", nothing),
         dst_kind=both("dst_kind", nothing),
         bytes=both("bytes"),
-        start=both("start_ns"),
         dur=both("dur_ns"),
         pid=both("pid"),
     )
-    if request.part is None:
-        return copies
-    end = np.where(copies.dur == MISSING, MISSING, copies.start + copies.dur)
-    kept = in_part(request, copies.start, end)
-    return Copies(*(getattr(copies, field.name)[kept] for field in fields(copies)))
 
 
 def direction_code(direction: int | None, *, migration: bool) -> int:

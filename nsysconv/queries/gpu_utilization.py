@@ -10,16 +10,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    Answer,
-    Array,
-    Request,
-    in_part,
-)
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.idle import window
@@ -42,6 +33,7 @@ USES = frozenset(
     }
 )
 TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -92,7 +84,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     named = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
     rows: list[dict[str, Any]] = []
     notes = []
-    for windows in _by_step(timeline, request) if request.by_step else _whole(timeline, request):
+    for windows in _by_step(timeline, request) if request.by_step else _whole(timeline):
         found = utilization(timeline, windows.device, windows.low, windows.high)
         device = None if windows.device == MISSING else windows.device
         for i, key in enumerate(windows.keys):
@@ -117,22 +109,20 @@ class _Windows:
     told: bool = True
 
 
-def _whole(timeline: Timeline, request: Request) -> Iterator[_Windows]:
+def _whole(timeline: Timeline) -> Iterator[_Windows]:
     """The window of each device; nothing is told of one without."""
     ops = timeline.ops
     for device in timeline.devices:
-        mine = ops.take(
-            np.flatnonzero((ops.device == device) & in_part(request, ops.start, ops.end))
-        )
-        span = window(mine, request.part)
+        mine = ops.take(np.flatnonzero(ops.device == device))
+        span = window(timeline, device, mine)
         low, high = (0, 0) if span is None else (span.start, span.end)
-        key = {"rank": timeline.rank_of(mine.pid)}
+        key = {"rank": timeline.rank_of(timeline.pids_on(device))}
         yield _Windows(device, [key], np.array([low]), np.array([high]), span is not None)
 
 
 def _by_step(timeline: Timeline, request: Request) -> Iterator[_Windows]:
     """The steps of each process, for each device it used."""
-    ops = timeline.ops
+    ops = timeline.at_any_time
     # Steps are moments of the CPU: they say nothing about a GPU with another clock.
     told = not timeline.clocks_disagree
     for steps in steps_of(timeline, request, "gpu_utilization"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Request
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Option, Request
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.activity import Activity, activity
@@ -34,6 +34,7 @@ USES = frozenset(
     }
 )
 TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -56,7 +57,7 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per gap of the requested kinds, longest first."""
-    found = [g for kind in request.idle_kinds for g in gaps(timeline, kind, request.part)]
+    found = [g for kind in request.idle_kinds for g in gaps(timeline, kind)]
     total = sum(len(g) for g in found)
     # Words are made for the rows that will be shown; there may be millions of gaps.
     if request.limit and total > request.limit:

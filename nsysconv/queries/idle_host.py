@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Request
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.queries.idle_summary import identity
 from nsysconv.report import Column
 from nsysconv.timeline.activity import activity
@@ -27,6 +27,7 @@ USES = frozenset(
     }
 )
 TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -62,7 +63,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, activity and name, most time first. Sums to the host part of the gaps."""
     doing = activity(timeline)
     rows: list[dict[str, object]] = []
-    for found in gaps(timeline, "no_op", request.part):
+    for found in gaps(timeline, "no_op"):
         told = on_threads(timeline, found)
         pieces = doing.split(told)
         place, (labels,) = number(pieces.label)

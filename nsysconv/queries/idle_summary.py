@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Request
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.groups import counts, sums
@@ -39,6 +39,7 @@ STREAM = Column(
     key=True,
 )
 TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -71,7 +72,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, kind, stream and bucket with gaps."""
     rows: dict[str, list[object]] = {column.name: [] for column in COLUMNS[1:]}
     for kind in request.idle_kinds:
-        for found in gaps(timeline, kind, request.part):
+        for found in gaps(timeline, kind):
             _add(rows, timeline, found)
     return rows
 
@@ -90,7 +91,7 @@ def _add(rows: dict[str, list[object]], timeline: Timeline, found: Gaps) -> None
 
 def identity(timeline: Timeline, found: Gaps) -> dict[str, object]:
     """What the rows of one device, kind and stream share."""
-    ops = timeline.ops
+    ops = timeline.at_any_time
     pids = ops.pid if len(timeline.devices) == 1 else ops.pid[ops.device == found.device]
     processes = len(np.unique(pids)) if found.stream is not None else 1
     return {

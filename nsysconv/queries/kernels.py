@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, in_part, ranks_by_group
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
@@ -16,6 +16,7 @@ TITLE = "Kernels by name"
 NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset({Fact.DEVICES})
 TOTALS = frozenset({Fact.GPU_TOTALS})
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -68,16 +69,10 @@ def compute(timeline: Timeline, request: Request) -> Data:
     if Fact.KERNELS not in profile.facts:
         return _of_totals(timeline)
     ids_column = _NAME_COLUMNS[request.kernel_names]
-    column = profile.columns("kernel", ("dur_ns", "device_id", "pid", "name_id", ids_column))
+    column = timeline.columns("kernel", ("dur_ns", "device_id", "pid", "name_id", ids_column))
     names = column.pop(ids_column)
     if ids_column != "name_id":
         names = np.where(names == MISSING, column["name_id"].astype(np.int64), names)
-    if request.part is not None:
-        start = profile.columns("kernel", ("start_ns",))["start_ns"]
-        end = np.where(column["dur_ns"] == MISSING, MISSING, start + column["dur_ns"])
-        kept = in_part(request, start, end)
-        column = {name: values[kept] for name, values in column.items()}
-        names = names[kept]
     group, (devices, name_ids) = number(column["device_id"], names)
     count = len(devices)
     stats = grouped_statistics(group, column["dur_ns"], count)
@@ -105,7 +100,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
 
 
 def _of_totals(timeline: Timeline) -> Data:
-    """The same of totals: a row without a device speaks of all; nobody tells medians and deviations."""
+    """The same of totals: a row without a device speaks of all, and several totals have no median."""
     by_name = grouped(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
     found = sorted(
         by_name.items(),
@@ -121,8 +116,8 @@ def _of_totals(timeline: Timeline) -> Data:
         "kernel_sum_ns": [kernels.sum_ns for _, kernels in found],
         "kernel_pct": [ns * share for ns in spent],
         "avg_ns": [kernels.avg_ns for _, kernels in found],
-        "med_ns": [None] * len(found),
+        "med_ns": [kernels.med_ns for _, kernels in found],
         "min_ns": [kernels.min_ns for _, kernels in found],
         "max_ns": [kernels.max_ns for _, kernels in found],
-        "stddev_ns": [None] * len(found),
+        "stddev_ns": [kernels.stddev_ns for _, kernels in found],
     }

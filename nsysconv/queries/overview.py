@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Request, in_part
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import busy, window
@@ -32,6 +32,7 @@ USES = frozenset(
     {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
 )
 TOTALS = frozenset({Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -117,7 +118,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     if Fact.KERNELS not in profile.facts:
         rows = _rows_of_totals(timeline, names)
         return {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
-    rows = [_row(timeline, request, device, names) for device in timeline.devices]
+    rows = [_row(timeline, device, names) for device in timeline.devices]
     for prefix, fact in _OPTIONAL.items():
         if fact not in profile.facts:
             for row in rows:
@@ -125,18 +126,14 @@ def compute(timeline: Timeline, request: Request) -> Data:
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
 
 
-def _row(
-    timeline: Timeline, request: Request, device: int, names: dict[Any, Any]
-) -> dict[str, Any]:
+def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, Any]:
     ops = timeline.ops
     if len(timeline.devices) > 1:
         ops = ops.take(ops.device == device)
-    if request.part is not None:
-        ops = ops.take(in_part(request, ops.start, ops.end))
-    span = window(ops, request.part)
+    span = window(timeline, device, ops)
     op_counts, op_sums = counts(ops.kind, len(Kind)), sums(ops.kind, ops.dur, len(Kind))
     row: dict[str, Any] = {
-        "rank": timeline.rank_of(ops.pid),
+        "rank": timeline.rank_of(timeline.pids_on(device)),
         "device_id": None if device == MISSING else device,
         "device": names.get(device),
         "recording_ns": timeline.profile.attributes["recording_ns"],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, RANK, Data, Request, in_part
+from nsysconv.queries.contract import PROFILE, RANK, Data, Option, Request
 from nsysconv.report import Column
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, MIGRATION, totals
@@ -18,6 +18,7 @@ TITLE = "Processes"
 NEEDS: frozenset[Fact] = frozenset()
 USES = frozenset({Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS})
 TOTALS = frozenset({Fact.API_TOTALS, Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -44,12 +45,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
     threads_told, calls_told, ops_told = (
         fact in profile.facts for fact in (Fact.THREADS, Fact.API_CALLS, Fact.KERNELS)
     )
-    called = in_part(request, calls.start, calls.end)
-    ran = in_part(request, ops.start, ops.end)
     rows: list[dict[str, Any]] = []
     for process in sorted(profile.rows("process"), key=lambda row: int(row["pid"])):
         pid = process["pid"]
-        mine = (calls.pid == pid) & called
+        if not timeline.in_processes(np.array([pid])).all():
+            continue
+        mine = (calls.pid == pid) & timeline.called
         outer = mine & calls.outermost
         rows.append(
             {
@@ -61,14 +62,14 @@ def compute(timeline: Timeline, request: Request) -> Data:
                 else None,
                 "api_call_count": int(mine.sum())
                 if calls_told
-                else _in_all(timeline, request, pid, {Fact.API_TOTALS: (API_CALL,)}),
+                else _in_all(timeline, pid, {Fact.API_TOTALS: (API_CALL,)}),
                 # Of totals, and of calls without a thread, nobody knows which lie inside others.
                 "api_sum_ns": int((calls.end[outer] - calls.start[outer]).sum())
                 if calls_told and threads_told
                 else None,
-                "gpu_op_count": int(np.count_nonzero((ops.pid == pid) & ran))
+                "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
                 if ops_told
-                else _in_all(timeline, request, pid, _GPU_OPS),
+                else _in_all(timeline, pid, _GPU_OPS),
             }
         )
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
@@ -77,15 +78,13 @@ def compute(timeline: Timeline, request: Request) -> Data:
 _GPU_OPS = {Fact.GPU_TOTALS: GPU_KINDS, Fact.UNIFIED_MEMORY_TOTALS: (MIGRATION,)}
 
 
-def _in_all(
-    timeline: Timeline, request: Request, pid: int, kinds: Mapping[Fact, tuple[int, ...]]
-) -> int | None:
+def _in_all(timeline: Timeline, pid: int, kinds: Mapping[Fact, tuple[int, ...]]) -> int | None:
     """How many of these kinds the totals of a process count; None where they do not tell.
 
     The first fact has to be held; the others count in where they are.
     """
     facts = timeline.profile.facts
-    if request.part is not None or next(iter(kinds)) not in facts:
+    if not timeline.is_whole or next(iter(kinds)) not in facts:
         return None
     held = [kind for fact, its_kinds in kinds.items() if fact in facts for kind in its_kinds]
     found = totals(timeline, *held)

@@ -6,7 +6,7 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, Data, Request
+from nsysconv.queries.contract import PROFILE, Data, Option, Request
 from nsysconv.report import Column
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
@@ -52,6 +52,7 @@ _DOCS = {
     "other": "none of this was recorded",
 }
 TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     STEP_RANK,
@@ -139,7 +140,7 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
         raise UsageError(
             f"no range {request.step_range!r}", hint=f"Names of ranges there are: {known}"
         )
-    return [steps.clipped(request.part) for steps in found]
+    return found_in.in_slice(timeline, found)
 
 
 def identity(timeline: Timeline, steps: Steps, place: int) -> dict[str, Any]:

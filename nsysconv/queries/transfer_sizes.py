@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.queries.copies import direction_names, moved
 from nsysconv.report import Column
 from nsysconv.timeline.buckets import decade
@@ -15,6 +15,7 @@ TITLE = "Transfers by size"
 NEEDS = frozenset({Fact.MEMCPYS})
 USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
 TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -45,7 +46,7 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, direction and bucket with copies, by size."""
-    copies = moved(timeline, request)
+    copies = moved(timeline)
     group, (device, direction, bucket) = number(
         copies.device, copies.direction, decade(copies.bytes)
     )

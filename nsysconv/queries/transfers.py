@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Request, ranks_by_group
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.queries.copies import direction_code, direction_names, kind_names, moved
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.statistics import grouped_statistics, number
@@ -17,6 +17,7 @@ TITLE = "Transfers by direction and memory kind"
 NEEDS = frozenset({Fact.MEMCPYS})
 USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS})
 TOTALS = frozenset({Fact.GPU_TOTALS})
+OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -56,7 +57,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     """One row per device, peer, direction and kinds; most bytes first within a device."""
     if Fact.MEMCPYS not in timeline.profile.facts:
         return _of_totals(timeline)
-    copies = moved(timeline, request)
+    copies = moved(timeline)
     group, (device, peer, direction, src, dst) = number(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
     )

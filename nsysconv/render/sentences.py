@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
@@ -14,6 +15,18 @@ _SEVERITIES = {
     Severity.INFO: "note",
     Severity.APPROXIMATED: "approximated",
     Severity.DROPPED: "dropped",
+}
+
+
+# What a slice's keys are called where their own name would not read well.
+_WORDS = {
+    "devices": "device",
+    "streams": "stream",
+    "ranks": "rank",
+    "processes": "process",
+    "threads": "thread",
+    "skip_first": "steps left out first",
+    "projected": "on the GPU",
 }
 
 
@@ -77,10 +90,20 @@ def _place(note: Note) -> str:
     return f" ({times}, first at {where})" if where else f" ({times})"
 
 
-def _slice(limits: Mapping[str, int]) -> str:
-    if limits.keys() == {"start_ns", "end_ns"}:
-        return f"slice {_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}"
-    return "slice " + ", ".join(f"{key} {value}" for key, value in limits.items())
+def _slice(limits: Mapping[str, Any]) -> str:
+    said = []
+    if {"start_ns", "end_ns"} <= limits.keys():
+        said.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
+    for key, value in limits.items():
+        if key not in ("start_ns", "end_ns"):
+            said.append(f"{_WORDS.get(key, key)}{_value(value)}")
+    return "slice " + ", ".join(said)
+
+
+def _value(value: Any) -> str:
+    if value is True:
+        return ""
+    return f" {', '.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 def _exact_time(ns: int) -> str:

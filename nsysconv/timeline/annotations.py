@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from nsysconv.timeline.timeline import Timeline
 Array = np.ndarray
 
 PUSH_POP, START_END = (schema.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
-OPERATOR, PYTHON_FUNCTION, DIRECTIVE = range(len(schema.OPERATOR_KINDS))
+OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(schema.OPERATOR_KINDS))
 _NO_TEXT, _NO_NAME = "[no text]", "[no name]"
 
 
@@ -23,7 +24,8 @@ _NO_TEXT, _NO_NAME = "[no text]", "[no name]"
 class Spans:
     """Columns of equal length, in the order of the table's rows; `name` numbers `names`.
 
-    Ranges that were never closed end with the recording. `kind` is the table's own code.
+    Ranges that were never closed end with the recording. `kind` is the table's own code, `row` the
+    place among the table's rows, and `domain` is 0 for what has no domains.
     """
 
     start: Array
@@ -31,6 +33,8 @@ class Spans:
     pid: Array
     tid: Array
     kind: Array
+    domain: Array
+    row: Array
     name: Array
     names: tuple[str, ...]
 
@@ -44,17 +48,52 @@ class Spans:
 
 
 def ranges(timeline: Timeline) -> Spans:
-    """The ranges of a profile that have a length: push/pop and start/end, but no marks."""
-    return timeline.kept("ranges", lambda: _ranges(timeline.profile))
+    """The ranges of a profile that have a length: push/pop and start/end, but no marks.
+
+    All of them, also those outside a slice: what nests, nests whole (`Timeline.holds` tells them).
+    """
+    return timeline.whole.kept("ranges", lambda: _ranges(timeline.profile))
 
 
 def operators(timeline: Timeline) -> Spans:
-    """Operators, Python functions and directives of a profile; those without a time left out."""
-    return timeline.kept("operators", lambda: _operators(timeline.profile))
+    """Operators, Python functions and directives of a profile; those without a time left out.
+
+    All of them, as `ranges`.
+    """
+    return timeline.whole.kept("operators", lambda: _operators(timeline.profile))
+
+
+def spelled(*patterns: str) -> re.Pattern[str]:
+    """What matches a name that fits one of the patterns, `*` standing for anything."""
+    each = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)
+    return re.compile("|".join(each), re.DOTALL)
+
+
+def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = None) -> Array:
+    """Which intervals have a name, and are of a domain of a name, that fits; None: of any domain."""
+    fits = spelled(pattern).fullmatch
+    fitting = np.array([bool(fits(name)) for name in spans.names], bool)
+    kept: Array = fitting[spans.name] if len(spans) else np.zeros(0, bool)
+    if domain is not None and len(spans):
+        kept = kept.copy()
+        known = domain_names(timeline.profile)
+        of_domain = spelled(domain).fullmatch
+        pairs, (pids, domains) = number(spans.pid, spans.domain)
+        good = [
+            bool(of_domain(known.get((pid, each), "")))
+            for pid, each in zip(pids.tolist(), domains.tolist(), strict=True)
+        ]
+        kept &= np.array(good, bool)[pairs]
+    return kept
+
+
+def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
+    """(pid, domain_id) -> the domain's name; the default domain 0 has none."""
+    return {(row["pid"], row["domain_id"]): row["name"] for row in profile.rows("domain")}
 
 
 def _ranges(profile: Profile) -> Spans:
-    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
+    names = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id", "name_id")
     column = profile.columns("range", names)
     long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
     rows = np.flatnonzero(long & (column["start_ns"] != MISSING))
@@ -68,9 +107,9 @@ def _ranges(profile: Profile) -> Spans:
     if unnamed.any():
         name = name.astype(np.int64)
         name[unnamed], texts = _own_texts(profile, rows[unnamed], texts)
-    return Spans(
-        start, end, column["pid"][rows], column["tid"][rows], column["kind"][rows], name, texts
-    )
+    pid, tid, kind, domain = (column[name][rows] for name in ("pid", "tid", "kind", "domain_id"))
+    domain = np.where(domain == MISSING, 0, domain)
+    return Spans(start, end, pid, tid, kind, domain, rows, name, texts)
 
 
 def _operators(profile: Profile) -> Spans:
@@ -79,7 +118,10 @@ def _operators(profile: Profile) -> Spans:
     timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
     start, dur, pid, tid, kind, name_id = (column[name][timed] for name in names)
     name, texts = _named(profile, name_id)
-    return Spans(start, start + dur, pid, tid, kind, name, texts)
+    rows = np.flatnonzero(timed)
+    return Spans(
+        start, start + dur, pid, tid, kind, np.zeros(len(rows), np.int32), rows, name, texts
+    )
 
 
 def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:

@@ -13,7 +13,6 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
@@ -86,13 +85,13 @@ class Gaps:
         return result
 
 
-def window(ops: GpuOps, part: Slice | None) -> Window | None:
-    """The window of a device with these operations: the slice, else first to last but for migrations.
-
-    None where there is no such operation with a time.
+def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
+    """The window of a device with these operations: the slice's time in its processes, else first to
+    last but for migrations. None where there is no such operation with a time.
     """
-    if part is not None:
-        return Window(part.start_ns, part.end_ns)
+    limits = None if timeline.is_whole else timeline.limits(timeline.pids_on(device))
+    if limits is not None:
+        return Window(*limits)
     counting = ops.timed & (ops.kind != Kind.MIGRATION)
     if not counting.any():
         return None
@@ -106,9 +105,9 @@ def busy(starts: Array, ends: Array, span: Window) -> int:
     return int((np.clip(found.ends, low, high) - np.clip(found.starts, low, high)).sum())
 
 
-def gaps(timeline: Timeline, kind: str, part: Slice | None = None) -> list[Gaps]:
+def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
     """The gaps of a kind, device by device (and stream by stream)."""
-    return timeline.kept(("gaps", kind, part), lambda: list(_gaps(timeline, kind, part)))
+    return timeline.kept(("gaps", kind), lambda: list(_gaps(timeline, kind)))
 
 
 def on_threads(timeline: Timeline, found: Gaps) -> Gaps:
@@ -124,24 +123,29 @@ def on_threads(timeline: Timeline, found: Gaps) -> Gaps:
     return replace(found, host_end=host_end)
 
 
-def _gaps(timeline: Timeline, kind: str, part: Slice | None) -> Iterator[Gaps]:
+def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
     ops = timeline.ops
     for device in timeline.devices:
         mine = ops.timed
         if len(timeline.devices) > 1:
             mine &= ops.device == device
-        span = window(ops if mine.all() else ops.take(mine), part)
+        here = ops if mine.all() else ops.take(mine)
+        span = window(timeline, device, here)
         if span is None:
             continue
-        for stream, members in _groups(ops, mine, kind):
-            yield _gaps_of(timeline, device, kind, stream, members, span, part is not None)
+        half_open = timeline.limits(here.pid) is not None
+        for stream, members in _groups(timeline, device, mine, kind):
+            yield _gaps_of(timeline, device, kind, stream, members, span, half_open)
 
 
-def _groups(ops: GpuOps, mine: Array, kind: str) -> Iterator[tuple[tuple[int, int] | None, Array]]:
+def _groups(
+    timeline: Timeline, device: int, mine: Array, kind: str
+) -> Iterator[tuple[tuple[int, int] | None, Array]]:
     """The operations between which gaps of this kind lie: one group, or one per stream.
 
-    `mine` is a mask, and so are the groups.
+    `mine` is a mask of the device's operations, and so are the groups.
     """
+    ops = timeline.ops
     if kind == "no_op":
         yield None, mine
     elif kind == "no_kernel":
@@ -150,10 +154,9 @@ def _groups(ops: GpuOps, mine: Array, kind: str) -> Iterator[tuple[tuple[int, in
         # The driver migrates memory on its own; that keeps no stream of the program busy.
         mine = mine & (ops.kind != Kind.MIGRATION)
         group, (pids, streams) = number(ops.pid, ops.stream)
-        for place, stream in enumerate(zip(pids.tolist(), streams.tolist(), strict=True)):
-            members = mine & (group == place)
-            if members.any():
-                yield stream, members
+        places = {s: i for i, s in enumerate(zip(pids.tolist(), streams.tolist(), strict=True))}
+        for stream in timeline.streams(device):
+            yield stream, mine & (group == places.get(stream, -1))
 
 
 def _gaps_of(

@@ -38,7 +38,7 @@ def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
         return EMPTY
     order = np.lexsort((-ends, starts))
     starts, ends, labels = starts[order], ends[order], labels[order]
-    parent, ends = _parents(starts, ends)
+    parent, ends = parents(starts, ends)
     # The innermost interval changes where one begins (to it) and where one ends (to its parent); of
     # events at one moment the last in this order decides: ends from the inside out, then begins.
     count = len(starts)
@@ -53,7 +53,7 @@ def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
     return Segments(segment_starts[real], segment_ends[real], labels[segment_holders[real]])
 
 
-def _parents(starts: Array, ends: Array) -> tuple[Array, Array]:
+def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
     """Per interval (sorted by start, longest first) the one it lies in, -1 for none; ends, cut.
 
     Level by level: the outermost are those that begin after all before them have ended. What remains

@@ -11,6 +11,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
+from nsysconv.timeline.statistics import number
 
 Array = np.ndarray
 
@@ -104,6 +105,13 @@ def gpu_ops(profile: Profile) -> GpuOps:
         pid=taken(column("pid"), order),
         correlation=taken(column("correlation_id"), order),
     )
+
+
+def streams_of(ops: GpuOps) -> list[tuple[int, int]]:
+    """The (pid, stream_id) of these operations, in order, but for migrations and what has no time."""
+    working = np.flatnonzero(ops.timed & (ops.kind != Kind.MIGRATION))
+    _, (pids, streams) = number(taken(ops.pid, working), taken(ops.stream, working))
+    return list(zip(pids.tolist(), streams.tolist(), strict=True))
 
 
 def taken(column: Array, which: Array) -> Array:

@@ -1,26 +1,94 @@
-"""The part of a profile that a query looks at."""
+"""The part of a profile that somebody asks for, in words; timeline/sliced.py finds it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
 
-import numpy as np
+from nsysconv.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Percent:
+    """A moment as a share of the time from a profile's first operation or call to its last."""
+
+    value: Fraction
+
+    def __str__(self) -> str:
+        return f"{float(self.value):g}%"
+
+
+Moment = int | Percent
+"""A time in ns since the profile's zero, or a share of the profile's time."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The time [start_ns, end_ns). Rows belong to it whole if they intersect it; unions are clipped."""
+    """What is asked for; nothing: the whole profile. What is given has to hold together.
 
-    start_ns: int
-    end_ns: int
+    `time` is [start, end), None standing for where the profile begins or ends. `range` is
+    `NAME[@DOMAIN][#N]` and `step` the name of a step, its number, or `FIRST:LAST` numbers; they mean
+    the range's or steps' own time in its process, and with `projected` the time of the operations
+    launched in it, and only those. `skip_first` goes from the end of so many steps to the end of the
+    last. `step_range` says what steps are called, `*` standing for anything. The rest leaves rows out
+    that are of another device, stream, rank, process, thread or name (`name` is a regular expression
+    that is found somewhere in it); rows of which none of this kind is ever recorded stay.
+    """
 
-    def holds(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Which intervals intersect the slice; one without length does where it starts inside."""
-        inside = (starts < self.end_ns) & (ends > self.start_ns)
-        point = (starts == ends) & (starts >= self.start_ns) & (starts < self.end_ns)
-        result: np.ndarray = inside | point
-        return result
+    time: tuple[Moment | None, Moment | None] | None = None
+    range: str | None = None
+    step: str | None = None
+    skip_first: int = 0
+    projected: bool = False
+    step_range: str | None = None
+    devices: tuple[int, ...] = ()
+    streams: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    processes: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
+    name: str | None = None
 
-    def as_dict(self) -> dict[str, int]:
-        """What reports print."""
-        return {"start_ns": self.start_ns, "end_ns": self.end_ns}
+    def __post_init__(self) -> None:
+        if self.time is not None and not _in_order(*self.time):
+            raise UsageError("the slice ends before it starts", hint="START:END, START before END.")
+        if self.projected and not self.by_range:
+            raise UsageError("projected: what?", hint="It goes with a range or with steps.")
+        if self.skip_first < 0:
+            raise UsageError("skip_first is negative", hint="How many steps to leave out, from 1.")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Slice(step_range=self.step_range)
+
+    @property
+    def bounds_time(self) -> bool:
+        """Whether it says when it begins or ends."""
+        return self.time is not None or self.by_range
+
+    @property
+    def by_range(self) -> bool:
+        """Whether ranges of the profile say when it begins or ends."""
+        return self.range is not None or self.step is not None or bool(self.skip_first)
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """What was asked for, as reports state it; times are there as the profile has them."""
+        said: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "time" and value != field.default:
+                said[field.name] = list(value) if isinstance(value, tuple) else value
+        if self.step is None and not self.skip_first:
+            said.pop("step_range", None)
+        return said
+
+
+def _in_order(start: Moment | None, end: Moment | None) -> bool:
+    """Whether a time has a length, as far as that does not depend on a profile."""
+    if isinstance(start, Percent) and isinstance(end, Percent):
+        return start.value < end.value
+    if isinstance(start, int) and isinstance(end, int):
+        return start < end
+    return True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import ApiCalls, api_calls, owners
 from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops
+from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops, streams_of, taken
 from nsysconv.timeline.statistics import distinct
+
+if TYPE_CHECKING:
+    from nsysconv.timeline.annotations import Spans
 
 Array = np.ndarray
 T = TypeVar("T")
@@ -34,8 +37,14 @@ _DTOH = 2
 class Timeline:
     """A profile and everything derived from it that more than one report uses, computed once."""
 
+    whole: Timeline
+    """The time line of the whole profile: this one, unless this one is cut to a slice."""
+    is_whole = True
+    """Whether this is all of the profile."""
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self.whole = self
         self._kept: dict[Hashable, Any] = {}
         self._told: dict[Hashable, Any] = {}
 
@@ -55,7 +64,16 @@ class Timeline:
 
     def forget(self) -> None:
         """Lets go of everything large; asked for again, it is made again."""
-        for name in ("ops", "calls", "owner"):
+        for name in (
+            "ops",
+            "calls",
+            "owner",
+            "called",
+            "_chosen_ops",
+            "_at_any_time",
+            "_named_ops",
+            "at_any_time",
+        ):
             self.__dict__.pop(name, None)
         self._kept.clear()
         self.profile.forget()
@@ -85,9 +103,58 @@ class Timeline:
             return owners(self.ops, self.calls)
 
     @cached_property
+    def called(self) -> Array:
+        """Which of `calls` belong to the slice, as a mask; without one, all."""
+        return np.ones(len(self.calls), bool)
+
+    @property
+    def described(self) -> Mapping[str, Any] | None:
+        """The slice as reports state it; None: there is none."""
+        return None
+
+    def rows(self, table: str) -> Array:
+        """Which rows of an event table belong to the slice, as a mask."""
+        return np.ones(len(self.profile.columns(table, ("start_ns",))["start_ns"]), bool)
+
+    def columns(self, table: str, names: Sequence[str]) -> dict[str, Array]:
+        """Columns of an event table: the rows that belong to the slice."""
+        found = self.profile.columns(table, names)
+        if self.is_whole:
+            return found
+        kept = self.rows(table)
+        return {name: taken(values, kept) for name, values in found.items()}
+
+    def holds(self, spans: Spans) -> Array:
+        """Which named intervals belong to the slice, as a mask."""
+        return np.ones(len(spans), bool)
+
+    def in_processes(self, pids: Array) -> Array:
+        """Which of these processes are in the slice, as a mask."""
+        return np.ones(len(pids), bool)
+
+    def limits(self, pids: Array) -> tuple[int, int] | None:
+        """When the slice begins and ends in these processes (none: in any); None: it does not say."""
+        return None
+
+    @property
+    def at_any_time(self) -> GpuOps:
+        """The operations that would be in the slice at another time: their devices may be idle in it."""
+        return self.ops
+
+    @cached_property
     def devices(self) -> list[int]:
         """The devices with GPU operations, in order; MISSING for operations that name none."""
-        return [int(device) for device in distinct(self.ops.device)]
+        return [int(device) for device in distinct(self.at_any_time.device)]
+
+    def streams(self, device: int) -> list[tuple[int, int]]:
+        """The streams of a device, (pid, stream_id), on which operations other than migrations run."""
+        ops = self.at_any_time
+        return streams_of(ops.take(ops.device == device))
+
+    def pids_on(self, device: int) -> Array:
+        """The processes of a device's operations, those included that are not in the slice's time."""
+        ops = self.at_any_time
+        return ops.pid if len(self.devices) == 1 else ops.pid[ops.device == device]
 
     @cached_property
     def call_names(self) -> dict[int, str]:
@@ -221,7 +288,7 @@ class Timeline:
             )
         graphs = int((self.ops.kind == Kind.GRAPH).sum())
         if graphs:
-            ids = self.profile.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
+            ids = self.columns("graph_launch", ("graph_exec_id",))["graph_exec_id"]
             known = [str(i) for i in distinct(ids).tolist() if i != MISSING]
             which = f" ({', '.join(known[:5])}{', …' if len(known) > 5 else ''})" if known else ""
             found.append(
