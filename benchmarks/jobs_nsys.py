@@ -37,6 +37,10 @@ def large_jobs(kernels: int, runs: int) -> list[Result]:
         command = [*NSYSCONV, "report", str(target), "-o", str(answers)]
         results.append(measure(f"core reports from the {where}, {size}",
                                Side("nsysconv report", command, (answers,)), pandas, bar, runs))
+    for report, bar in (("nvtx_gpu_proj_sum", "≤ 0.35 ×"), ("ranges", "")):
+        command = [*NSYSCONV, "report", str(store), report, "-o", str(answers)]
+        results.append(measure(f"ranges on the GPU ({report}) from the store, {size}",
+                               Side("nsysconv report", command, (answers,)), pandas, bar, runs))
     for path in (store, raw, answers):
         path.unlink(missing_ok=True)
     return results

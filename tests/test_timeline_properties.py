@@ -38,6 +38,7 @@ from small_store import (
     opened,
 )
 
+from nsysconv import Slice
 from nsysconv.report import MISSING
 from nsysconv.timeline import nesting
 from nsysconv.timeline.buckets import decade
@@ -98,7 +99,7 @@ def test_parents_are_the_same_found_by_levels_and_one_by_one(pairs: list[tuple[i
         {pair for pair in pairs if pair[1] > pair[0]}, key=lambda pair: (pair[0], -pair[1])
     )
     starts, ends = arrays(kept)
-    by_levels = nesting._parents(starts, ends)
+    by_levels = nesting.parents(starts, ends)
     one_by_one = nesting._parents_one_by_one(starts.tolist(), ends.tolist())
     for ours, other in zip(by_levels, one_by_one, strict=True):
         assert ours.tolist() == other.tolist()
@@ -248,6 +249,7 @@ class Choice:
         self.rows += [op for op in ops if isinstance(op, Migration) or op.start is None
                       or op.start != op.end or op.start not in moved]  # fmt: skip
         self.time = self._interval(1) if self._random.random() < 0.4 else None
+        self.slice = Slice(self.time) if self.time is not None else None
 
     def _interval(self, least: int = 0) -> tuple[int, int]:
         start = self._random.randint(1, LAST - least)
@@ -333,7 +335,7 @@ def test_idle_time_of_random_profiles(seed: int) -> None:
     choice = Choice(seed)
     slow = Slow(choice.rows, recording_ns=LAST)
     with opened(*choice.rows, recording_ns=LAST) as profile:
-        for row in profile.report("overview", time=choice.time).rows():
+        for row in profile.report("overview", slice=choice.slice).rows():
             busy = slow.busy(row["device_id"], choice.time)
             span = slow.window(row["device_id"], choice.time)
             if span is None:
@@ -342,7 +344,7 @@ def test_idle_time_of_random_profiles(seed: int) -> None:
             assert (row["window_start_ns"], row["window_ns"]) == (span[0], span[1] - span[0])
             assert (row["busy_ns"], row["idle_ns"]) == (len(busy), span[1] - span[0] - len(busy))
         for kind in IDLE_KINDS:
-            rows = profile.report("idle_gaps", time=choice.time, idle=(kind,)).rows()
+            rows = profile.report("idle_gaps", slice=choice.slice, idle=(kind,)).rows()
             expected = slow.gaps(kind, choice.time)
             assert sorted(map(found_gap, rows), key=repr) == sorted(
                 map(slow_gap, expected), key=repr)  # fmt: skip
@@ -350,7 +352,7 @@ def test_idle_time_of_random_profiles(seed: int) -> None:
                 assert sum(row[f"{part}_ns"] for part in PARTS) == row["dur_ns"]
         host = {
             (row["device_id"], row["activity"], row["name"]): row["host_sum_ns"]
-            for row in profile.report("idle_host", time=choice.time).rows()
+            for row in profile.report("idle_host", slice=choice.slice).rows()
         }
     instants_of = Counter((gap.device, *did) for gap in slow.gaps("no_op", choice.time)
                           for did in gap.during)  # fmt: skip
@@ -418,7 +420,7 @@ def test_utilisation_of_random_profiles(seed: int) -> None:
     slow = Slow(rows, recording_ns=LAST)
     gpus = {device: {"sm_count": 5} for device in choice.devices}
     with opened(*rows, recording_ns=LAST, gpus=gpus) as profile:
-        found = profile.report("gpu_utilization", time=choice.time).rows()
+        found = profile.report("gpu_utilization", slice=choice.slice).rows()
         if any(slow.steps(pid) for pid in choice.pids):
             found += profile.report("gpu_utilization", by="step").rows()
     for row in found:

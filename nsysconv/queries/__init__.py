@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, cast
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
-from nsysconv.queries.contract import Answer, Data, Query, Request
+from nsysconv.queries import rules, stats
+from nsysconv.queries.contract import Answer, Data, Option, Query, Request
 from nsysconv.report import Report, build_table
 from nsysconv.timeline.timeline import Timeline
 
@@ -27,12 +30,26 @@ CORE = (
 )
 """The reports that answer for every source, printed where none is named."""
 
-REPORTS = (
+OWN = (
     *CORE,
     "gpu_utilization",
     "steps",
+    "ranges",
+    "comm_overlap",
+    "kernel_categories",
+    "launch_stats",
+    "queue_length",
 )
 """Modules of this folder that are reports. A new report is one more word here."""
+
+REPORTS = (*OWN, *rules.REPORTS, *stats.REPORTS)
+"""All reports by name."""
+
+_FOLDERS = {
+    **dict.fromkeys(OWN, __name__),
+    **dict.fromkeys(rules.REPORTS, rules.__name__),
+    **dict.fromkeys(stats.REPORTS, stats.__name__),
+}
 
 BY_STEP = ("gpu_utilization",)
 """Reports that can give a row per step."""
@@ -41,48 +58,128 @@ _LIMITS = {"idle_gaps": 1000}
 
 
 def query(name: str) -> Query:
-    """The query module of a report. Raises UsageError with the names there are."""
-    if name not in REPORTS:
-        raise UsageError(f"no report {name!r}", hint=f"There are: {', '.join(REPORTS)}")
-    return cast(Query, importlib.import_module(f"nsysconv.queries.{name}"))
+    """The query module of a report's name. Raises UsageError with the names that are close."""
+    if name not in _FOLDERS:
+        close = get_close_matches(name, [*REPORTS, *stats.ALIASES], 5, 0.6)
+        known = f"Close to it: {', '.join(close)}. " if close else ""
+        raise UsageError(
+            f"no report {name!r}", hint=f"{known}`nsysconv report --list` names them all."
+        )
+    return cast(Query, importlib.import_module(f"{_FOLDERS[name]}.{name}"))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A report as it was asked for: its name, and the options that were given, as text after `:`."""
+
+    name: str
+    options: Mapping[str, Any]
+    spec: str
+
+
+def wanted(spec: str) -> Wanted:
+    """What `REPORT[:OPTION[=VALUE]]...` asks for; older names of a report are understood.
+
+    Raises UsageError for a report or an option that there is not, or a value of another type.
+    """
+    word, *words = spec.split(":")
+    name = stats.ALIASES.get(word, word)
+    options = {option.name: option for option in query(name).OPTIONS}
+    given: dict[str, str | None] = {}
+    for piece in words:
+        key, sign, value = piece.partition("=")
+        if key in options:
+            given[key] = value if sign else None
+            last = key
+        elif given and given[last] is not None:
+            given[last] = f"{given[last]}:{piece}"  # a value may hold a colon, as paths may
+        else:
+            raise UsageError(f"{name} has no option {key!r}", hint=_options_of(name))
+    values = {key: _value(name, options[key], text) for key, text in given.items()}
+    defaults = {option.name: option.default for option in options.values()}
+    return Wanted(name, {**defaults, **values}, ":".join((name, *words)))
+
+
+def _value(name: str, option: Option, text: str | None) -> Any:
+    if isinstance(option.default, bool):
+        if text is None:
+            return True
+        raise UsageError(f"option {option.name} of {name} has no value", hint=_options_of(name))
+    if text is None or text == "":
+        raise UsageError(f"option {option.name} of {name} needs a value", hint=_options_of(name))
+    kind = str if option.default is None else type(option.default)
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{option.name}={text} of {name} is no number", hint=_options_of(name)
+        ) from error
+
+
+def _options_of(name: str) -> str:
+    options = query(name).OPTIONS
+    if not options:
+        return f"{name} has no options."
+    known = (
+        f"{option.name}" if option.default is False else f"{option.name}={option.default or '…'}"
+        for option in options
+    )
+    return f"Options of {name}: {', '.join(known)}."
 
 
 def default_limit(name: str, *, for_people: bool) -> int:
     """How many rows a report shows unless told: 0 is all of them."""
-    return 20 if for_people else _LIMITS.get(name, 0)
+    return 20 if for_people else _LIMITS.get(wanted(name).name, 0)
+
+
+def facts_of(specs: Iterable[str]) -> frozenset[Fact]:
+    """The facts that these reports ask for."""
+    asked = [query(wanted(spec).name) for spec in specs]
+    return frozenset(fact for module in asked for fact in module.NEEDS | module.USES)
 
 
 def read_ahead(names: Iterable[str], timeline: Timeline) -> None:
     """Has the timeline read at once what these reports will ask it for one by one."""
-    wanted = {fact for name in names for fact in query(name).NEEDS | query(name).USES}
-    if wanted >= {Fact.KERNELS, Fact.API_CALLS}:
+    if facts_of(names) >= {Fact.KERNELS, Fact.API_CALLS}:
         timeline.read_ahead()
 
 
-def answer(name: str, timeline: Timeline, request: Request) -> Report:
-    """A report on one profile. Raises NotRecorded where the profile lacks what the report needs."""
+def unrecorded(name: str, timeline: Timeline) -> list[Fact]:
+    """The facts that a profile lacks for a report; none where it can be answered."""
     module = query(name)
     missing = in_order(module.NEEDS - timeline.profile.facts)
-    from_totals = request.part is None and bool(module.TOTALS & timeline.profile.facts)
-    if missing and not from_totals:
+    # Totals tell no part of themselves.
+    from_totals = timeline.is_whole and bool(module.TOTALS & timeline.profile.facts)
+    return [] if from_totals else missing
+
+
+def answer(spec: str, timeline: Timeline, request: Request) -> Report:
+    """A report on one profile, or on the slice that the time line is cut to.
+
+    Raises NotRecorded where the profile lacks what the report needs, UsageError for unknown words.
+    """
+    asked = wanted(spec)
+    name, module = asked.name, query(asked.name)
+    missing = unrecorded(name, timeline)
+    if missing:
         advice = [
             timeline.profile.advice[fact] for fact in missing if fact in timeline.profile.advice
         ]
-        raise NotRecorded(name, missing, list(dict.fromkeys(advice)))
+        raise NotRecorded(asked.spec, missing, list(dict.fromkeys(advice)))
     with phase(f"compute {name}"):
-        found = module.compute(timeline, request)
+        found = module.compute(timeline, replace(request, options=asked.options))
     if not isinstance(found, Answer):
         found = Answer(found)
     data = found.data
     filled = {"profile": [timeline.profile.ref.label] * _length(data), **data}
     table = build_table(module.COLUMNS, filled)
     report = Report(
-        name=name,
+        name=asked.spec,
         title=module.TITLE,
         columns=module.COLUMNS,
         table=table,
         profiles=(timeline.profile.ref,),
-        slice=request.part.as_dict() if request.part else None,
+        slice=timeline.described,
         notes=tuple(_notes(module, timeline, found.notes)),
         row_count=table.num_rows if found.row_count is None else found.row_count,
     )
@@ -91,14 +188,14 @@ def answer(name: str, timeline: Timeline, request: Request) -> Report:
 
 def unanswered(error: NotRecorded, timeline: Timeline) -> Report:
     """The report that says what is missing, in place of one."""
-    module = query(error.report)
+    module = query(wanted(error.report).name)
     return Report(
         name=error.report,
         title=module.TITLE,
         columns=module.COLUMNS,
         table=None,
         profiles=(timeline.profile.ref,),
-        not_recorded=tuple(f.label for f in error.missing),
+        not_recorded=error.words,
         advice=error.advice,
     )
 

@@ -1,0 +1,59 @@
+"""Calls that wait for a whole device or stream (docs/rules.md)."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import PROFILE, RANK, Answer, Option, Request
+from nsysconv.queries.rules.launched import NAME, PID
+from nsysconv.report import Column
+from nsysconv.timeline.calls import call_ids
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Calls that wait for a device or a stream, longest first"
+NEEDS = frozenset({Fact.API_CALLS})
+USES = frozenset({Fact.THREADS})
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
+COLUMNS = (
+    PROFILE,
+    RANK,
+    PID,
+    Column("tid", Unit.ID, "The thread; null: not recorded."),
+    Column("call_id", Unit.ID, "The call, `api_call.id`.", key=True),
+    Column("start_ns", Unit.NS, "When the call began."),
+    Column("dur_ns", Unit.NS, "How long it took.", better="less"),
+    NAME,
+)
+
+# A thread is what CUDA called a context's device before there were others.
+_WAITS = re.compile(r"cuda(?:Device|Stream|Thread)Synchronize|cu(?:Ctx|Stream)Synchronize"
+                    r"|hip(?:Device|Stream|Ctx)Synchronize")  # fmt: skip
+
+
+def compute(timeline: Timeline, request: Request) -> Answer:
+    """One row per outermost call, longest first."""
+    calls = timeline.calls
+    functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
+    waits = timeline.called & calls.outermost & np.isin(calls.name_id, functions)
+    found = np.flatnonzero(waits)
+    dur, ids = (calls.end - calls.start)[found], call_ids(timeline.profile, calls)[found]
+    order = np.lexsort((ids, calls.start[found], -dur))
+    total = len(order)
+    order = order[: request.limit] if request.limit else order
+    shown = found[order]
+    threads = [calls.threads[place] for place in calls.thread[shown].tolist()]
+    data = {
+        "rank": [timeline.ranks.get(pid) for pid, _ in threads],
+        "pid": [pid for pid, _ in threads],
+        "tid": [tid for _, tid in threads],
+        "call_id": ids[order],
+        "start_ns": calls.start[shown],
+        "dur_ns": dur[order],
+        "name": [timeline.call_names[i] for i in calls.name_id[shown].tolist()],
+    }
+    return Answer(data, total)

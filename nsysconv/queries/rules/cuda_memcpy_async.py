@@ -1,0 +1,52 @@
+"""Asynchronous copies from or to pageable memory, which are not asynchronous (docs/rules.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
+from nsysconv.queries.rules import launched as rule
+from nsysconv.report import Column
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Asynchronous copies of pageable memory, longest first"
+NEEDS = frozenset({Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS})
+USES = frozenset({Fact.DEVICES})
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
+COLUMNS = (
+    PROFILE,
+    RANK,
+    rule.PID,
+    DEVICE,
+    Column("memcpy_id", Unit.ID, "The copy, `memcpy.id`.", key=True),
+    Column("start_ns", Unit.NS, "When the copy began."),
+    Column("dur_ns", Unit.NS, "How long it took; null: not recorded.", better="less"),
+    Column("bytes", Unit.BYTES, "Bytes copied."),
+    Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded."),
+    Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded."),
+    rule.CONTEXT,
+    rule.GREEN_CONTEXT,
+    rule.STREAM,
+    rule.NAME,
+    rule.CALL_ID,
+    rule.CALL_DUR,
+)
+
+_PAGEABLE = schema.MEMORY_KINDS.index("Pageable")
+_KINDS = ("src_kind", "dst_kind")
+
+
+def compute(timeline: Timeline, request: Request) -> Answer:
+    """One row per copy, longest first."""
+    copies = rule.launched(timeline, Kind.MEMCPY, rule.copies_asynchronously)
+    pageable = np.zeros(len(copies), bool)
+    for kind in _KINDS:
+        pageable |= copies.column(kind) == _PAGEABLE
+    notes = rule.unjudged("cuda_memcpy_async", copies, _KINDS, pageable)
+    found = copies.take(pageable)
+    return Answer(found.data(COLUMNS, request.limit), len(found), tuple(notes))

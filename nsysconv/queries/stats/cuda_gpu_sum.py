@@ -1,0 +1,31 @@
+"""`cuda_gpu_sum` of `nsys stats`: time per kernel and memory operation."""
+
+from __future__ import annotations
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Data, Request
+from nsysconv.queries.stats.activities import CATEGORY, OPERATION, kernel_sums, memory_sums
+from nsysconv.queries.stats.kernels import OPTIONS
+from nsysconv.queries.stats.summary import most_first, time_columns, time_table
+from nsysconv.report import Column, Printed
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+__all__ = ["OPTIONS"]
+
+TITLE = "CUDA GPU Summary (Kernels/MemOps)"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset({Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY})
+TOTALS = frozenset({Fact.GPU_TOTALS})
+COLUMNS = time_columns(
+    "gpu_op",
+    Column("gpu_op_count", Unit.COUNT, "Kernels or operations.", printed=Printed("Instances")),
+    CATEGORY,
+    OPERATION,
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per name, most time first."""
+    rows = most_first([*kernel_sums(timeline, request), *memory_sums(timeline)])
+    return time_table(COLUMNS, rows)

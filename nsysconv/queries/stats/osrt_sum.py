@@ -1,0 +1,31 @@
+"""Time in calls of the operating system's runtime libraries, by function."""
+
+from __future__ import annotations
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
+from nsysconv.report import Column, Printed
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "OS Runtime Summary"
+NEEDS = frozenset({Fact.OSRT_CALLS})
+USES: frozenset[Fact] = frozenset()
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
+COLUMNS = time_columns(
+    "osrt",
+    Column("call_count", Unit.COUNT, "Calls.", printed=Printed("Num Calls")),
+    Column("name", Unit.TEXT, "The function.", key=True, printed=Printed("Name")),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per function, most time first."""
+    column = timeline.columns("osrt_call", ("dur_ns", "name_id"))
+    group, (ids,) = number(column["name_id"])
+    texts = timeline.profile.names(ids)
+    found = sums(group, column["dur_ns"], [(texts[i],) for i in ids.tolist()])
+    return time_table(COLUMNS, most_first(found))

@@ -1,0 +1,370 @@
+"""Intervals of the CPU projected onto the GPU: when what was launched in each of them ran.
+
+Definitions, with worked examples: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.report import MISSING
+from nsysconv.timeline.annotations import Spans
+from nsysconv.timeline.calls import by_group, number_threads
+from nsysconv.timeline.groups import sums
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+
+# Intervals that are looked at one by one are gathered so many at a time.
+_AT_ONCE = 1 << 22
+# Where gathering would take more than so many passes over the operations, they are swept once.
+_MOST_PASSES = 64
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One entry per span: what its operations are, whose API calls start inside it.
+
+    `start` and `end` are those of the first and of the last operation, MISSING for none; `union_ns` is
+    when at least one of them ran. `launch_count` counts the calls that launched them. Operations
+    without a time count, and have no time.
+    """
+
+    start: Array
+    end: Array
+    union_ns: Array
+    op_count: Array
+    launch_count: Array
+    kernel_count: Array
+    kernel_sum_ns: Array
+
+
+def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = False) -> Projection:
+    """The projections of spans on their own thread or, all or those of a mask, on any of their process.
+
+    Push/pop ranges and operators are their thread's; steps and start/end ranges are their process's.
+    """
+    count = len(spans)
+    found = Projection(
+        *(np.full(count, MISSING) for _ in range(2)),
+        *(np.zeros(count, np.int64) for _ in range(5)),
+    )
+    for which, launched in _launches(timeline, spans, np.broadcast_to(any_thread, count)):
+        _fill(found, spans, which, launched)
+    return found
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """Operations in the order of their calls, and those with a time in the order of their starts.
+
+    `called` is when; `place` says where each stands by start, `len(starts)` and beyond for those without
+    a time, and is None where both orders are one. `reach` is the latest end so far. The others are sums
+    of what comes before: of new time covered by start, of launches, kernels and their time by call.
+    """
+
+    called: Array
+    place: Array | None
+    start: Array
+    end: Array
+    reach: Array
+    covered: Array
+    launches: Array
+    kernels: Array
+    kernel_ns: Array
+
+    def __len__(self) -> int:
+        return len(self.called)
+
+    def places(self, calls: Array) -> Array:
+        """Where the operations at these places by call stand by start."""
+        found: Array = calls if self.place is None else self.place[calls]
+        return found
+
+    @property
+    def ends(self) -> Array:
+        """The ends by call; MISSING for none."""
+        if self.place is None:
+            return self.end
+        padded = np.append(self.end, MISSING)
+        result: Array = padded[np.minimum(self.place, len(self.end))]
+        return result
+
+
+def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, _Launched]]:
+    """The spans of each thread, and of each process, with the operations launched there."""
+    calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
+    linked = np.flatnonzero(owner >= 0)
+    if not len(linked) or not len(spans):
+        return
+    if not wide.all():
+        thread = calls.thread[owner[linked]]
+        numbers = {key: number for number, key in enumerate(calls.threads)}
+        members = by_group(thread, len(calls.threads))
+        own = np.flatnonzero(~wide)
+        mine, threads = number_threads(spans.pid[own], spans.tid[own])
+        for key, places in zip(threads, by_group(mine, len(threads)), strict=True):
+            if key in numbers and key[1] != MISSING and len(members[numbers[key]]):
+                yield own[places], _in_order(timeline, linked[members[numbers[key]]])
+    if wide.any():
+        process = ops.pid[linked]
+        for pid in np.unique(spans.pid[wide]).tolist():
+            here = linked[process == pid]
+            if len(here):
+                yield np.flatnonzero(wide & (spans.pid == pid)), _in_order(timeline, here)
+
+
+def _in_order(timeline: Timeline, which: Array) -> _Launched:
+    """The operations at these indices, which are sorted by their starts, those without a time first."""
+    ops, calls = timeline.ops, timeline.calls
+    untimed = int(np.count_nonzero(~ops.timed[which]))
+    which = np.concatenate((which[untimed:], which[:untimed])) if untimed else which
+    timed = which[: len(which) - untimed]
+    start, end = ops.start[timed], ops.end[timed]
+    reach = np.maximum.accumulate(end)
+    call = timeline.owner[which]
+    called, kind = calls.start[call], ops.kind[which] == Kind.KERNEL
+    spent = np.zeros(len(which), np.int64)
+    spent[: len(timed)] = np.where(kind[: len(timed)], end - start, 0)
+    place = None
+    if untimed or (called[1:] < called[:-1]).any():
+        place = np.argsort(called, kind="stable")
+        called, call, kind, spent = called[place], call[place], kind[place], spent[place]
+    first = np.empty(len(calls), np.int32)
+    numbers = np.arange(len(call), dtype=np.int32)
+    first[call[::-1]] = numbers[::-1]
+    return _Launched(
+        called,
+        place,
+        start,
+        end,
+        reach,
+        _summed(_fresh(start, end, reach)),
+        _summed(first[call] == numbers),
+        _summed(kind),
+        _summed(spent),
+    )
+
+
+def _fresh(start: Array, end: Array, reach: Array) -> Array:
+    """What each interval, by start, covers that none before it did; `reach` is the latest end so far."""
+    fresh: Array = end - start
+    fresh[1:] = np.maximum(end[1:] - np.maximum(start[1:], reach[:-1]), 0)
+    return fresh
+
+
+def _summed(values: Array) -> Array:
+    """Sums of what comes before each place, and of all."""
+    result = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=result[1:])
+    return result
+
+
+def _fill(found: Projection, spans: Spans, which: Array, launched: _Launched) -> None:
+    """Writes the projections of the spans at these indices."""
+    low = np.searchsorted(launched.called, spans.start[which], side="left")
+    high = np.searchsorted(launched.called, spans.end[which], side="left")
+    some = high > low
+    which, low, high = which[some], low[some], high[some]
+    if not len(which):
+        return
+    found.op_count[which] = high - low
+    found.launch_count[which] = launched.launches[high] - launched.launches[low]
+    found.kernel_count[which] = launched.kernels[high] - launched.kernels[low]
+    found.kernel_sum_ns[which] = launched.kernel_ns[high] - launched.kernel_ns[low]
+    windows = _Windows(low, high, len(launched))
+    first, last, timed = _places(launched, windows)
+    end = windows.best(launched.ends, np.maximum)
+    some = timed > 0
+    which, low, high = which[some], low[some], high[some]
+    first, last, timed = first[some], last[some], timed[some]
+    if not len(which):
+        return
+    found.start[which] = launched.start[first]
+    found.end[which] = end[some]
+    found.union_ns[which] = _covered(launched, low, high, first, last, timed)
+
+
+def _places(launched: _Launched, windows: _Windows) -> tuple[Array, Array, Array]:
+    """Per window of calls the first and last place by start of operations with a time, and how many."""
+    low, high = windows.low, windows.high
+    if launched.place is None:
+        return low, high - 1, high - low
+    timed = launched.place < len(launched.start)
+    upto = _summed(timed)
+    first = windows.best(launched.place, np.minimum)
+    last = windows.best(np.where(timed, launched.place, -1), np.maximum)
+    return first, last, upto[high] - upto[low]
+
+
+class _Windows:
+    """Windows [low, high) of places below `count`, none of them empty.
+
+    The blocks between their edges are numbered: a window is a run of blocks.
+    """
+
+    def __init__(self, low: Array, high: Array, count: int) -> None:
+        self.low, self.high = low, high
+        is_edge = np.zeros(count + 1, bool)
+        is_edge[low] = is_edge[high] = True
+        block = np.cumsum(is_edge, dtype=np.int64) - 1
+        self._edges = np.flatnonzero(is_edge[:count])
+        self._first, self._length = block[low], block[high] - block[low]
+
+    def best(self, values: Array, better: np.ufunc) -> Array:
+        """Per window its least (or greatest) value: of two runs of 1, 2, 4, … blocks that cover it."""
+        table = better.reduceat(values, self._edges)
+        power = np.frexp(self._length)[1] - 1
+        result = np.empty(len(self.low), values.dtype)
+        for level in range(int(power.max()) + 1):
+            if level:
+                half = 1 << (level - 1)
+                table = better(table[:-half], table[half:])
+            mine = np.flatnonzero(power == level)
+            left = self._first[mine]
+            right = left + self._length[mine] - (1 << level)
+            result[mine] = better(table[left], table[right])
+        return result
+
+
+def _covered(
+    launched: _Launched, low: Array, high: Array, first: Array, last: Array, count: Array
+) -> Array:
+    """Per window of calls the measure of the union of its operations.
+
+    Mostly a window's operations run one after the other with none of others in between, and the
+    running sums answer, but for those at its beginning that overlap with operations before it.
+    """
+    measure: Array = launched.covered[last + 1] - launched.covered[first]
+    before = np.where(first > 0, launched.reach[first - 1], MISSING)
+    # From here on operations start after all before the window have ended.
+    clear = np.clip(np.searchsorted(launched.start, before, side="left"), first, last + 1)
+    alone = last - first + 1 == count
+    size = np.where(alone, clear - first, high - low)
+    rest = np.where(alone, launched.covered[last + 1] - launched.covered[clear], 0)
+    todo = np.flatnonzero(size > 0)
+    if int(size.sum()) > _MOST_PASSES * (len(launched) + len(low)):
+        measure[todo] = _swept(launched, low[todo], high[todo])
+        return measure
+    for piece in _pieces(size[todo]):
+        mine = todo[piece]
+        group, place = _gathered(
+            launched, np.where(alone, first, low)[mine], size[mine], alone[mine]
+        )
+        own = _grouped_measure(launched.start[place], launched.end[place], group, len(mine))
+        measure[mine] = own + rest[mine]
+    return measure
+
+
+def _pieces(size: Array) -> Iterator[slice]:
+    """Slices of windows whose sizes add up to no more than what is looked at together."""
+    edges = _summed(size)
+    low = 0
+    while low < len(size):
+        high = int(np.searchsorted(edges, edges[low] + _AT_ONCE, side="right")) - 1
+        high = max(high, low + 1)
+        yield slice(low, high)
+        low = high
+
+
+def _gathered(
+    launched: _Launched, begin: Array, size: Array, by_start: Array
+) -> tuple[Array, Array]:
+    """The operations of windows, which are by start or by call: window and place by start, sorted."""
+    group = np.repeat(np.arange(len(size)), size)
+    place = begin[group] + np.arange(len(group)) - (np.cumsum(size) - size)[group]
+    by_call = ~by_start[group]
+    if not by_call.any():
+        return group, place
+    place[by_call] = launched.places(place[by_call])
+    timed = place < len(launched.start)
+    group, place = group[timed], place[timed]
+    order = np.lexsort((place, group))
+    return group[order], place[order]
+
+
+def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Array:
+    """Per group, whose intervals stand together and by start, the measure of their union."""
+    origin, span = int(start.min()), int(end.max()) - int(start.min()) + 1
+    measure = np.zeros(count, np.int64)
+    # Groups are laid out one behind the other in time, as many at once as 63 bits hold.
+    most = max(1, (1 << 62) // span)
+    for low in range(0, count, most):
+        rows = slice(*np.searchsorted(group, (low, low + most)).tolist())
+        shift = (group[rows] - low) * span - origin
+        s, e = start[rows] + shift, end[rows] + shift
+        measure += sums(group[rows], _fresh(s, e, np.maximum.accumulate(e)), count)
+    return measure
+
+
+def _swept(launched: _Launched, low: Array, high: Array) -> Array:
+    """The same, of windows by call, operation after operation: its time does not depend on their sizes.
+
+    Each moment belongs to the latest operation so far that ran then; of a window that ends here, those
+    moments count whose operation is in it.
+    """
+    moments = _Moments(len(launched))
+    measure = np.zeros(len(low), np.int64)
+    order = np.argsort(high, kind="stable")
+    wanted, lows, highs = order.tolist(), low.tolist(), high.tolist()
+    at = 0
+    places = launched.places(np.arange(len(launched))).tolist()
+    starts, ends = launched.start.tolist(), launched.end.tolist()
+    for number, place in enumerate(places):
+        if place < len(starts) and ends[place] > starts[place]:
+            moments.give(starts[place], ends[place], number)
+        while at < len(wanted) and highs[wanted[at]] == number + 1:
+            measure[wanted[at]] = moments.of(lows[wanted[at]])
+            at += 1
+    return measure
+
+
+class _Moments:
+    """Disjoint intervals, each with the number of its owner, and sums of their lengths by owner."""
+
+    def __init__(self, count: int) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._owners: list[int] = []
+        self._total = 0
+        self._tree = [0] * (count + 1)
+
+    def give(self, start: int, end: int, owner: int) -> None:
+        """[start, end) belongs to this owner from now on."""
+        low, high = bisect_right(self._ends, start), bisect_left(self._starts, end)
+        pieces = [(start, end, owner)]
+        for place in range(low, high):
+            s, e, other = self._starts[place], self._ends[place], self._owners[place]
+            self._add(other, s - e)
+            if s < start:
+                pieces.insert(0, (s, start, other))
+            if e > end:
+                pieces.append((end, e, other))
+        for s, e, each in pieces:
+            self._add(each, e - s)
+        self._starts[low:high] = [s for s, _, _ in pieces]
+        self._ends[low:high] = [e for _, e, _ in pieces]
+        self._owners[low:high] = [each for _, _, each in pieces]
+
+    def of(self, first: int) -> int:
+        """How long the intervals of owners from this one on are."""
+        return self._total - self._before(first)
+
+    def _add(self, owner: int, length: int) -> None:
+        self._total += length
+        owner += 1
+        while owner < len(self._tree):
+            self._tree[owner] += length
+            owner += owner & -owner
+
+    def _before(self, owner: int) -> int:
+        result = 0
+        while owner > 0:
+            result += self._tree[owner]
+            owner -= owner & -owner
+        return result
