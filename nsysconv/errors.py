@@ -46,12 +46,17 @@ class StrictError(NsysconvError):
 
 
 class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
-    """A report cannot be made because the profile lacks facts; `advice` says how to record them."""
+    """A report cannot be made because the profile lacks facts, or something in words that no fact
+    stands for; `advice` says how to record them. `words` is all of it in words.
+    """
 
     exit_status = 4
 
-    def __init__(self, report: str, missing: Sequence[Fact], advice: Sequence[str] = ()) -> None:
-        names = ", ".join(fact.label for fact in missing)
+    def __init__(
+        self, report: str, missing: Sequence[Fact | str], advice: Sequence[str] = ()
+    ) -> None:
+        self.words = tuple(m.label if isinstance(m, Fact) else m for m in missing)
+        names = ", ".join(self.words)
         super().__init__(f"{report}: not recorded in this profile: {names}", hint="\n".join(advice))
         self.report = report
         self.missing = tuple(missing)

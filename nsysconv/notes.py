@@ -74,6 +74,10 @@ MEANINGS: dict[str, str] = {
         "Rows of a category that this version does not know, and that do not look like GPU operations "
         "or API calls, were left out."
     ),
+    "cell-unreadable": (
+        "Cells of a table of totals that are no numbers (n/a, or cut). They are not recorded; the other "
+        "cells of their rows are."
+    ),
     "clocks-differ": (
         "On one side of a comparison GPU times and CPU times are not on one clock. It tells no "
         "latencies, queue times and causes of gaps, so that these cannot be compared; the rest can."
@@ -163,6 +167,10 @@ MEANINGS: dict[str, str] = {
         "Rows, or their times, are missing on one side of a comparison for reasons that the other does "
         "not have. Its counts and sums are too small by an unknown amount; record it again."
     ),
+    "memory-kind-unknown": (
+        "Copies or sets of which the profile does not say what kind of memory they read or write, in a "
+        "rule that asks for it. They are not among its findings, and may belong there."
+    ),
     "metadata-unreadable": (
         "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
         "it; devices and ranks may be missing."
@@ -170,6 +178,11 @@ MEANINGS: dict[str, str] = {
     "names-merged": (
         "In a comparison, two names of one profile are the same to the chosen matching: they differ only "
         "in what the matching leaves out. Their rows are added up."
+    ),
+    "names-shortened": (
+        "The text cuts long names and ends them with an ellipsis. Names that begin alike are one in the "
+        "reports, and no such name is equal to the whole one in another profile. CSV and JSON have whole "
+        "names."
     ),
     "negative-duration": ("Rows that end before they start were left out."),
     "nameless-id": (
@@ -190,6 +203,10 @@ MEANINGS: dict[str, str] = {
     "not-a-table": (
         "The file holds a view or virtual table under the name of an event table. Only plain tables are "
         "read; it was ignored."
+    ),
+    "number-ambiguous": (
+        "Numbers such as 1.234 with one sign and three digits behind it, in a table of which nothing "
+        "else tells whether it marks decimals or thousands. It was taken for a decimal point."
     ),
     "occupancy-rounded": (
         "Kernels whose occupancy could not be computed from their launch, because the profile lacks "
@@ -218,6 +235,10 @@ MEANINGS: dict[str, str] = {
     "processes-differ": (
         "The two sides of a comparison, or runs of one side, have different numbers of processes or "
         "ranks. Sums are over different amounts of work."
+    ),
+    "processes-merged": (
+        "The tables add up what all processes did on all devices, and do not tell them apart. There are "
+        "no ranks, and no rows of processes or devices."
     ),
     "profiler-diagnostic": (
         "A message that the profiler itself left in the profile: events it lost or could not collect."
@@ -292,6 +313,10 @@ MEANINGS: dict[str, str] = {
         "The file holds the symbols of kernels and not their names, and no demangler is installed. "
         "Kernels are shown by their symbols; counts and times hold. Install `nsysconv[demangle]`."
     ),
+    "tables-disagree": (
+        "Two tables of one recording tell different numbers of the same operation: they were filtered in "
+        "different ways, or are of different recordings. Times were kept, and sizes left out."
+    ),
     "time-shifted": (
         "The export's times were shifted to the time of day. Times are shown from the whole second at or "
         "before the first event."
@@ -299,6 +324,10 @@ MEANINGS: dict[str, str] = {
     "totals-incomplete": (
         "The rows of a table of totals tell their shares of its time, and those do not add up to 100 %: "
         "rows of it are missing in the log, because it was cut or lines of it cannot be read."
+    ),
+    "totals-partial": (
+        "Tables of kernels without those of copies, or the other way round. What is not there is missing "
+        "in reports; that a report has no such rows does not mean that there was no such work."
     ),
     "trace-truncated": (
         "The file ends before its events do: the program was killed, the disk was full, or the copy is "

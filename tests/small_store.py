@@ -217,6 +217,8 @@ class Total(NamedTuple):
     bytes_max: int | None = None
     range_name: str | None = None
     domain: int | None = None
+    med: float | None = None
+    stddev: float | None = None
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
@@ -257,7 +259,8 @@ def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, A
     return {
         "id": number, "kind": schema.AGGREGATE_KINDS.index(row.kind), "pid": row.pid,
         "device_id": row.device, "count": row.count, "sum_ns": row.sum, "min_ns": row.min,
-        "max_ns": row.max, "bytes_sum": row.bytes, "bytes_min": row.bytes_min,
+        "max_ns": row.max, "med_ns": row.med, "stddev_ns": row.stddev,
+        "bytes_sum": row.bytes, "bytes_min": row.bytes_min,
         "bytes_max": row.bytes_max, "domain_id": row.domain, "name_id": name_id(row.name),
         "range_name_id": name_id(row.range_name),
         "layer": None if row.layer is None else schema.API_LAYERS.index(row.layer),

@@ -68,7 +68,7 @@ def check(profile: api.OpenProfile, name: str) -> None:
         (column.name, TYPES[column.kind]) for column in module.COLUMNS]  # fmt: skip
     assert report.row_count == report.table.num_rows
     keys = [column.name for column in module.COLUMNS if column.key]
-    if name != "idle_gaps":
+    if name != "idle_gaps" and not report.is_printed:  # a printed table has no columns but its own
         ids = [tuple(row[key] for key in keys) for row in report.rows()]
         assert sorted(Counter(ids).values())[-1:] in ([1], [])
 

@@ -22,6 +22,7 @@ from small_store import (
     opened,
 )
 
+from nsysconv import Slice
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS, query
@@ -97,6 +98,16 @@ def test_the_share_of_a_range_is_in_the_total_already() -> None:
 
 def test_what_never_happened_has_no_row() -> None:
     assert told("kernels", Total("kernel", 0, 0, 0, 0, "k")) == []
+
+
+def test_a_total_alone_keeps_its_median_and_deviation() -> None:
+    """Those of two totals do not follow from theirs."""
+    rows = (Total("kernel", 3, 60, 10, 30, "alone", med=20.5, stddev=10.0),
+            Total("kernel", 3, 30, 5, 15, "two", med=10.0, stddev=5.0),
+            Total("kernel", 1, 9, 9, 9, "two", pid=2, med=9.0, stddev=0.0))  # fmt: skip
+    alone, two = told("kernels", *rows)
+    assert picked(alone, "med_ns", "stddev_ns") == [20.5, 10.0]
+    assert picked(two, "kernel_count", "med_ns", "stddev_ns") == [4, None, None]
 
 
 # -- API calls
@@ -314,7 +325,7 @@ def test_of_a_slice_totals_tell_nothing(report: str, missing: Fact) -> None:
     with opened(*FAR_OFF, holds=TOTALS) as profile:
         assert profile.report(report).row_count > 0
         with pytest.raises(NotRecorded) as error:
-            profile.report(report, time=(0, 100))
+            profile.report(report, slice=Slice((0, 100)))
     assert error.value.missing == (missing,)
 
 

@@ -17,6 +17,7 @@ from nsysconv.report import Column, Report, build_table
 from nsysconv.units import Unit
 
 ONE_REPORT = ("csv", "tsv")
+NO_NOTES = (*ONE_REPORT, "column")
 OPTIONS = (Options(), Options(width=40), Options(width=80), Options(width=160))
 
 
@@ -57,7 +58,7 @@ def test_several_reports(name: str) -> None:
             rendered(name)
     else:
         text = rendered(name, *reports)
-        assert text.count("Left out") == len(reports)
+        assert text.count("Left out") == (0 if name in NO_NOTES else len(reports))
         assert text.count("API") == 1  # of the one that was not recorded
         rendered(name)
 
@@ -84,8 +85,9 @@ def test_a_module_per_format_with_the_contract(name: str) -> None:
     module = importlib.import_module(f"nsysconv.render.{name}")
     assert suffix(name) == module.SUFFIX
     assert module.render is renderer(name)
-    assert format_for(Path(f"some.dir/report{module.SUFFIX}")) == name
-    assert format_for(Path(f"REPORT{module.SUFFIX.upper()}")) == name
+    by_suffix = "text" if name == "column" else name  # one suffix, and text is what it says
+    assert format_for(Path(f"some.dir/report{module.SUFFIX}")) == by_suffix
+    assert format_for(Path(f"REPORT{module.SUFFIX.upper()}")) == by_suffix
     assert module.__doc__
 
 

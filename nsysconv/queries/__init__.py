@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any, cast
 
 from nsysconv.errors import NotRecorded, UsageError
@@ -88,6 +89,8 @@ def wanted(spec: str) -> Wanted:
     given: dict[str, str | None] = {}
     for piece in words:
         key, sign, value = piece.partition("=")
+        if key in given:
+            raise UsageError(f"option {key} of {name} is given twice", hint=_options_of(name))
         if key in options:
             given[key] = value if sign else None
             last = key
@@ -109,11 +112,14 @@ def _value(name: str, option: Option, text: str | None) -> Any:
         raise UsageError(f"option {option.name} of {name} needs a value", hint=_options_of(name))
     kind = str if option.default is None else type(option.default)
     try:
-        return kind(text)
+        value = kind(text)
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(text)
     except ValueError as error:
         raise UsageError(
             f"{option.name}={text} of {name} is no number", hint=_options_of(name)
         ) from error
+    return value
 
 
 def _options_of(name: str) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import UsageError
 from nsysconv.render.contract import Options, Render, RendererModule
+from nsysconv.report import Report
 
-__all__ = ["FORMATS", "Options", "Render", "format_for", "renderer", "suffix"]
+__all__ = ["FORMATS", "Options", "Render", "format_for", "notes_beside", "renderer", "suffix"]
 
 # Each is the name of a module of this package.
-FORMATS = ("text", "csv", "tsv", "json", "markdown", "html")
+FORMATS = ("text", "csv", "tsv", "json", "markdown", "html", "column")
+
+_NO_ROOM_FOR_NOTES = ("csv", "tsv", "column")
 
 
 def renderer(name: str) -> Render:
@@ -25,13 +29,22 @@ def suffix(name: str) -> str:
     return _module(name).SUFFIX
 
 
+def notes_beside(name: str, reports: Sequence[Report]) -> bool:
+    """Whether what is written of these reports in this format has no place for notes."""
+    if name == "json":
+        from nsysconv.render.json import is_printed
+
+        return is_printed(reports)
+    return name in _NO_ROOM_FOR_NOTES
+
+
 def format_for(path: Path) -> str:
     """The format that a file of this name is written in."""
     wanted = path.suffix.lower()
     for name in FORMATS:
         if suffix(name) == wanted:
             return name
-    known = ", ".join(suffix(name) for name in FORMATS)
+    known = ", ".join(dict.fromkeys(suffix(name) for name in FORMATS))
     what = f"the format does not follow from the suffix {wanted!r}" if wanted else "no suffix"
     raise UsageError(what, where=str(path), hint=f"Use one of {known}, or say --format.")
 

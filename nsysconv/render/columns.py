@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nsysconv.names import visible
+from nsysconv.render.printed import speller, with_separators
 from nsysconv.render.values import Value, by_column
-from nsysconv.report import Column, Report
+from nsysconv.report import Column, Printed, Report
 from nsysconv.units import Unit, scale_for
 
 NULL = "-"
@@ -60,8 +61,15 @@ class Table:
 
 def all_columns(report: Report) -> Table:
     """Every declared column."""
-    pairs = zip(report.columns, by_column(report), strict=True)
+    pairs = zip(_columns(report), by_column(report), strict=True)
     return Table(tuple(shown(column, values) for column, values in pairs), ())
+
+
+def _columns(report: Report) -> Sequence[Column]:
+    """The columns, printed as they are known only if all of them are."""
+    if report.is_printed:
+        return report.columns
+    return [replace(column, printed=None) for column in report.columns]
 
 
 def telling_columns(report: Report) -> Table:
@@ -70,7 +78,7 @@ def telling_columns(report: Report) -> Table:
     Not those without any value, nor the profile where there is one only, for the heading names it.
     """
     kept, unrecorded = [], []
-    for column, values in zip(report.columns, by_column(report), strict=True):
+    for column, values in zip(_columns(report), by_column(report), strict=True):
         if column.name == "profile" and len(report.profiles) == 1:
             continue
         if any(value is not None for value in values):
@@ -81,7 +89,9 @@ def telling_columns(report: Report) -> Table:
 
 
 def shown(column: Column, values: Sequence[Value]) -> Shown:
-    """The column in the unit in which its largest value reads well."""
+    """The column in the unit in which its largest value reads well, or as its table prints it."""
+    if column.printed:
+        return _as_printed(column, column.printed, values)
     if column.kind == "text":
         cells = [NULL if value is None else visible(str(value)) for value in values]
         return Shown(column, column.name, "", tuple(cells))
@@ -93,6 +103,17 @@ def shown(column: Column, values: Sequence[Value]) -> Shown:
         for value in values
     ]
     return Shown(column, name, unit, tuple(cells))
+
+
+def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> Shown:
+    spell = speller(column)
+    name, bracket, unit = printed.header.partition(" (")
+    cells = [NULL if value is None else spell(value) for value in values]
+    if column.kind == "text":
+        cells = [visible(text) for text in cells]
+    elif column.unit is not Unit.ID:
+        cells = [with_separators(text) for text in cells]
+    return Shown(column, name, unit.removesuffix(")") if bracket else "", tuple(cells))
 
 
 def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:

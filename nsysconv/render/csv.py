@@ -4,6 +4,7 @@ An empty cell is null (not recorded), and also an empty name. Lines end in one n
 as they are, also those that begin with `=`, `+`, `-` or `@`: programs read this, and a prefix
 against spreadsheets that take a name for a formula would change it. Only what the stream cannot
 encode (lone surrogates) is spelled out. A report that was not recorded has its header and no row.
+A printed report has its own headers and rounding.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from nsysconv.render.contract import Options, encodable, only
+from nsysconv.render.printed import headers, texts
 from nsysconv.render.values import rows
 from nsysconv.report import Report
 
@@ -37,5 +39,5 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the one report."""
     report = only(reports, "csv")
     writer = csv.writer(_Lines(out), lineterminator="\r\n")
-    writer.writerow([column.name for column in report.columns])
-    writer.writerows(rows(report))
+    writer.writerow(headers(report))
+    writer.writerows(texts(report) if report.is_printed else rows(report))

@@ -3,6 +3,9 @@
 `rows` is null where the report could not be made; `not_recorded` says what is missing, and
 `row_count` is null as well, for a zero would be an answer. A row or a declaration is a line, so
 that grep and diff work.
+
+A printed report that stands alone is what its readers know instead: an array of objects whose keys are
+its headers, with its rounding, and an empty text for null. Its notes go to `notes_text`.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any, TextIO
 
 from nsysconv.notes import Note
 from nsysconv.render.contract import Options
+from nsysconv.render.printed import headers, texts
 from nsysconv.render.values import rows
 from nsysconv.report import Report
 
@@ -30,12 +34,33 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]")
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the document. Rows are written as they are made, never held together."""
+    if is_printed(reports):
+        for piece in _array(reports[0]):
+            out.write(_encodable(piece, out))
+        return
     out.write(f'{{"format": {FORM}, "reports": [')
     for i, report in enumerate(reports):
         out.write(",\n" if i else "\n")
         for piece in _pieces(report):
             out.write(_encodable(piece, out))
     out.write("\n]}\n" if reports else "]}\n")
+
+
+def is_printed(reports: Sequence[Report]) -> bool:
+    """Whether these reports are one printed report with an answer."""
+    return len(reports) == 1 and reports[0].is_printed and reports[0].table is not None
+
+
+def _array(report: Report) -> Iterator[str]:
+    keys = [_dump(header) for header in headers(report)]
+    quoted = [column.kind == "text" for column in report.columns]
+    opening = "[\n"
+    for row in texts(report):
+        cells = zip(keys, row, quoted, strict=True)
+        pairs = (f"{key}: {_dump(text) if name or not text else text}" for key, text, name in cells)
+        yield f"{opening} {{{', '.join(pairs)}}}"
+        opening = ",\n"
+    yield "[]\n" if opening == "[\n" else "\n]\n"
 
 
 def _pieces(report: Report) -> Iterator[str]:

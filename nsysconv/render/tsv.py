@@ -2,29 +2,41 @@
 
 An empty cell is null (not recorded), and also an empty name. A tab, line break or backslash in a
 name is written `\\t`, `\\n`, `\\r`, `\\\\`, so that a line is a row for cut and awk, and nothing is
-lost.
+lost. A printed report has its own headers and rounding, and a blank in place of a tab or line break.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from nsysconv.render.contract import Options, encodable, only
+from nsysconv.render.printed import headers, texts
 from nsysconv.render.values import Value, rows
 from nsysconv.report import Report
 
 SUFFIX = ".tsv"
 
+_BLANKS = str.maketrans("\t\n\r", "   ")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the one report."""
     report = only(reports, "tsv")
-    out.write("\t".join(column.name for column in report.columns) + "\n")
+    out.write("\t".join(headers(report)) + "\n")
+    for line in map("\t".join, _printed(report) if report.is_printed else _own(report)):
+        out.write(encodable(line, out, "backslashreplace") + "\n")
+
+
+def _own(report: Report) -> Iterator[Iterable[str]]:
     for row in rows(report):
-        out.write(encodable("\t".join(map(_cell, row)), out, "backslashreplace") + "\n")
+        yield map(_cell, row)
+
+
+def _printed(report: Report) -> Iterator[Iterable[str]]:
+    for row in texts(report):
+        yield (text.translate(_BLANKS) for text in row)
 
 
 def _cell(value: Value) -> str:

@@ -82,6 +82,13 @@ class Profile:
         """Rows of this profile in an event table, as the import counted them."""
         return self._store.row_count(self.id, table)
 
+    def first_id(self, table: str) -> int:
+        """The id of this profile's first row in an event table; those of the others follow one by one.
+
+        A file read in place has the ids of a store that holds nothing but it.
+        """
+        return self._store.first_id(self.id, table)
+
     def columns(self, table: str, names: Sequence[str]) -> Columns:
         """Integer columns of an event table as arrays of equal length, not to be written to.
 
@@ -232,6 +239,11 @@ class Store:
         """Rows of one profile in an event table."""
         extent = self.extents(profile_id).get(table)
         return 0 if extent is None else extent.last_id - extent.first_id + 1
+
+    def first_id(self, profile_id: int, table: str) -> int:
+        """Where one profile's rows begin in an event table; 1 where it has none."""
+        extent = self.extents(profile_id).get(table)
+        return 1 if extent is None else extent.first_id
 
     def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
         """Integer columns of one profile's rows, read by several connections at once."""

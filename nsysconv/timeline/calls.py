@@ -82,6 +82,19 @@ def api_calls(profile: Profile) -> ApiCalls:
     )
 
 
+def call_ids(profile: Profile, calls: ApiCalls) -> Array:
+    """Per call of `calls`, which are all of the profile, its id in the table api_call."""
+    names = ("start_ns", "dur_ns")
+    column = profile.columns("api_call", names)
+    profile.release("api_call", names)
+    rows = np.flatnonzero((column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING))
+    start = column["start_ns"][rows]
+    if not np.array_equal(start, calls.start):  # then api_calls sorted them
+        rows = rows[np.argsort(start, kind="stable")]
+    result: Array = rows + profile.first_id("api_call")
+    return result
+
+
 def _sorted_by_thread(start: Array, thread: Array, thread_count: int) -> bool:
     """Whether each thread's calls stand in the order of their starts, as they mostly do."""
     if (start[1:] >= start[:-1]).all():

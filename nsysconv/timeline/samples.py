@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
         return None
     calls = timeline.calls
     step = _places(found, calls.pid, calls.start)
-    inside = np.flatnonzero(step >= 0)
+    inside = np.flatnonzero((step >= 0) & timeline.called)
     group, (layers, name_ids) = number(taken(calls.layer, inside), taken(calls.name_id, inside))
     keys: list[Key] = [
         (_layer(layer), timeline.call_names[name])
@@ -96,9 +97,17 @@ def step_durations(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | N
 
 
 def _enough(timeline: Timeline, pattern: str) -> list[Steps] | None:
-    """The steps of each process, if one has enough of them."""
-    found = steps(timeline, pattern)
+    """The steps of each process that lie in the slice as a whole, if one process has enough of them."""
+    found = [mine for mine in map(partial(_uncut, timeline), steps(timeline, pattern)) if len(mine)]
     return found if found and _length(found) >= FEWEST_STEPS else None
+
+
+def _uncut(timeline: Timeline, mine: Steps) -> Steps:
+    """The steps of a process that the slice does not cut: a part of a step tells less than a step."""
+    process = np.array([mine.pid])
+    low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
+    inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
+    return mine.take(np.flatnonzero(inside))
 
 
 def _length(found: list[Steps]) -> int:

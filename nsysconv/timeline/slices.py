@@ -14,7 +14,7 @@ from nsysconv.errors import UsageError
 class Percent:
     """A moment as a share of the time from a profile's first operation or call to its last."""
 
-    value: Fraction
+    value: Fraction | int
 
     def __str__(self) -> str:
         return f"{float(self.value):g}%"
@@ -74,15 +74,23 @@ class Slice:
         return self.range is not None or self.step is not None or bool(self.skip_first)
 
     def as_dict(self) -> Mapping[str, Any]:
-        """What was asked for, as reports state it; times are there as the profile has them."""
+        """What was asked for, as reports state it; of times, what depends on the profile."""
         said: dict[str, Any] = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name != "time" and value != field.default:
                 said[field.name] = list(value) if isinstance(value, tuple) else value
+        if self.time is not None and not all(isinstance(moment, int) for moment in self.time):
+            said = {"time": ":".join(map(_said, self.time)), **said}
         if self.step is None and not self.skip_first:
             said.pop("step_range", None)
         return said
+
+
+def _said(moment: Moment | None) -> str:
+    if moment is None:
+        return ""
+    return f"{moment}ns" if isinstance(moment, int) else str(moment)
 
 
 def _in_order(start: Moment | None, end: Moment | None) -> bool:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import OPERATOR, Spans, operators, ranges
+from nsysconv.timeline.annotations import OPERATOR, Spans, operators, ranges, spelled
 from nsysconv.timeline.calls import ApiCalls
 from nsysconv.timeline.intervals import union
+from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 
@@ -32,7 +32,6 @@ WHOLE = "[whole profile]"
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu")
 """What an instant may go to, in the order that decides; what is in none of them is `other`."""
 
-_COMMUNICATION_KERNEL = re.compile(r"nccl|rccl|msccl|oneccl|hccl|nvshmem", re.IGNORECASE)
 _COMMUNICATION = re.compile(r"gloo:", re.IGNORECASE)
 _DATA_LOADER = re.compile(r"enumerate\((DataLoader\)#.*\.__next__|DataPipe\)#)")
 
@@ -53,16 +52,20 @@ class Steps:
     def __len__(self) -> int:
         return len(self.start)
 
-    def clipped(self, part: Slice | None) -> Steps:
-        """The steps that intersect a slice, and of each what lies inside."""
+    def clipped(self, part: tuple[int, int] | None) -> Steps:
+        """The steps that intersect [start, end), and of each what lies inside; None: all of them."""
         if part is None:
             return self
-        kept = np.flatnonzero(part.holds(self.start, self.end))
-        start, end = (
-            np.clip(moments[kept], part.start_ns, part.end_ns) for moments in (self.start, self.end)
-        )
-        name, occurrence = [self.name[i] for i in kept], [self.occurrence[i] for i in kept]
-        return Steps(self.pid, name, occurrence, start, end)
+        low, high = part
+        kept = np.flatnonzero((self.start < high) & (np.maximum(self.end, self.start + 1) > low))
+        found = self.take(kept)
+        start, end = (np.clip(moments, low, high) for moments in (found.start, found.end))
+        return replace(found, start=start, end=end)
+
+    def take(self, which: Array) -> Steps:
+        """The steps at these indices."""
+        name, occurrence = [self.name[i] for i in which], [self.occurrence[i] for i in which]
+        return Steps(self.pid, name, occurrence, self.start[which], self.end[which])
 
 
 def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
@@ -71,19 +74,47 @@ def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
     and begins where the one before has ended. No process without steps is in the list.
     """
-    return timeline.kept(("steps", pattern), lambda: list(_steps(timeline, pattern)))
+    whole = timeline.whole  # what makes a step is not for a slice to say
+    return whole.kept(("steps", pattern), lambda: list(_steps(whole, pattern)))
 
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
     """Per process one step from the first to the last of what it did, migrations left out."""
     found = []
-    for pid, start, end in _extents(timeline):
+    for pid, start, end in _extents(timeline.whole):
         found.append(Steps(pid, [WHOLE], [1], np.array([start]), np.array([end])))
     return found
 
 
+def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
+    """The same steps, each from where its annotation begins to where that ends: what a program's
+    threads did in it. These may overlap.
+    """
+    return list(_annotated(timeline.whole, pattern))
+
+
+def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
+    """Of these steps those of the slice, cut to it; of a process in it also where none is left."""
+    kept = []
+    for mine in found:
+        process = np.array([mine.pid])
+        if timeline.in_processes(process).all():
+            kept.append(mine.clipped(timeline.limits(process)))
+    return kept
+
+
 def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:
-    fits = _spelled(pattern).fullmatch
+    for mine in _annotated(timeline, pattern):
+        start, end = mine.start, mine.end
+        reach = np.maximum(end, _last_ends(timeline, mine.pid, start, end))
+        # Each begins at the latest end of all before it, and none ends before it begins.
+        before = np.maximum.accumulate(reach)[:-1]
+        start = np.concatenate((start[:1], np.maximum(start[1:], before)))
+        yield replace(mine, start=start, end=np.maximum(reach, start))
+
+
+def _annotated(timeline: Timeline, pattern: str) -> Iterator[Steps]:
+    fits = spelled(pattern).fullmatch
     found = [spans.take(_named(spans, fits)) for spans in _annotations(timeline)]
     for pid in distinct(np.concatenate([spans.pid for spans in found])).tolist():
         mine = [spans.take(spans.pid == pid) for spans in found]
@@ -91,25 +122,14 @@ def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:
         end = np.concatenate([spans.end for spans in mine])
         name = [spans.names[i] for spans in mine for i in spans.name.tolist()]
         order = np.lexsort((end, start))
-        start, end = start[order], end[order]
-        reach = np.maximum(end, _last_ends(timeline, pid, start, end))
-        # Each begins at the latest end of all before it, and none ends before it begins.
-        before = np.maximum.accumulate(reach)[:-1]
-        start = np.concatenate((start[:1], np.maximum(start[1:], before)))
         name = [name[i] for i in order.tolist()]
-        yield Steps(pid, name, _occurrences(name), start, np.maximum(reach, start))
+        yield Steps(pid, name, _occurrences(name), start[order], end[order])
 
 
 def _annotations(timeline: Timeline) -> tuple[Spans, Spans]:
     """What may be a step, and what may be work of the CPU: ranges and operators."""
     run = operators(timeline)
     return ranges(timeline), run.take(run.kind == OPERATOR)
-
-
-def _spelled(*patterns: str) -> re.Pattern[str]:
-    """What matches a name that fits one of the patterns."""
-    each = (".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns)
-    return re.compile("|".join(each), re.DOTALL)
 
 
 def _named(spans: Spans, fits: Callable[[str], object]) -> Array:
@@ -148,6 +168,14 @@ def _last_ends(timeline: Timeline, pid: int, start: Array, end: Array) -> Array:
     return result
 
 
+def extent(timeline: Timeline) -> tuple[int, int] | None:
+    """From the first start to the last end of what processes did, migrations left out."""
+    found = list(_extents(timeline.whole))
+    if not found:
+        return None
+    return min(start for _, start, _ in found), max(end for _, _, end in found)
+
+
 def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
     """Per process the first start and the last end of its operations, calls, ranges and operators."""
     ops = timeline.ops
@@ -184,35 +212,25 @@ def _classes(timeline: Timeline, pid: int, pattern: str) -> Iterator[tuple[str, 
     """The classes in order, each with the starts and ends of what belongs to it."""
     ops, calls = timeline.ops, timeline.calls
     timed = ops.timed & (ops.pid == pid)
-    talks = timed & _communicates(timeline)
+    talks = timed & communicates(timeline)
     works = timed & ~talks & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
     yield "kernel", [_ends(ops, works)]
     yield "memcpy", [_ends(ops, timed & (ops.kind == Kind.MEMCPY))]
     yield "memset", [_ends(ops, timed & (ops.kind == Kind.MEMSET))]
-    step = _spelled(pattern, STEP_RANGE).fullmatch
+    step = spelled(pattern, STEP_RANGE).fullmatch
     host = [
-        spans.take((spans.pid == pid) & ~_named(spans, step)) for spans in _annotations(timeline)
+        spans.take((spans.pid == pid) & ~_named(spans, step) & timeline.holds(spans))
+        for spans in _annotations(timeline)
     ]
 
     def named(fits: Callable[[str], object]) -> list[_Ends]:
         return [_ends(spans, _named(spans, fits)) for spans in host]
 
     yield "communication", [_ends(ops, talks), *named(_COMMUNICATION.match)]
-    yield "runtime", [_ends(calls, calls.pid == pid)]
+    yield "runtime", [_ends(calls, timeline.called & (calls.pid == pid))]
     yield "data_loader", named(_DATA_LOADER.match)
     yield "cpu", [(spans.start, spans.end) for spans in host]
 
 
 def _ends(of: GpuOps | ApiCalls | Spans, which: Array) -> _Ends:
     return of.start[which], of.end[which]
-
-
-def _communicates(timeline: Timeline) -> Array:
-    """Which GPU operations are kernels that communicate, by their names."""
-    ops = timeline.ops
-    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-    known = timeline.profile.names(distinct(name_id[name_id != MISSING]))
-    ids = [i for i, name in known.items() if _COMMUNICATION_KERNEL.search(name)]
-    result: Array = ops.kind == Kind.KERNEL
-    result[result] = np.isin(name_id, ids)[ops.row[result]]
-    return result

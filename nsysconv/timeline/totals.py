@@ -21,6 +21,10 @@ KERNEL, MEMCPY, MEMSET, API_CALL, MIGRATION = (
     schema.AGGREGATE_KINDS.index(kind)
     for kind in ("kernel", "memcpy", "memset", "api_call", "unified_memory")
 )
+RANGE, OPENACC, OPENACC_EXCLUSIVE = (
+    schema.AGGREGATE_KINDS.index(kind)
+    for kind in ("range", "openacc_inclusive", "openacc_exclusive")
+)
 GPU_KINDS = (KERNEL, MEMCPY, MEMSET)
 """The kinds that the fact GPU_TOTALS speaks of."""
 
@@ -35,6 +39,7 @@ class Total:
     kind: int
     pid: int | None
     device_id: int | None
+    domain_id: int | None
     layer: int | None
     direction: int | None
     name: str
@@ -42,6 +47,8 @@ class Total:
     sum_ns: int | None
     min_ns: int | None
     max_ns: int | None
+    med_ns: float | None
+    stddev_ns: float | None
     bytes_sum: int | None
     bytes_min: int | None
     bytes_max: int | None
@@ -49,12 +56,17 @@ class Total:
 
 @dataclass(frozen=True)
 class Sum:
-    """Several totals as one; a figure that one of them lacks is None. Of no totals all are 0."""
+    """Several totals as one; a figure that one of them lacks is None. Of no totals all are 0.
+
+    Medians and deviations of several totals do not follow from theirs: None but for one total alone.
+    """
 
     count: int
     sum_ns: int | None
     min_ns: int | None
     max_ns: int | None
+    med_ns: float | None
+    stddev_ns: float | None
     bytes_sum: int | None
     bytes_min: int | None
     bytes_max: int | None
@@ -124,11 +136,14 @@ def added_up(found: Iterable[Total]) -> Sum:
         known = [value for value in values if value is not None]
         return make(known) if len(known) == len(values) else None
 
+    only = mine[0] if len(mine) == 1 else None
     return Sum(
         count=sum(total.count for total in mine),
         sum_ns=over(sum, "sum_ns"),
         min_ns=over(_least, "min_ns"),
         max_ns=over(_greatest, "max_ns"),
+        med_ns=None if only is None else only.med_ns,
+        stddev_ns=None if only is None else only.stddev_ns,
         bytes_sum=over(sum, "bytes_sum"),
         bytes_min=over(_least, "bytes_min"),
         bytes_max=over(_greatest, "bytes_max"),

@@ -117,12 +117,8 @@ def unjudged(report: str, found: Launched, columns: Sequence[str], guilty: Array
     """What a rule about kinds of memory has to say of the operations whose kind is not known.
 
     `columns` hold the kinds, `guilty` is a mask of those that it finds fault with whatever else they
-    are. Raises NotRecorded where no operation of the whole profile has a kind.
+    are. Raises NotRecorded where there are operations, and of none of them can anything be said.
     """
-    what = {"memcpy": "copies", "memset": "sets"}[found.table]
-    all_rows = found.timeline.profile.columns(found.table, columns).values()
-    if any(map(len, all_rows)) and all((kinds == MISSING).all() for kinds in all_rows):
-        raise NotRecorded(report, [f"kinds of memory of {what}"])
     unknown = np.zeros(len(found), bool)
     for name in columns:
         kinds = found.column(name)
@@ -130,6 +126,9 @@ def unjudged(report: str, found: Launched, columns: Sequence[str], guilty: Array
     count = int(np.count_nonzero(unknown & ~guilty))
     if not count:
         return []
+    what = {"memcpy": "copies", "memset": "sets"}[found.table]
+    if count == len(found):
+        raise NotRecorded(report, [f"kinds of memory of {what}"])
     text = f"{what} of which the kind of memory is not known; they may belong to the findings"
     fact = Fact.MEMCPYS if found.table == "memcpy" else Fact.MEMSETS
     return [

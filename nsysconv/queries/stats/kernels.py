@@ -11,7 +11,7 @@ from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.nesting import innermost
+from nsysconv.timeline.nesting import parents
 from nsysconv.timeline.ops import Kind, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
@@ -83,6 +83,22 @@ def owners(timeline: Timeline) -> Array:
     return kept
 
 
+def innermost_around(starts: Array, ends: Array, since: Array, until: Array) -> Array:
+    """Per call, from `since` to `until`, the innermost interval that it is wholly inside of, -1 for none.
+
+    The intervals are those of one thread by start, the longest first.
+    """
+    parent, _ = parents(starts, ends)
+    # The last to begin before a call lies, as the call does, in all that are around the call.
+    place = np.searchsorted(starts, since, side="right") - 1
+    rest = np.flatnonzero(place >= 0)
+    while len(rest):
+        rest = rest[ends[place[rest]] < until[rest]]
+        place[rest] = parent[place[rest]]
+        rest = rest[place[rest] >= 0]
+    return place
+
+
 def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
     """Per kernel of the slice the number of the innermost range around its call, -1 for none; and the
     ranges' names. Ranges that another thread closed are no thread's own.
@@ -97,17 +113,14 @@ def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
     numbers = {thread: i for i, thread in enumerate(calls.threads)}
     called = by_group(calls.thread, len(calls.threads))
     for thread, members in zip(known, by_group(threads, len(known)), strict=True):
-        if thread not in numbers:
+        if thread not in numbers or thread[1] == MISSING:
             continue
         mine = called[numbers[thread]]
-        segments = innermost(spans.start[members], spans.end[members], members)
-        if not len(segments):
-            continue
-        place = np.searchsorted(segments.starts, calls.start[mine], side="right") - 1
-        inside = (place >= 0) & (calls.start[mine] < segments.ends[place])
-        mine, span = mine[inside], segments.labels[place[inside]]
-        whole = spans.end[span] >= calls.end[mine]
-        around[mine[whole]] = spans.name[span[whole]]
+        members = members[np.lexsort((-spans.end[members], spans.start[members]))]
+        place = innermost_around(
+            spans.start[members], spans.end[members], calls.start[mine], calls.end[mine]
+        )
+        around[mine[place >= 0]] = spans.name[members[place[place >= 0]]]
     return taken(around, owners(timeline)), spans.names
 
 

@@ -72,7 +72,8 @@ def on_own_thread(timeline: Timeline) -> tuple[Tree, Array]:
     to the slice: those on which GPU work is projected."""
     spans = ranges(timeline)
     end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
-    return _tree(timeline, "own tree", spans, np.flatnonzero(end_tid == MISSING))
+    own = (end_tid == MISSING) | (end_tid == spans.tid)
+    return _tree(timeline, "own tree", spans, np.flatnonzero(own))
 
 
 def launching(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]:

@@ -39,7 +39,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
     known = domain_names(timeline.profile)
 
     def name(total: Total) -> str:
-        return f"{known.get((total.pid or 0, total.domain_id or 0), '')}:{total.name}"
+        if total.domain_id is None:  # not told, unless the name itself says it
+            return total.name
+        return f"{known.get((total.pid or 0, total.domain_id), '')}:{total.name}"
 
     found = times_of_totals(totals(timeline, RANGE_TOTAL), name, lambda text: (None, text))
     return time_table(COLUMNS, most_first(found))

@@ -41,8 +41,8 @@ COLUMNS = time_columns(
 
 _CONSTRUCT = r"acc_\w+|\[OpenACC event -?\d+\]"
 _NAMES = (
-    re.compile(rf"((?:{_CONSTRUCT})@.+?:\d+)(?: \(.*\))?", re.DOTALL),
-    re.compile(rf"((?:{_CONSTRUCT})(?:@.+?)?)(?: \(.*\))?", re.DOTALL),
+    re.compile(rf"({_CONSTRUCT})(@.+?:\d+)(?: \(.*\))?", re.DOTALL),
+    re.compile(rf"({_CONSTRUCT})((?:@.+?)?)(?: \(.*\))?", re.DOTALL),
 )
 
 
@@ -77,9 +77,13 @@ def _of_totals(timeline: Timeline) -> Data:
 
 
 def _place(name: str) -> str | None:
-    """A directive's name without the kernel or variable behind it; None: it is not OpenACC's."""
+    """A directive's name as nsys has it: `acc_enter_data@a.c:7 (x)` is `Enter Data@a.c:7`; None: it is
+    not OpenACC's."""
     for pattern in _NAMES:
         match = pattern.fullmatch(name)
         if match:
-            return match[1]
+            construct, place = match.groups()
+            if construct.startswith("acc_"):
+                construct = construct.removeprefix("acc_").replace("_", " ").title()
+            return f"{construct}{place}"
     return None

@@ -1,0 +1,145 @@
+"""Communication, computation and how far they overlap, per device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Request
+from nsysconv.queries.kernel_categories import RULES
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.kernel_categories import communicates
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Communication and computation"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset(
+    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
+)
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS = (RULES,)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column("window_ns", Unit.NS, "Length of the window. " + WINDOW, better="less"),
+    Column("busy_ns", Unit.NS, "Union of the GPU operations inside the window.", brief=False),
+    Column(
+        "computation_union_ns",
+        Unit.NS,
+        "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
+    ),
+    Column(
+        "communication_union_ns",
+        Unit.NS,
+        "Union of the kernels that communicate (category communication of `kernel_categories`).",
+        better="less",
+    ),
+    Column("overlap_ns", Unit.NS, "Part of it while there was computation, too.", better="more"),
+    Column(
+        "overlap_pct",
+        Unit.PCT,
+        "That part as a share of the communication; 0 where there is none.",
+        better="more",
+    ),
+    Column(
+        "exposed_communication_ns",
+        Unit.NS,
+        "Part of the communication while there was no computation.",
+        better="less",
+    ),
+    Column("memcpy_union_ns", Unit.NS, "Union of the explicit copies.", better="less", brief=False),
+    Column(
+        "exposed_memcpy_ns",
+        Unit.NS,
+        "Part of it while there was neither computation nor communication.",
+        better="less",
+    ),
+    Column(
+        "exposed_memset_ns",
+        Unit.NS,
+        "Time in which memory was set and there was nothing of the columns before.",
+        better="less",
+        brief=False,
+    ),
+    Column(
+        "exposed_um_ns",
+        Unit.NS,
+        "Time in which unified memory migrated and there was nothing of the columns before.",
+        better="less",
+        brief=False,
+    ),
+    Column(
+        "idle_ns",
+        Unit.NS,
+        "Window minus busy. With computation and what is exposed it adds up to the window.",
+        better="less",
+    ),
+)
+
+_FACTS = {
+    "memcpy_union_ns": Fact.MEMCPYS,
+    "exposed_memcpy_ns": Fact.MEMCPYS,
+    "exposed_memset_ns": Fact.MEMSETS,
+    "exposed_um_ns": Fact.UNIFIED_MEMORY,
+}
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device with GPU operations."""
+    talks = communicates(timeline, request.options["rules"])
+    rows = [_row(timeline, device, talks) for device in timeline.devices]
+    for name, fact in _FACTS.items():
+        if fact not in timeline.profile.facts:
+            for row in rows:
+                row[name] = None
+    return {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
+
+
+def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
+    ops = timeline.ops
+    if len(timeline.devices) > 1:
+        mine = ops.device == device
+        ops, talks = ops.take(mine), talks[mine]
+    row = {
+        "rank": timeline.rank_of(timeline.pids_on(device)),
+        "device_id": None if device == MISSING else device,
+    }
+    span = window(timeline, device, ops)
+    if span is None:
+        return row
+
+    def measure(which: Array) -> int:
+        return busy(ops.start[which], ops.end[which], span)
+
+    works = ((ops.kind == Kind.KERNEL) & ~talks) | (ops.kind == Kind.GRAPH)
+    computation, communication = measure(works), measure(talks)
+    # What each adds to the union of all before it: that is its exposed part.
+    so_far = works
+    union_ns = computation
+    exposed = {}
+    for name, more in (
+        ("communication", talks),
+        ("memcpy", ops.kind == Kind.MEMCPY),
+        ("memset", ops.kind == Kind.MEMSET),
+        ("um", ops.kind == Kind.MIGRATION),
+    ):
+        so_far = so_far | more
+        before, union_ns = union_ns, measure(so_far)
+        exposed[f"exposed_{name}_ns"] = union_ns - before
+    overlap = communication - exposed["exposed_communication_ns"]
+    return {
+        **row,
+        "window_ns": span.length,
+        "busy_ns": union_ns,
+        "computation_union_ns": computation,
+        "communication_union_ns": communication,
+        "overlap_ns": overlap,
+        "overlap_pct": 100.0 * overlap / communication if communication else 0.0,
+        "memcpy_union_ns": measure(ops.kind == Kind.MEMCPY),
+        **exposed,
+        "idle_ns": span.length - union_ns,
+    }

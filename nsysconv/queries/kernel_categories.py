@@ -1,0 +1,159 @@
+"""Kernel time by what kind of work kernels do, told from their names."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    WINDOW,
+    Array,
+    Data,
+    Option,
+    Request,
+    ranks_by_group,
+)
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.groups import counts, sums
+from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.kernel_categories import OTHER, categories, rules
+from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
+from nsysconv.units import Unit
+
+TITLE = "Kernels by kind of work"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset({Fact.GRAPH_LAUNCHES, Fact.DEVICES})
+TOTALS = frozenset({Fact.GPU_TOTALS})
+RULES = Option(
+    "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
+)
+OPTIONS = (RULES,)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column(
+        "category",
+        Unit.TEXT,
+        f"Kind of work: the first rule that fits the kernel's name says which; `{OTHER}`: none does.",
+        key=True,
+    ),
+    Column("kernel_count", Unit.COUNT, "Executions."),
+    Column(
+        "kernel_sum_ns",
+        Unit.NS,
+        "Sum of their durations.",
+        better="less",
+        counted_by="kernel_count",
+    ),
+    Column(
+        "kernel_pct",
+        Unit.PCT,
+        "Share of the kernel time of all rows of this table.",
+        better="less",
+        adds=True,
+    ),
+    Column(
+        "kernel_union_ns",
+        Unit.NS,
+        "Union of these kernels inside the window. " + WINDOW,
+        better="less",
+        brief=False,
+    ),
+    Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
+    Column("top_name", Unit.TEXT, "The name with most time among them."),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device and category with kernels, most kernel time first."""
+    path = request.options["rules"]
+    if Fact.KERNELS not in timeline.profile.facts:
+        return _of_totals(timeline, path)
+    kernels = timeline.ops.take(timeline.ops.kind == Kind.KERNEL)
+    category, names = categories(timeline, path)
+    group, (devices, which) = number(kernels.device, category[kernels.row])
+    count = len(devices)
+    spent = sums(group, kernels.dur, count)
+    untimed = counts(group[~kernels.timed], count) == counts(group, count)
+    whole = int(spent.sum())
+    name_count, top = _names(timeline, kernels, group, count)
+    rank = ranks_by_group(timeline, kernels.pid, group, count)
+    union = _unions(timeline, kernels, group, devices)
+    labels = [names[i] for i in which.tolist()]
+    order = sorted(range(count), key=lambda i: (-int(spent[i]), labels[i], int(devices[i])))
+    at = np.array(order, np.int64)
+    return {
+        "rank": [rank[i] for i in order],
+        "device_id": devices[at],
+        "category": [labels[i] for i in order],
+        "kernel_count": counts(group, count)[at],
+        "kernel_sum_ns": np.where(untimed, MISSING, spent)[at],
+        "kernel_pct": spent[at] * (100.0 / whole) if whole else np.zeros(count),
+        "kernel_union_ns": union[at],
+        "name_count": name_count[at],
+        "top_name": [top[i] for i in order],
+    }
+
+
+def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
+    """Per group the union of its kernels inside the window of its device; MISSING: there is none."""
+    result = np.full(len(devices), MISSING)
+    for device in timeline.devices:
+        span = window(timeline, device, timeline.ops.take(timeline.ops.device == device))
+        if span is None:
+            continue
+        for place_of in np.flatnonzero(devices == device).tolist():
+            mine = group == place_of
+            result[place_of] = busy(kernels.start[mine], kernels.end[mine], span)
+    return result
+
+
+def _names(
+    timeline: Timeline, kernels: GpuOps, group: Array, count: int
+) -> tuple[Array, list[str | None]]:
+    """Per group how many names its kernels have, and which of them took the most time."""
+    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"][kernels.row]
+    pair, (groups, ids) = number(group, name_id)
+    spent = sums(pair, kernels.dur, len(groups))
+    texts = timeline.profile.names(ids)
+    top: list[str | None] = [None] * count
+    for i in sorted(range(len(groups)), key=lambda i: (-int(spent[i]), texts[int(ids[i])])):
+        if top[int(groups[i])] is None:
+            top[int(groups[i])] = texts[int(ids[i])]
+    return counts(groups, count), top
+
+
+def _of_totals(timeline: Timeline, path: str | None) -> Data:
+    """The same of totals: a row without a device speaks of all; nobody tells unions."""
+    found = rules(path)
+    kernels = totals(timeline, KERNEL)
+    category = {total.name: found.category(total.name) for total in kernels}
+    groups = grouped(kernels, lambda total: (total.device_id, category[total.name]))
+    spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
+    share = 100.0 / sum(spent.values()) if any(spent.values()) else 0.0
+    order = sorted(groups, key=lambda key: (-spent[key], key[1], place(key[0])))
+    by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
+    for total in kernels:
+        by_name[total.device_id, category[total.name]][total.name] += total.sum_ns or 0
+    return {
+        "rank": [rank_of(timeline, groups[key]) for key in order],
+        "device_id": [device for device, _ in order],
+        "category": [label for _, label in order],
+        "kernel_count": [groups[key].count for key in order],
+        "kernel_sum_ns": [groups[key].sum_ns for key in order],
+        "kernel_pct": [spent[key] * share for key in order],
+        "kernel_union_ns": [None] * len(order),
+        "name_count": [len(by_name[key]) for key in order],
+        "top_name": [
+            min(by_name[key], key=lambda name: (-by_name[key][name], name)) for key in order
+        ],
+    }

@@ -1,0 +1,151 @@
+"""How many launches wait on each stream."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Data, Option, Request
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.groups import counts
+from nsysconv.timeline.idle import stream_label
+from nsysconv.timeline.launches import Queues, queues
+from nsysconv.timeline.statistics import grouped_statistics
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Launches that wait, by stream"
+NEEDS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
+USES = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES})
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS = (
+    Option("full", 1024, "How many waiting launches make a queue full (CUDA's limit by default)."),
+)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column(
+        "stream",
+        Unit.TEXT,
+        "The stream; `@` its process where a device has several.",
+        key=True,
+    ),
+    Column("launch_count", Unit.COUNT, "Calls that launched something on it, with a latency."),
+    Column(
+        "span_ns",
+        Unit.NS,
+        "Time from the first of these calls to the last start of what they launched.",
+        better="less",
+        brief=False,
+    ),
+    Column(
+        "waiting_avg",
+        Unit.REAL,
+        "Mean number of waiting launches over that time.",
+        better="less",
+    ),
+    Column(
+        "queue_length_avg",
+        Unit.REAL,
+        "Mean of the lengths that the queue had after each change, two changes a launch; as all "
+        "columns that follow, it does not weigh how long a length lasted.",
+        better="less",
+    ),
+    Column(
+        "queue_length_stddev",
+        Unit.REAL,
+        "Sample standard deviation of these lengths.",
+        better="less",
+        brief=False,
+    ),
+    Column(
+        "queue_length_min", Unit.COUNT, "The least of these lengths.", better="less", brief=False
+    ),
+    Column(
+        "queue_length_p25",
+        Unit.REAL,
+        "What a quarter of these lengths are not above (between two lengths, as far along).",
+        better="less",
+        brief=False,
+    ),
+    Column("queue_length_med", Unit.REAL, "Their median.", better="less"),
+    Column(
+        "queue_length_p75",
+        Unit.REAL,
+        "What three quarters of these lengths are not above.",
+        better="less",
+        brief=False,
+    ),
+    Column("queue_length_max", Unit.COUNT, "The greatest of these lengths.", better="less"),
+    Column(
+        "full_ns",
+        Unit.NS,
+        "Time in which at least as many launches waited as the option full says.",
+        better="less",
+        adds=True,
+    ),
+    Column("full_pct", Unit.PCT, "That time as a share of span_ns.", better="less", brief=False),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device and stream with launches, in that order; null where the clocks disagree."""
+    full = request.options["full"]
+    if full < 1:
+        raise UsageError(f"full={full} of queue_length", hint="It is a number of launches, from 1.")
+    found = queues(timeline)
+    count = len(found.stream)
+    changes = counts(found.group, count)
+    some = changes > 0
+    first = np.cumsum(changes) - changes
+    span, full_ns = np.full(count, MISSING), np.full(count, MISSING)
+    span[some] = found.time[(first + changes - 1)[some]] - found.time[first[some]]
+    full_ns[some] = found.at_least(full)[some]
+    lengths = grouped_statistics(found.group, found.length, count)
+    low, high = (_quantile(found, first, changes, share) for share in (0.25, 0.75))
+    streams = list(zip(found.pid.tolist(), found.stream.tolist(), strict=True))
+    processes = {
+        d: len(set(found.pid[found.device == d].tolist())) for d in set(found.device.tolist())
+    }
+    return {
+        "rank": [timeline.ranks.get(pid) for pid in found.pid.tolist()],
+        "device_id": found.device,
+        "stream": [
+            stream_label(stream, processes[device])
+            for stream, device in zip(streams, found.device.tolist(), strict=True)
+        ],
+        "launch_count": np.full(count, MISSING) if timeline.clocks_disagree else changes // 2,
+        "span_ns": span,
+        "waiting_avg": _share(found.waited, span),
+        "queue_length_avg": lengths.mean,
+        "queue_length_stddev": lengths.deviation,
+        "queue_length_min": lengths.minimum,
+        "queue_length_p25": low,
+        "queue_length_med": lengths.median,
+        "queue_length_p75": high,
+        "queue_length_max": lengths.maximum,
+        "full_ns": full_ns,
+        "full_pct": 100.0 * _share(full_ns, span),
+    }
+
+
+def _share(part: Array, span: Array) -> Array:
+    """part / span; 0 of a span without length, NaN where there is none."""
+    return np.where(span == MISSING, np.nan, part / np.where(span > 0, span, 1))
+
+
+def _quantile(found: Queues, first: Array, changes: Array, share: float) -> Array:
+    """Per stream what that share of the lengths is not above; NaN for a stream without changes.
+
+    Between two lengths it is as far along as the share is between their places.
+    """
+    ordered = found.length[np.lexsort((found.length, found.group))]
+    result = np.full(len(changes), np.nan)
+    some = changes > 0
+    low, part = np.divmod(share * (changes[some] - 1), 1)
+    below = first[some] + low.astype(np.int64)
+    above = np.minimum(below + 1, (first + changes - 1)[some])
+    result[some] = ordered[below] + part * (ordered[above] - ordered[below])
+    return result

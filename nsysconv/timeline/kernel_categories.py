@@ -1,0 +1,157 @@
+"""Kinds of kernels, told from their names by rules that users can put their own before.
+
+The rules are in kernel_categories.toml beside this module, which says how they are written.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.report import MISSING
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+
+COMMUNICATION = "communication"
+OTHER = "other"
+"""The category of what no rule fits."""
+
+_FILE = "kernel_categories.toml"
+_FORM = "A rule is `[[rule]]` with `category = \"…\"` and `patterns = ['…', …]`."
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Categories in the order in which they are tried, each with patterns of which a name holds one."""
+
+    ordered: tuple[tuple[str, tuple[re.Pattern[str], ...]], ...]
+
+    def category(self, name: str) -> str:
+        """The category of a kernel by its demangled name."""
+        for category, patterns in self.ordered:
+            if any(pattern.search(name) for pattern in patterns):
+                return category
+        return OTHER
+
+    def until(self, category: str) -> Rules:
+        """As many rules as it takes to tell this category from all others."""
+        last = max((i for i, (each, _) in enumerate(self.ordered) if each == category), default=-1)
+        return Rules(self.ordered[: last + 1])
+
+
+def rules(path: str | None = None) -> Rules:
+    """The rules that come with nsysconv, those of a file before them.
+
+    Raises UsageError where the file cannot be read or is no file of rules.
+    """
+    if path is None:
+        return _own()
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError, RuntimeError) as error:  # not UTF-8, a NUL; `~` of no user
+        raise UsageError(
+            f"rules of kernel categories cannot be read: {error}",
+            where=path,
+            hint="Name a TOML file. " + _FORM,
+        ) from error
+    return Rules(tuple(_parsed(text, path)) + _own().ordered)
+
+
+@cache
+def _own() -> Rules:
+    text = Path(__file__).with_name(_FILE).read_text(encoding="utf-8")
+    return Rules(tuple(_parsed(text, _FILE)))
+
+
+def _parsed(text: str, path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], ...]]]:
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(
+            f"no TOML: {error}", where=path, hint="Mend that. Patterns go in 'single' quotes."
+        ) from error
+    _only(content, {"rule"}, path)
+    found = content.get("rule")
+    if not isinstance(found, list) or not found:
+        raise UsageError("no rules in it", where=path, hint=_FORM)
+    for number, rule in enumerate(found, 1):
+        yield _rule(rule, f"{path}, rule {number}")
+
+
+def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
+    if not isinstance(rule, dict):
+        raise UsageError("no table", where=place, hint=_FORM)
+    _only(rule, {"category", "patterns"}, place)
+    category, patterns = rule.get("category"), rule.get("patterns")
+    if not isinstance(category, str) or not category:
+        raise UsageError("no category", where=place, hint=_FORM)
+    if not isinstance(patterns, list) or not patterns:
+        raise UsageError(f"no patterns for {category}", where=place, hint=_FORM)
+    compiled = []
+    for number, pattern in enumerate(patterns, 1):
+        try:
+            if not isinstance(pattern, str) or not pattern:
+                raise ValueError("it is no text")
+            compiled.append(re.compile(pattern, re.IGNORECASE))
+        except (ValueError, re.error) as error:
+            raise UsageError(
+                f"{pattern!r} is no regular expression: {error}",
+                where=f"{place}, pattern {number}",
+                hint="Escape ( [ * + ? with \\ to mean the sign itself.",
+            ) from error
+    return category, tuple(compiled)
+
+
+def _only(table: dict[str, Any], known: set[str], place: str) -> None:
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise UsageError(
+            f"unknown key {unknown[0]!r}",
+            where=place,
+            hint=f"Known: {', '.join(sorted(known))}. {_FORM}",
+        )
+
+
+def categories(timeline: Timeline, path: str | None = None) -> tuple[Array, list[str]]:
+    """Per row of the kernels' table the number of its category, and the categories by number.
+
+    `path`: a file of rules that go before ours. A kernel whose name is not recorded is `other`.
+    """
+    return timeline.whole.kept(("categories", path), lambda: _categories(timeline, rules(path)))
+
+
+def communicates(timeline: Timeline, path: str | None = None) -> Array:
+    """Which GPU operations are kernels that communicate, by their names, as a mask."""
+    ops = timeline.ops
+    category, names = timeline.whole.kept(
+        ("communicates", path), lambda: _categories(timeline, rules(path).until(COMMUNICATION))
+    )
+    result: Array = ops.kind == Kind.KERNEL
+    talks = names.index(COMMUNICATION) if COMMUNICATION in names else len(names)
+    result[result] = category[ops.row[result]] == talks
+    return result
+
+
+def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
+    profile = timeline.profile
+    name_id = profile.columns("kernel", ("name_id",))["name_id"]
+    ids = distinct(name_id)
+    texts = profile.names(ids[ids != MISSING])
+    numbers = {OTHER: 0}
+    by_id = [
+        numbers.setdefault(found.category(texts[i]), len(numbers)) if i in texts else 0
+        for i in ids.tolist()
+    ]
+    place = np.searchsorted(ids, name_id)
+    return np.array(by_id, np.int16)[place], list(numbers)

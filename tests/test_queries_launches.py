@@ -1,0 +1,281 @@
+"""launch_stats and queue_length: calls that launch, and how long what they launch waits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import Call, Graph, Kernel, Memcpy, Row, answers
+
+from nsysconv.api import Slice
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+
+COPY = "cudaMemcpyAsync"
+
+# docs/definitions.md, launches: latencies 25, 100, 50 and 10; queue times 15, none, 30, 5.
+EXAMPLE = (
+    Call(1000, 1010, 1), Kernel(1025, 1030, 1),
+    Call(2000, 2500, 2, name=COPY), Memcpy(2100, 2200, 2),
+    Call(3000, 3020, 3, name="cudaGraphLaunch"),
+    *(Kernel(start, start + 5, 3) for start in (3080, 3050, 3060, 3070, 3090)),
+    Call(4000, 4005, 4), Kernel(4010, 4110, 4),
+)  # fmt: skip
+
+
+def by_name(*rows: Row, spec: str = "launch_stats", **options: Any) -> dict[str, dict[str, Any]]:
+    """The rows of launch_stats by function."""
+    return {row["name"]: row for row in answers(spec, *rows, **options)}
+
+
+def queue(*rows: Row, spec: str = "queue_length", **options: Any) -> dict[str, Any]:
+    (row,) = answers(spec, *rows, **options)
+    return row
+
+
+def picked(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+# -- launch_stats
+
+
+def test_the_example_of_the_documentation() -> None:
+    found = by_name(*EXAMPLE)
+    assert list(found) == [COPY, "cudaGraphLaunch", "cudaLaunchKernel"]
+    row = found["cudaLaunchKernel"]
+    assert row == {
+        "profile": row["profile"], "rank": None, "device_id": 0, "layer": "runtime",
+        "name": "cudaLaunchKernel", "launch_count": 2,
+        "api_sum_ns": 15, "api_med_ns": 7.5, "api_max_ns": 10,
+        "gpu_op_sum_ns": 105, "gpu_op_med_ns": 52.5,
+        "launch_latency_avg_ns": 17.5, "launch_latency_med_ns": 17.5,
+        "queue_count": 2, "queue_sum_ns": 20, "queue_avg_ns": 10.0, "queue_med_ns": 10.0,
+        "queue_max_ns": 15, "short_op_count": 1, "long_call_count": 0, "long_queue_count": 0,
+    }  # fmt: skip
+
+
+def test_a_call_with_many_ops_is_one_launch() -> None:
+    row = by_name(*EXAMPLE)["cudaGraphLaunch"]
+    assert picked(row, "launch_count", "gpu_op_sum_ns", "launch_latency_avg_ns", "queue_sum_ns") == (
+        1, 25, 50, 30)  # fmt: skip
+
+
+def test_an_op_that_starts_before_its_call_returns_has_no_queue_time() -> None:
+    row = by_name(*EXAMPLE)[COPY]
+    assert picked(row, "launch_latency_avg_ns", "queue_count", "queue_sum_ns", "queue_avg_ns",
+                  "queue_max_ns") == (100, 0, 0, None, None)  # fmt: skip
+
+
+def test_an_op_that_starts_before_its_call_has_no_latency() -> None:
+    rows = (Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(35, 95, 2))
+    row = by_name(*rows)["cudaLaunchKernel"]
+    assert picked(row, "launch_count", "launch_latency_avg_ns", "queue_count", "api_sum_ns") == (
+        2, 5, 0, 20)  # fmt: skip
+
+
+def test_calls_that_launched_nothing_are_no_launches() -> None:
+    rows = (Call(0, 90, 1, name="cudaDeviceSynchronize"), Call(100, 110, 2), Kernel(120, 130, 2),
+            Call(200, 210, 3), Kernel(None, None, 3))  # fmt: skip
+    assert {name: row["launch_count"] for name, row in by_name(*rows).items()} == {
+        "cudaLaunchKernel": 1}  # fmt: skip
+
+
+def test_long_calls_and_long_waits_are_above_their_limits() -> None:
+    rows = (Call(0, 10, 1), Kernel(30, 90, 1),  # a call of 10, a wait of 20
+            Call(100, 111, 2), Kernel(132, 133, 2),  # 11 and 21, and shorter than its call
+            Call(200, 210, 3), Kernel(215, 220, 3))  # 10 and 5, and shorter than its call
+    row = by_name(*rows, spec="launch_stats:long_call_ns=10:long_queue_ns=20")["cudaLaunchKernel"]
+    assert picked(row, "long_call_count", "long_queue_count", "short_op_count") == (1, 1, 1)
+
+
+def test_the_limits_are_those_of_hta_by_default() -> None:
+    rows = (Call(0, 50_000, 1), Kernel(150_000, 160_000, 1),
+            Call(200_000, 250_001, 2), Kernel(350_002, 400_000, 2))  # fmt: skip
+    row = by_name(*rows)["cudaLaunchKernel"]
+    assert picked(row, "long_call_count", "long_queue_count", "short_op_count") == (1, 1, 1)
+
+
+def test_an_op_as_long_as_its_call_is_not_short() -> None:
+    assert by_name(Call(0, 10, 1), Kernel(10, 20, 1))["cudaLaunchKernel"]["short_op_count"] == 0
+
+
+def test_where_clocks_disagree_durations_are_told_and_waits_are_not() -> None:
+    second = 1_000_000_000
+    row = by_name(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))["cudaLaunchKernel"]
+    assert picked(row, "launch_count", "api_sum_ns", "gpu_op_sum_ns", "short_op_count") == (1, 10, 7, 1)
+    assert picked(row, "launch_latency_avg_ns", "launch_latency_med_ns", "queue_count", "queue_sum_ns",
+                  "queue_avg_ns", "queue_max_ns", "long_queue_count") == (None,) * 7  # fmt: skip
+
+
+def test_rows_are_by_device_layer_and_plain_name() -> None:
+    rows = (Call(0, 30, 1, name="cudaLaunchKernel_v7000"), Kernel(40, 50, 1),
+            Call(100, 120, 2), Kernel(130, 140, 2),
+            Call(200, 210, 3), Kernel(220, 230, 3, device=1),
+            Call(300, 305, 4, layer="driver", name="cuLaunchKernel"), Kernel(310, 320, 4))  # fmt: skip
+    found = answers("launch_stats", *rows)
+    assert [picked(row, "device_id", "layer", "name", "launch_count", "api_sum_ns") for row in found] == [
+        (0, "runtime", "cudaLaunchKernel", 2, 50), (1, "runtime", "cudaLaunchKernel", 1, 10),
+        (0, "driver", "cuLaunchKernel", 1, 5)]  # fmt: skip
+
+
+def test_a_launch_is_in_a_slice_if_its_first_op_is() -> None:
+    """The graph's first node runs during [3050, 3055): a slice of later nodes does not hold it."""
+    assert list(by_name(*EXAMPLE, time=(1026, 2101))) == [COPY, "cudaLaunchKernel"]
+    assert by_name(*EXAMPLE, time=(3061, 4000)) == {}
+    row = by_name(*EXAMPLE, time=(3052, 3053))["cudaGraphLaunch"]
+    assert picked(row, "gpu_op_sum_ns", "api_sum_ns", "queue_sum_ns") == (25, 20, 30)
+
+
+def test_a_slice_of_a_device_holds_its_launches() -> None:
+    rows = (Call(0, 30, 1), Kernel(40, 50, 1), Call(60, 70, 2), Kernel(80, 90, 2, device=1))
+    (row,) = answers("launch_stats", *rows, part=Slice(devices=(1,)))
+    assert picked(row, "device_id", "api_sum_ns") == (1, 10)
+
+
+def test_no_launches_no_rows() -> None:
+    assert answers("launch_stats", Call(0, 10, 1), Kernel(5, 6)) == []
+    assert answers("queue_length", Call(0, 10, 1), Kernel(5, 6)) == []
+
+
+@pytest.mark.parametrize("report", ["launch_stats", "queue_length"])
+def test_without_links_it_is_not_recorded(report: str) -> None:
+    with pytest.raises(NotRecorded):
+        answers(report, Call(0, 10, 1), Kernel(20, 30, 1), without={Fact.API_LINKS})
+
+
+# -- queue_length
+
+# Three launches: waiting during [100, 150), [110, 300) and [120, 400). The length is
+# 1, 2, 3 from 100, 110, 120, then 2 from 150, 1 from 300, 0 from 400.
+WAITING = (
+    Call(100, 105, 1), Kernel(150, 300, 1), Call(110, 115, 2), Kernel(300, 400, 2),
+    Call(120, 125, 3), Kernel(400, 410, 3),
+)  # fmt: skip
+
+
+def test_the_queue_of_the_documentation() -> None:
+    row = queue(*WAITING)
+    assert row == {
+        "profile": row["profile"], "rank": None, "device_id": 0, "stream": "7", "launch_count": 3,
+        "span_ns": 300, "waiting_avg": (50 + 190 + 280) / 300,
+        "queue_length_avg": (1 + 2 + 3 + 2 + 1 + 0) / 6,
+        "queue_length_stddev": pytest.approx(float(np.std([1, 2, 3, 2, 1, 0], ddof=1))),
+        "queue_length_min": 0, "queue_length_p25": 1.0, "queue_length_med": 1.5,
+        "queue_length_p75": 2.0, "queue_length_max": 3, "full_ns": 0, "full_pct": 0.0,
+    }  # fmt: skip
+
+
+def test_a_queue_is_full_while_so_many_wait() -> None:
+    """Two or more wait during [110, 300): 190 of 300."""
+    row = queue(*WAITING, spec="queue_length:full=2")
+    assert picked(row, "full_ns", "full_pct") == (190, pytest.approx(100 * 190 / 300))
+
+
+def test_an_empty_queue_is_never_full() -> None:
+    with pytest.raises(UsageError, match="full=0"):
+        queue(*WAITING, spec="queue_length:full=0")
+
+
+def test_a_launch_at_the_moment_of_another_start_comes_first() -> None:
+    row = queue(Call(0, 5, 1), Kernel(10, 20, 1), Call(10, 15, 2), Kernel(30, 40, 2))
+    assert picked(row, "queue_length_max", "queue_length_min") == (2, 0)
+
+
+def test_a_launch_that_does_not_wait_is_two_changes() -> None:
+    row = queue(Call(10, 15, 1), Kernel(10, 20, 1))
+    assert picked(row, "launch_count", "span_ns", "waiting_avg", "queue_length_avg", "full_pct") == (
+        1, 0, 0.0, 0.5, 0.0)  # fmt: skip
+
+
+def test_nodes_of_a_graph_wait_as_one_launch() -> None:
+    rows = (Call(0, 10, 1), *(Kernel(20 + i, 21 + i, 1) for i in range(5)))
+    assert picked(queue(*rows), "launch_count", "queue_length_max", "span_ns") == (1, 1, 20)
+
+
+def test_a_graph_recorded_as_one_interval_waits_too() -> None:
+    assert queue(Call(0, 10, 1), Graph(20, 90, 1))["waiting_avg"] == 1.0
+
+
+def test_each_stream_has_a_queue_of_its_own() -> None:
+    rows = (Call(0, 5, 1), Kernel(10, 20, 1, stream=7), Call(1, 5, 2), Kernel(30, 40, 2, stream=8))
+    found = answers("queue_length:full=1", *rows)
+    assert [picked(row, "stream", "queue_length_max", "span_ns", "full_ns") for row in found] == [
+        ("7", 1, 10, 10), ("8", 1, 29, 29)]  # fmt: skip
+
+
+def test_streams_of_several_processes_are_told_apart() -> None:
+    rows = (Call(0, 5, 1), Kernel(10, 20, 1), Call(0, 5, 1, pid=2), Kernel(30, 40, 1, pid=2))
+    found = answers("queue_length", *rows, ranks={1: 0, 2: 1})
+    assert [picked(row, "rank", "stream", "span_ns") for row in found] == [
+        (0, "7@1", 10), (1, "7@2", 30)]  # fmt: skip
+
+
+def test_a_launch_whose_op_starts_before_its_call_never_waited() -> None:
+    row = queue(Call(10, 20, 1), Kernel(5, 8, 1), Call(30, 40, 2), Kernel(45, 50, 2))
+    assert picked(row, "launch_count", "span_ns", "queue_length_min") == (1, 15, 0)
+
+
+def test_a_stream_on_which_none_waited_has_no_lengths() -> None:
+    row = queue(Call(10, 20, 1), Kernel(5, 8, 1))
+    assert picked(row, "launch_count", "span_ns", "waiting_avg", "queue_length_avg", "queue_length_p25",
+                  "queue_length_max", "full_ns", "full_pct") == (0, *(None,) * 7)  # fmt: skip
+
+
+def test_where_clocks_disagree_nothing_is_told_of_queues() -> None:
+    second = 1_000_000_000
+    row = queue(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))
+    assert picked(row, "stream", "launch_count", "span_ns", "waiting_avg", "queue_length_max",
+                  "full_ns") == ("7", *(None,) * 5)  # fmt: skip
+
+
+waits = st.lists(
+    st.tuples(st.integers(1, 30), st.integers(0, 12), st.integers(7, 8)), min_size=1, max_size=10
+)
+
+
+@given(waits, st.integers(1, 4))
+def test_against_moments(launched: list[tuple[int, int, int]], full: int) -> None:
+    """(call, wait, stream): at a moment, what has been called and has not started is counted."""
+    rows: list[Row] = []
+    for number, (called, wait, stream) in enumerate(launched, 1):
+        rows += [Call(called, called + 1, number),
+                 Kernel(called + wait, called + wait + 3, number, stream=stream)]  # fmt: skip
+    found = {row["stream"]: row for row in answers(f"queue_length:full={full}", *rows)}
+    assert found.keys() == {str(stream) for _, _, stream in launched}
+    for name, row in found.items():
+        mine = [(c, c + w) for c, w, stream in launched if str(stream) == name]
+        lengths = _lengths(mine)
+        first, last = min(c for c, _ in mine), max(s for _, s in mine)
+        waiting = Counter(t for c, s in mine for t in range(c, s))
+        assert row["launch_count"] == len(mine)
+        assert row["span_ns"] == last - first
+        assert row["waiting_avg"] == pytest.approx(
+            float(Fraction(sum(waiting.values()), max(last - first, 1)))
+        )
+        assert row["full_ns"] == sum(1 for count in waiting.values() if count >= full)
+        assert picked(row, "queue_length_min", "queue_length_max") == (min(lengths), max(lengths))
+        assert row["queue_length_avg"] == pytest.approx(float(np.mean(lengths)))
+        assert row["queue_length_stddev"] == pytest.approx(float(np.std(lengths, ddof=1)))
+        for share, column in ((25, "p25"), (50, "med"), (75, "p75")):
+            assert row[f"queue_length_{column}"] == pytest.approx(float(np.percentile(lengths, share)))
+
+
+def _lengths(waiting: list[tuple[int, int]]) -> list[int]:
+    """The length after each change: at one moment all that are called come before any that starts."""
+    length, found = 0, []
+    for moment in sorted({t for pair in waiting for t in pair}):
+        for called, _ in waiting:
+            if called == moment:
+                length += 1
+                found.append(length)
+        for _, started in waiting:
+            if started == moment:
+                length -= 1
+                found.append(length)
+    return found

@@ -1,0 +1,736 @@
+"""Rules by hand: what each finds, what it leaves out, and the rows that its findings name."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import NSYS_FILES, REAL_FILES, import_file, name_of, real
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Op,
+    Overhead,
+    Row,
+    answers,
+    opened,
+    write,
+)
+
+from nsysconv import api
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries import query, rules
+
+MS = 1_000_000
+RULES = rules.REPORTS
+
+
+def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
+    (row,) = answers(report, *rows, **options)
+    return row
+
+
+def pairs(report: str, *rows: Row, **options: Any) -> list[tuple[int, int]]:
+    """Start and duration of each finding."""
+    return [(row["start_ns"], row["dur_ns"]) for row in answers(report, *rows, **options)]
+
+
+def notes(report: str, *rows: Row) -> list[tuple[str, int]]:
+    with opened(*rows) as profile:
+        return [(note.slug, note.count) for note in profile.report(report).notes]
+
+
+def called(name: str, *ops: Memcpy | Memset, start: int = 0) -> tuple[Row, ...]:
+    """Operations, each with a call of that name which ends where it begins."""
+    calls = [Call(start, op.start or 5, i, name=name) for i, op in enumerate(ops, 1)]
+    return (*calls, *(op._replace(correlation=i) for i, op in enumerate(ops, 1)))
+
+
+# -- every rule
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_at_all_is_no_finding(rule: str) -> None:
+    assert answers(rule) == []
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_abstains_for_each_fact_that_it_needs(rule: str) -> None:
+    for fact in query(rule).NEEDS:
+        with pytest.raises(NotRecorded) as error:
+            answers(rule, Kernel(0, 10), without=[fact])
+        assert error.value.missing == (fact,)
+
+
+EVERYTHING = (
+    Call(300, 400, name="cudaFree"), Call(None, None, name="cudaFree"),
+    Call(0, 10, 1, name="cudaMemcpyAsync"), Memcpy(20, 40, 1),
+    Call(50, 90, 2, name="cudaMemcpy"), Memcpy(60, 85, 2, direction="DtoH"),
+    Call(100, 150, 3, name="cudaMemset"), Memset(110, 130, 3, memory="Pinned"),
+    Call(200, 290, 4, name="cudaDeviceSynchronize"),
+    Kernel(500 * MS, 501 * MS), Kernel(900 * MS, 901 * MS),
+)  # fmt: skip
+"""One finding for each rule but gpu_time_util; calls neither in time order nor all with a time."""
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which another profile's rows stand before those of EVERYTHING."""
+    path = tmp_path_factory.mktemp("second") / "both.db"
+    import_file(next(file for file in NSYS_FILES if "basic" in file.name), path)
+    write(path, *EVERYTHING)
+    return path
+
+
+def began(path: Path, table: str, row_id: int) -> int:
+    """When the row with this id began, as the store tells."""
+    (row,) = api.sql(path, f"SELECT start_ns FROM {table} WHERE id = {row_id}").rows()
+    return int(row["start_ns"])
+
+
+@pytest.mark.parametrize(("rule", "column", "table", "start"), [
+    ("cuda_memcpy_async", "memcpy_id", "memcpy", 20),
+    ("cuda_memcpy_async", "call_id", "api_call", 0),
+    ("cuda_memcpy_sync", "memcpy_id", "memcpy", 60),
+    ("cuda_memcpy_sync", "call_id", "api_call", 50),
+    ("cuda_memset_sync", "memset_id", "memset", 110),
+    ("cuda_memset_sync", "call_id", "api_call", 100),
+    ("cuda_api_sync", "call_id", "api_call", 200),
+    ("gpu_gaps:gap=450", "before_id", "memset", 110),
+    ("gpu_gaps:gap=450", "after_id", "kernel", 500 * MS),
+    ("gpu_time_util:chunks=1", "first_id", "memcpy", 20),
+    ("gpu_time_util:chunks=1", "last_id", "kernel", 900 * MS),
+])  # fmt: skip
+def test_a_finding_names_its_rows(
+    second: Path, rule: str, column: str, table: str, start: int
+) -> None:
+    with api.open(f"{second}@small") as profile:
+        (row,) = profile.report(rule).rows()
+    assert (
+        began(second, row.get(f"{column.removesuffix('_id')}_table", table), row[column]) == start
+    )
+    assert row.get(f"{column.removesuffix('_id')}_table", table) == table
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_in_place_ids_are_those_of_an_import(rule: str, tmp_path: Path) -> None:
+    """Where one table of the source holds rows of two tables of the store."""
+    source = next(file for file in NSYS_FILES if "unified_memory" in file.name)
+    import_file(source, tmp_path / "store.db")
+    with api.open(source) as place, api.open(tmp_path / "store.db") as imported:
+        found = [[{**row, "profile": None} for row in profile.report(rule).rows()]
+                 for profile in (place, imported)]  # fmt: skip
+    assert found[0] == found[1]
+
+
+# -- copies and sets with their calls
+
+PAGEABLE = Memcpy(10, 30)
+
+
+@pytest.mark.parametrize(("src", "dst", "found"), [
+    ("Pageable", "Device", True), ("Device", "Pageable", True), ("Pinned", "Device", False),
+    ("Managed", "Device", False), ("Device", "Device", False), ("Pageable", None, True),
+])  # fmt: skip
+def test_pageable_memory_at_either_end_is_found(src: str, dst: str | None, found: bool) -> None:
+    rows = answers(
+        "cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, src=src, dst=dst))
+    )
+    assert [(row["src_kind"], row["dst_kind"]) for row in rows] == ([(src, dst)] if found else [])
+
+
+NAMES = {
+    "cudaMemcpyAsync": "async", "cudaMemcpy2DToArrayAsync": "async", "cudaMemcpyAsync_v7000": "async",
+    "cuMemcpyHtoDAsync": "async", "hipMemcpyAsync": "async", "cudaMemcpy": "sync",
+    "cudaMemcpyToSymbol": "sync", "cuMemcpyHtoD": "sync", "hipMemcpyWithStream": "sync",
+    "cudaGraphLaunch": None, "cudaMemPrefetchAsync": None, "cudaMemset": None, "MycudaMemcpy": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_function_decides_which_rule_takes_a_copy(name: str) -> None:
+    copy = called(name, Memcpy(10, 30, direction="DtoH"))
+    found = [rule for rule in ("async", "sync") if answers(f"cuda_memcpy_{rule}", *copy)]
+    assert found == ([NAMES[name]] if NAMES[name] else [])
+
+
+def test_a_name_is_the_documented_one() -> None:
+    assert only("cuda_memcpy_async", *called("cudaMemcpyAsync_v7000", PAGEABLE))["name"] == (
+        "cudaMemcpyAsync")  # fmt: skip
+
+
+def test_equal_correlation_ids_of_two_processes_are_not_mixed_up() -> None:
+    """Both copies have the id 1; process 1 copied asynchronously, process 2 did not."""
+    rows = (
+        Call(0, 5, 1, name="cudaMemcpyAsync"), Memcpy(10, 30, 1, bytes=100_000),
+        Call(0, 50, 1, name="cudaMemcpy", pid=2), Memcpy(12, 45, 1, pid=2, bytes=100_000),
+    )  # fmt: skip
+    for rule, pid, start, call_dur in (("async", 1, 10, 5), ("sync", 2, 12, 50)):
+        row = only(f"cuda_memcpy_{rule}", *rows)
+        assert (row["pid"], row["start_ns"], row["call_dur_ns"]) == (pid, start, call_dur)
+
+
+def test_the_outer_of_two_calls_is_the_one_that_copied() -> None:
+    rows = (Call(0, 50, 1, name="cudaMemcpy"), Call(5, 45, 1, "driver", name="cuMemcpyHtoDAsync"),
+            Memcpy(10, 40, 1, bytes=100_000))  # fmt: skip
+    assert answers("cuda_memcpy_async", *rows) == []
+    assert only("cuda_memcpy_sync", *rows)["name"] == "cudaMemcpy"
+
+
+def test_a_copy_without_a_call_is_no_finding() -> None:
+    rows = (*called("cudaMemcpyAsync", PAGEABLE), Memcpy(50, 60, 99))
+    assert pairs("cuda_memcpy_async", *rows) == [(10, 20)]
+
+
+def test_longest_first_then_in_time_order_and_those_without_a_time_last() -> None:
+    copies = (Memcpy(None, None), Memcpy(10, 20), Memcpy(50, 70), Memcpy(30, 40))
+    rows = answers("cuda_memcpy_async", *called("cudaMemcpyAsync", *copies))
+    assert [(row["start_ns"], row["dur_ns"]) for row in rows] == [
+        (50, 20), (10, 10), (30, 10), (None, None)]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ["cuda_memcpy_async", "cuda_api_sync", "gpu_gaps:gap=0"])
+def test_a_limit_leaves_the_longest_and_counts_all(rule: str) -> None:
+    """The limit comes after the sorting: the longest is the last in time."""
+    rows = (
+        *called("cudaMemcpyAsync", Memcpy(10, 20), Memcpy(30, 40), Memcpy(90, 120)),
+        Call(500, 510, name="cudaStreamSynchronize"), Call(520, 550, name="cudaStreamSynchronize"),
+    )  # fmt: skip
+    with opened(*rows) as profile:
+        report = profile.report(rule, limit=2)
+        everything = profile.report(rule).rows()
+    assert report.row_count == len(everything)
+    assert report.rows() == everything[:2]
+    assert everything[0]["dur_ns"] == max(row["dur_ns"] for row in everything)
+
+
+def test_a_slice_takes_whole_copies_that_intersect_it() -> None:
+    copies = called("cudaMemcpyAsync", Memcpy(10, 30), Memcpy(50, 70))
+    assert pairs("cuda_memcpy_async", *copies, time=(60, 65)) == [(50, 20)]
+
+
+@pytest.mark.parametrize(("rule", "copies"), [
+    ("cuda_memcpy_async", called("cudaMemcpyAsync", PAGEABLE, Memcpy(50, 60, src=None),
+                                 Memcpy(70, 80, src="Pinned", dst="Unknown"))),
+    ("cuda_memset_sync", called("cudaMemset", Memset(10, 30, memory="Pinned"),
+                                Memset(50, 60, memory=None), Memset(70, 80, memory="Unknown"))),
+])  # fmt: skip
+def test_what_has_no_kind_of_memory_is_counted_and_no_finding(
+    rule: str, copies: tuple[Row, ...]
+) -> None:
+    assert notes(rule, *copies) == [("memory-kind-unknown", 2)]
+    assert pairs(rule, *copies) == [(10, 20)]
+
+
+def test_a_finding_with_one_kind_of_memory_needs_no_note() -> None:
+    assert notes("cuda_memcpy_async", *called("cudaMemcpyAsync", Memcpy(10, 30, dst=None))) == []
+
+
+@pytest.mark.parametrize(("rule", "copies", "words"), [
+    ("cuda_memcpy_async", called("cudaMemcpyAsync", Memcpy(10, 30, src=None, dst=None)),
+     "kinds of memory of copies"),
+    ("cuda_memcpy_async", called("cudaMemcpyAsync", Memcpy(10, 30, src=None),
+                                 Memcpy(50, 60, src="Unknown")), "kinds of memory of copies"),
+    ("cuda_memset_sync", called("cudaMemset", Memset(10, 30, memory=None)),
+     "kinds of memory of sets"),
+])  # fmt: skip
+def test_a_rule_that_can_judge_nothing_abstains_and_says_why(
+    rule: str, copies: tuple[Row, ...], words: str
+) -> None:
+    with opened(*copies) as profile:
+        with pytest.raises(
+            NotRecorded, match=f"{rule}: not recorded in this profile: {words}"
+        ) as error:
+            profile.report(rule)
+        (report,) = profile.reports([rule])
+    assert error.value.missing == (words,)
+    assert (report.table, report.not_recorded) == (None, (words,))
+
+
+@pytest.mark.parametrize(("rule", "rows"), [
+    ("cuda_memcpy_async", called("cudaMemcpy", Memcpy(10, 30, src=None, dst=None))),
+    ("cuda_memset_sync", called("cudaMemsetAsync", Memset(10, 30, memory=None))),
+])  # fmt: skip
+def test_without_such_a_call_no_kind_of_memory_is_needed(rule: str, rows: tuple[Row, ...]) -> None:
+    assert answers(rule, *rows) == []
+    assert notes(rule, *rows) == []
+
+
+def test_synchronous_copies_need_no_kinds_of_memory() -> None:
+    row = only(
+        "cuda_memcpy_sync", *called("cudaMemcpy", Memcpy(10, 30, bytes=70_000, src=None, dst=None))
+    )
+    assert (row["src_kind"], row["dst_kind"]) == (None, None)
+
+
+@pytest.mark.parametrize(("direction", "size", "found"), [
+    ("HtoD", 65_536, False), ("HtoD", 65_537, True), ("HtoD", None, True),
+    ("DtoH", 4, True), ("DtoD", 4, True), ("HtoH", 4, True),
+])  # fmt: skip
+def test_copies_to_the_device_of_64_kib_do_not_count(
+    direction: str, size: int | None, found: bool
+) -> None:
+    rows = called("cudaMemcpy", Memcpy(10, 30, direction=direction, bytes=size))
+    assert [row["bytes"] for row in answers("cuda_memcpy_sync", *rows)] == ([size] if found else [])
+
+
+@pytest.mark.parametrize(("smallest", "count"), [(0, 2), (1000, 2), (1001, 1), (2001, 0)])
+def test_min_bytes_is_the_smallest_that_counts(smallest: int, count: int) -> None:
+    rows = called("cudaMemcpy", Memcpy(10, 30, bytes=1000), Memcpy(50, 60, bytes=2000))
+    assert len(answers(f"cuda_memcpy_sync:min_bytes={smallest}", *rows)) == count
+
+
+KINDS = {"Pinned": True, "Managed": True, "Managed Static": True, "Device": False,
+         "Pageable": False, "Device Static": False}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sets_of_pinned_and_managed_memory_are_found(kind: str) -> None:
+    rows = answers("cuda_memset_sync", *called("cudaMemset2D", Memset(10, 30, memory=kind)))
+    assert [row["memory_kind"] for row in rows] == ([kind] if KINDS[kind] else [])
+
+
+@pytest.mark.parametrize(("name", "count"), [
+    ("cudaMemset", 1), ("cuMemsetD8", 1), ("cudaMemsetAsync", 0), ("cuMemsetD8Async", 0),
+    ("cudaMemcpy", 0),
+])  # fmt: skip
+def test_asynchronous_sets_are_no_findings(name: str, count: int) -> None:
+    rows = called(name, Memset(10, 30, memory="Pinned"))
+    assert len(answers("cuda_memset_sync", *rows)) == count
+
+
+def test_a_finding_has_what_the_row_has() -> None:
+    rows = called(
+        "cudaMemcpy", Memcpy(10, 30, stream=9, device=3, direction="DtoH", bytes=5, pid=1)
+    )
+    row = only("cuda_memcpy_sync", *rows, ranks={1: 6})
+    assert {key: row[key] for key in ("rank", "pid", "device_id", "stream_id", "direction", "bytes",
+                                      "src_kind", "dst_kind")} == {
+        "rank": 6, "pid": 1, "device_id": 3, "stream_id": 9, "direction": "DtoH", "bytes": 5,
+        "src_kind": "Pageable", "dst_kind": "Device"}  # fmt: skip
+
+
+# -- calls that wait
+
+
+@pytest.mark.parametrize(("name", "count"), [
+    ("cudaDeviceSynchronize", 1), ("cudaStreamSynchronize", 1), ("cudaStreamSynchronize_ptsz", 1),
+    ("cudaThreadSynchronize", 1), ("cuCtxSynchronize", 1), ("cuStreamSynchronize", 1),
+    ("hipDeviceSynchronize", 1), ("hipStreamSynchronize", 1),
+    ("cudaEventSynchronize", 0), ("cudaStreamWaitEvent", 0), ("cudaMemcpy", 0),
+])  # fmt: skip
+def test_calls_that_wait_for_a_device_or_stream_are_found(name: str, count: int) -> None:
+    assert len(answers("cuda_api_sync", Call(10, 30, name=name))) == count
+
+
+def test_a_call_inside_another_is_not_told_twice() -> None:
+    rows = (Call(0, 100, name="cudaDeviceSynchronize"),
+            Call(10, 90, 0, "driver", name="cuCtxSynchronize"),
+            Call(200, 250, 0, "driver", name="cuCtxSynchronize"))  # fmt: skip
+    assert [(row["name"], row["dur_ns"]) for row in answers("cuda_api_sync", *rows)] == [
+        ("cudaDeviceSynchronize", 100), ("cuCtxSynchronize", 50)]  # fmt: skip
+
+
+def test_waiting_calls_have_their_thread_and_process() -> None:
+    rows = (Call(0, 100, name="cudaDeviceSynchronize", pid=2, tid=22),
+            Call(0, 90, name="cudaDeviceSynchronize", tid=None))  # fmt: skip
+    found = answers("cuda_api_sync", *rows, ranks={2: 5})
+    assert [(row["rank"], row["pid"], row["tid"]) for row in found] == [(5, 2, 22), (None, 1, None)]
+
+
+def test_a_slice_takes_whole_waiting_calls() -> None:
+    rows = (
+        Call(0, 100, name="cudaDeviceSynchronize"),
+        Call(150, 200, name="cudaDeviceSynchronize"),
+    )
+    assert pairs("cuda_api_sync", *rows, time=(50, 60)) == [(0, 100)]
+
+
+# -- gaps
+
+
+def test_a_gap_as_long_as_the_threshold_is_listed() -> None:
+    """500 ms and a ns less: both are gaps, one is listed."""
+    rows = (Kernel(0, MS), Kernel(501 * MS, 502 * MS), Kernel(1002 * MS - 1, 1003 * MS))
+    assert pairs("gpu_gaps", *rows) == [(MS, 500 * MS)]
+
+
+def test_the_threshold_is_in_milliseconds_and_may_have_decimals() -> None:
+    rows = (Kernel(0, 100), Kernel(1_600, 1_700), Kernel(3_201, 3_300))
+    assert pairs("gpu_gaps:gap=0.001501", *rows) == [(1_700, 1_501)]
+
+
+def gaps(*rows: Row, **options: Any) -> list[tuple[int, int]]:
+    """All gaps, however short."""
+    return pairs("gpu_gaps:gap=0", *rows, **options)
+
+
+def test_each_process_on_each_device_has_its_own_gaps() -> None:
+    """Device 0 is never idle between 0 and 60, but each of its processes leaves it unused."""
+    rows = (Kernel(0, 10), Kernel(40, 50), Kernel(10, 40, pid=2), Kernel(50, 60, pid=2),
+            Kernel(0, 5, device=1), Kernel(25, 30, device=1))  # fmt: skip
+    assert answers("idle_gaps", *rows[:4]) == []
+    assert [(row["pid"], row["device_id"], row["start_ns"], row["dur_ns"])
+            for row in answers("gpu_gaps:gap=0", *rows)] == [
+        (1, 0, 10, 30), (1, 1, 5, 20), (2, 0, 40, 10)]  # fmt: skip
+
+
+def test_equal_gaps_come_in_time_order_then_by_process() -> None:
+    rows = (Kernel(0, 10, pid=2), Kernel(20, 30, pid=2), Kernel(40, 50, pid=2),
+            Kernel(20, 30), Kernel(40, 50))  # fmt: skip
+    assert [(row["start_ns"], row["pid"]) for row in answers("gpu_gaps:gap=0", *rows)] == [
+        (10, 2), (30, 1), (30, 2)]  # fmt: skip
+
+
+def test_profiler_overhead_is_use_and_parts_a_gap() -> None:
+    """[10, 100) without [30, 60)."""
+    rows = (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60))
+    assert gaps(*rows) == [(60, 40), (10, 20)]
+
+
+def test_the_example_of_the_documentation() -> None:
+    rows = (Kernel(0, 100), Overhead(310, 390), Kernel(650, 800))
+    assert gaps(*rows) == [(390, 260), (100, 210)]
+    assert neighbours(*rows) == [("kernel", 1, "kernel", 2)] * 2
+
+
+@pytest.mark.parametrize("overhead", [Overhead(30, 60, pid=2), Overhead(30, 60, kind="driver")])
+def test_other_overhead_is_no_use(overhead: Overhead) -> None:
+    assert gaps(Kernel(0, 10), Kernel(100, 110), overhead) == [(10, 90)]
+
+
+def test_overhead_at_the_edge_of_a_gap_shortens_it() -> None:
+    assert gaps(Kernel(0, 10), Kernel(100, 110), Overhead(5, 30), Overhead(90, 200)) == [(30, 60)]
+
+
+def test_overhead_beside_the_window_makes_no_gap() -> None:
+    assert gaps(Kernel(100, 110), Overhead(0, 50), Overhead(300, 400)) == []
+
+
+def test_where_clocks_disagree_overhead_is_not_taken_out() -> None:
+    """The operations start two seconds after their calls: the overhead's time is another clock's."""
+    late = 2_000_000_000
+    rows = (Call(0, 5, 1), Kernel(late, late + 10, 1), Kernel(late + 100, late + 110),
+            Overhead(late + 30, late + 60))  # fmt: skip
+    assert gaps(*rows) == [(late + 10, 90)]
+
+
+def test_every_kind_of_operation_is_use() -> None:
+    """Migrations at the edges make the window no longer."""
+    rows = (Migration(0, 10), Kernel(100, 110), Memcpy(120, 130), Memset(140, 150), Graph(160, 170),
+            Migration(180, 190), Kernel(200, 210), Migration(300, 310))  # fmt: skip
+    assert gaps(*rows) == [(110, 10), (130, 10), (150, 10), (170, 10), (190, 10)]
+
+
+def neighbours(*rows: Row, **options: Any) -> list[tuple[object, ...]]:
+    names = ("before_table", "before_id", "after_table", "after_id")
+    found = answers("gpu_gaps:gap=0", *rows, **options)
+    return [tuple(row[name] for name in names) for row in found]
+
+
+def test_a_gap_names_the_operations_beside_it() -> None:
+    rows = (Kernel(0, 10), Kernel(1, 5), Memcpy(100, 110))
+    assert neighbours(*rows) == [("kernel", 1, "memcpy", 1)]
+
+
+def test_of_several_beside_a_gap_the_last_to_begin_and_the_lowest_stream_count() -> None:
+    rows = (Kernel(0, 10), Kernel(5, 10), Memcpy(100, 110, stream=9), Kernel(100, 105, stream=8))
+    assert neighbours(*rows) == [("kernel", 2, "kernel", 3)]
+
+
+def test_an_operation_without_length_parts_no_gap_and_is_not_beside_it() -> None:
+    rows = (Kernel(0, 10), Memset(50, 50), Kernel(100, 110))
+    assert gaps(*rows) == [(10, 90)]
+    assert neighbours(*rows) == [("kernel", 1, "kernel", 2)]
+
+
+def test_overhead_between_hides_no_neighbour() -> None:
+    rows = (Kernel(0, 10), Kernel(100, 110), Overhead(30, 60))
+    assert neighbours(*rows) == [("kernel", 1, "kernel", 2)] * 2
+
+
+def test_a_gap_that_a_slice_cuts_has_nobody_there() -> None:
+    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210))
+    assert gaps(*rows, time=(50, 150)) == [(50, 50), (110, 40)]
+    assert neighbours(*rows, time=(50, 150)) == [
+        (None, None, "kernel", 2),
+        ("kernel", 2, None, None),
+    ]
+
+
+def test_a_process_that_does_nothing_in_a_slice_has_one_gap() -> None:
+    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(0, 210, pid=2))
+    assert gaps(*rows, time=(20, 90)) == [(20, 70)]
+
+
+def test_a_slice_of_a_process_has_no_gaps_of_another() -> None:
+    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(0, 10, pid=2), Kernel(30, 40, pid=2))
+    assert gaps(*rows, part=api.Slice(processes=(2,))) == [(10, 20)]
+    assert gaps(*rows, part=api.Slice((5, 50), processes=(2,))) == [(10, 20), (40, 10)]
+
+
+def test_operations_without_a_time_are_no_use() -> None:
+    assert gaps(Kernel(0, 10), Kernel(None, None), Kernel(30, 40)) == [(10, 20)]
+    assert gaps(Kernel(None, None)) == []
+
+
+# -- low use
+
+
+def low(options: str, *rows: Row, **more: Any) -> list[tuple[int, int, int, float]]:
+    return [(row["start_ns"], row["dur_ns"], row["in_use_ns"], row["in_use_pct"])
+            for row in answers(f"gpu_time_util:{options}", *rows, **more)]  # fmt: skip
+
+
+def test_low_chunks_that_follow_each_other_are_one_row() -> None:
+    """The window [0, 1000) in chunks of 250:
+
+    [0, 250)      all in use
+    [250, 500)    K1 to 300: 50 of 250, 20 %
+    [500, 750)    nothing, 0 %
+    [750, 1000)   K2 from 800: 200 of 250, 80 %
+
+    The middle two: 50 of 500 ns, 10 %.
+    """
+    rows = (Kernel(0, 300), Kernel(800, 1000))
+    assert low("chunks=4", *rows) == [(250, 500, 50, 10.0)]
+
+
+def test_a_chunk_in_use_for_the_threshold_is_not_low() -> None:
+    """Chunks of 100: [0, 100) 50 %, [100, 200) 49 %, [200, 300) 100 %."""
+    rows = (Kernel(0, 50), Kernel(100, 149), Kernel(200, 300))
+    assert low("chunks=3", *rows) == [(100, 100, 49, 49.0)]
+    assert low("chunks=3:threshold=51", *rows) == [(0, 200, 99, 49.5)]
+
+
+def test_the_last_chunk_ends_with_the_window() -> None:
+    """100 ns in 3 chunks: ceil(100 / 3) = 34, so [0, 34) [34, 68) [68, 100); the last has 32 ns, of
+    which the 8 from 92 on are in use, 25 %; of the middle one 2 of 34 ns.
+    """
+    rows = (Kernel(0, 36), Kernel(92, 100))
+    assert low("chunks=3", *rows) == [(34, 66, 10, 100 * 10 / 66)]
+    assert low("chunks=3:threshold=10", *rows) == [(34, 34, 2, 100 * 2 / 34)]
+
+
+def test_chunks_are_fewer_where_their_length_is_rounded_up() -> None:
+    """11 ns in 10 chunks: ceil(11 / 10) = 2, so 6 chunks, the last [10, 11)."""
+    assert low("chunks=10", Kernel(0, 6), Kernel(10, 11)) == [(6, 4, 0, 0.0)]
+
+
+def test_operations_that_overlap_count_once() -> None:
+    """K1 and K2 cover 40 of the 100 ns together; added up they would be 80."""
+    rows = (Kernel(0, 40), Kernel(0, 40, stream=8), Memset(100, 100))
+    assert low("chunks=1", *rows) == [(0, 100, 40, 40.0)]
+
+
+def test_overhead_counts_as_use_inside_the_window() -> None:
+    """[0, 100): the kernels 20, overhead [10, 30) and [90, 200) 20 + 5 more."""
+    rows = (Kernel(0, 10), Kernel(95, 100), Overhead(10, 30), Overhead(90, 200))
+    assert low("chunks=1", *rows) == [(0, 100, 40, 40.0)]
+
+
+def test_lowest_first_then_longest_then_in_time_order() -> None:
+    """Ten chunks of 10 ns; two of those without any use stand side by side."""
+    used = (10, 2, 10, 0, 10, 0, 0, 10, 0, 10)
+    rows = [Kernel(10 * i, 10 * i + use) for i, use in enumerate(used) if use]
+    assert [row[:3] for row in low("chunks=10", *rows)] == [
+        (50, 20, 0), (30, 10, 0), (80, 10, 0), (10, 10, 2)]  # fmt: skip
+
+
+def test_each_process_on_each_device_has_its_own_chunks() -> None:
+    rows = (Kernel(0, 10), Kernel(90, 100), Kernel(10, 90, pid=2), Kernel(0, 10, device=1),
+            Kernel(40, 50, device=1))  # fmt: skip
+    found = answers("gpu_time_util:chunks=1", *rows, ranks={1: 4})
+    assert [(row["rank"], row["pid"], row["device_id"], row["in_use_pct"]) for row in found] == [
+        (4, 1, 0, 20.0), (4, 1, 1, 40.0)]  # fmt: skip
+
+
+def test_a_slice_is_the_window() -> None:
+    """[50, 150) in two chunks: [50, 100) unused, [100, 150) 10 of 50."""
+    rows = (Kernel(0, 10), Kernel(100, 110), Kernel(200, 210))
+    assert low("chunks=2:threshold=20", *rows, time=(50, 150)) == [(50, 50, 0, 0.0)]
+
+
+def evidence(*rows: Row, **more: Any) -> tuple[object, ...]:
+    row = only("gpu_time_util:chunks=2", *rows, **more)
+    return tuple(row[name] for name in (
+        "gpu_op_count", "first_table", "first_id", "last_table", "last_id"))  # fmt: skip
+
+
+def test_a_finding_names_the_first_and_the_last_operation_in_it() -> None:
+    """[100, 200): the copy reaches 10 ns into it, the kernel [20, 30) was over before, the set has no
+    length and begins where it begins, the other kernel and the graph lie in it.
+    """
+    rows = (Memcpy(0, 110), Kernel(20, 30), Memset(100, 100), Kernel(150, 160), Graph(190, 200))
+    assert evidence(*rows) == (4, "memcpy", 1, "graph_launch", 1)
+
+
+def test_a_finding_without_operations_names_none() -> None:
+    rows = (Kernel(0, 60), Kernel(300, 310))
+    assert evidence(*rows, time=(0, 200)) == (0, None, None, None, None)
+
+
+@pytest.mark.parametrize("spec", [
+    "gpu_gaps:gap=-1", "gpu_gaps:gap=nan", "gpu_gaps:gap=long", "gpu_time_util:threshold=-1",
+    "gpu_time_util:threshold=nan", "gpu_time_util:chunks=0", "gpu_time_util:chunks=1001",
+    "gpu_time_util:chunks=1.5", "cuda_memcpy_sync:min_bytes=64K", "cuda_api_sync:rows=50",
+])  # fmt: skip
+def test_an_option_that_makes_no_sense_is_refused(spec: str) -> None:
+    with pytest.raises(UsageError):
+        answers(spec, Kernel(0, 10))
+
+
+# -- against slow, obvious versions
+
+LAST = 60
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> tuple[list[Op], list[Overhead]]:
+    """Some operations of two processes on two devices, and the profiler's work, within LAST ns."""
+
+    def interval() -> tuple[int, int]:
+        start = draw(st.integers(1, LAST - 1))  # [0, 0) stands for no time
+        return start, draw(st.integers(start, min(start + 15, LAST)))
+
+    where = st.sampled_from([(1, 0), (1, 1), (2, 0)])
+    ops: list[Op] = []
+    for _ in range(draw(st.integers(1, 8))):
+        (start, end), (pid, device) = interval(), draw(where)
+        kind = draw(st.sampled_from([Kernel, Memcpy, Memset, Graph]))
+        ops.append(kind(start, end, pid=pid, device=device))
+    overheads = [Overhead(*interval(), pid=draw(st.sampled_from([1, 2])))
+                 for _ in range(draw(st.integers(0, 3)))]  # fmt: skip
+    return ops, overheads
+
+
+Used = dict[tuple[int, int], tuple[int, int, np.ndarray]]
+
+
+def slowly(ops: list[Op], overheads: list[Overhead]) -> Used:
+    """Per process and device the window, and per ns whether it is in use."""
+    found: Used = {}
+    for pid, device in sorted({(op.pid, op.device or 0) for op in ops}):
+        mine = [op for op in ops if (op.pid, op.device) == (pid, device)]
+        used = np.zeros(LAST + 2, bool)
+        for row in (*mine, *(each for each in overheads if each.pid == pid)):
+            used[row.start : row.end] = True
+        low, high = min(op.start or 0 for op in mine), max(op.end or 0 for op in mine)
+        if high > low:
+            found[pid, device] = low, high, used
+    return found
+
+
+@given(operations(), st.integers(0, 20))
+def test_gaps_are_those_of_a_slow_version(
+    drawn: tuple[list[Op], list[Overhead]], shortest: int
+) -> None:
+    wanted = []
+    for (pid, device), (low, high, used) in slowly(*drawn).items():
+        start = None
+        for moment in range(low, high + 1):
+            idle = moment < high and not used[moment]
+            if idle and start is None:
+                start = moment
+            elif not idle and start is not None:
+                wanted.append((pid, device, start, moment - start))
+                start = None
+    found = answers(f"gpu_gaps:gap={shortest / MS:.6f}", *drawn[0], *drawn[1])
+    assert sorted((row["pid"], row["device_id"], row["start_ns"], row["dur_ns"]) for row in found) == [
+        gap for gap in sorted(wanted) if gap[3] >= shortest]  # fmt: skip
+
+
+@given(operations())
+def test_without_overhead_gaps_of_one_process_are_those_of_its_devices(
+    drawn: tuple[list[Op], list[Overhead]],
+) -> None:
+    rows = [op._replace(pid=1) for op in drawn[0]]
+    names = ("device_id", "start_ns", "dur_ns")
+    found, idle = (sorted(tuple(row[name] for name in names) for row in answers(report, *rows))
+                   for report in ("gpu_gaps:gap=0", "idle_gaps"))  # fmt: skip
+    assert found == idle
+
+
+@given(operations(), st.integers(1, 12), st.integers(0, 100))
+def test_low_use_is_that_of_a_slow_version(
+    drawn: tuple[list[Op], list[Overhead]], chunks: int, threshold: int
+) -> None:
+    wanted = []
+    for (pid, device), (low, high, used) in slowly(*drawn).items():
+        size = next(n for n in range(1, LAST + 2) if n * chunks >= high - low)
+        run: list[int] = []
+        for start in [*range(low, high, size), high]:
+            end = min(start + size, high)
+            inside = used[start:end]
+            if start < high and 100 * inside.sum() < threshold * len(inside):
+                run += range(start, end)
+            elif run:
+                wanted.append((pid, device, run[0], len(run), int(used[run].sum())))
+                run = []
+    spec = f"gpu_time_util:chunks={chunks}:threshold={threshold}"
+    rows = answers(spec, *drawn[0], *drawn[1])
+    names = ("pid", "device_id", "start_ns", "dur_ns", "in_use_ns")
+    assert sorted(tuple(row[name] for name in names) for row in rows) == sorted(wanted)
+    for row in rows:
+        start, end = row["start_ns"], row["start_ns"] + row["dur_ns"]
+        here = [(op.start or 0, op.end or 0) for op in drawn[0]
+                if (op.pid, op.device) == (row["pid"], row["device_id"])]  # fmt: skip
+        touching = [(s, e) for s, e in here if s < end and (e > start or s >= start)]
+        assert row["gpu_op_count"] == len(touching)
+    assert [row["in_use_pct"] for row in rows] == sorted(row["in_use_pct"] for row in rows)
+
+
+# -- plain SQL on the source
+
+IN_ITS_PROCESS = """
+    SELECT op."end" - op.start, op.bytes, name.value, {}
+    FROM CUPTI_ACTIVITY_KIND_{} op
+    JOIN CUPTI_ACTIVITY_KIND_RUNTIME call ON call.correlationId = op.correlationId
+        AND call.globalTid / 16777216 = op.globalPid / 16777216
+    JOIN StringIds name ON name.id = call.nameId
+    WHERE call.eventClass IN (0, 1) AND op.correlationId <> 0"""
+PINNED_OR_MANAGED = (1, 4, 6)
+HTOD = 1
+
+
+@real
+@pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+def test_copies_and_sets_against_sql(path: Path) -> None:
+    def joined(table: str, *columns: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as source:
+            known = {name for (name,) in source.execute("SELECT name FROM sqlite_master")}
+            if not {f"CUPTI_ACTIVITY_KIND_{table}", "CUPTI_ACTIVITY_KIND_RUNTIME"} <= known:
+                return []
+            return list(source.execute(IN_ITS_PROCESS.format(", ".join(columns), table)))
+
+    copies = joined("MEMCPY", "op.srcKind", "op.dstKind", "op.copyKind")
+    sets = joined("MEMSET", "op.memKind")
+    wanted = {
+        "cuda_memcpy_async": [(dur, size) for dur, size, name, src, dst, _ in copies
+                              if re.match("cu(da)?Memcpy.*Async", name) and 0 in (src, dst)],
+        "cuda_memcpy_sync": [(dur, size) for dur, size, name, _, _, kind in copies
+                             if re.match("cu(da)?Memcpy(?!.*Async)", name)
+                             and (kind != HTOD or size > 65_536)],
+        "cuda_memset_sync": [(dur, size) for dur, size, name, kind in sets
+                             if re.match("cu(da)?Memset(?!.*Async)", name)
+                             and kind in PINNED_OR_MANAGED],
+    }  # fmt: skip
+    with api.open(path) as profile:
+        if not {Fact.MEMCPYS, Fact.API_LINKS} <= profile.profile.facts:
+            pytest.skip("not recorded in this file")
+        found = {rule: Counter((row["dur_ns"], row["bytes"]) for row in profile.report(rule).rows())
+                 for rule in wanted}  # fmt: skip
+    assert found == {rule: Counter(rows) for rule, rows in wanted.items()}

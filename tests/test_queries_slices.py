@@ -1,0 +1,158 @@
+"""All reports on slices of profiles of every source: the declared columns, or a reason in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import FIXTURES, Shelf
+
+from nsysconv import api
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries import REPORTS, query
+from nsysconv.report import Report
+
+TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+EXAMPLES = (
+    "nsys/ranges-3.28.1.sqlite",
+    "nsys/two_processes_two_gpus-3.24.7.sqlite",
+    "nsys/unified_memory-3.25.0.sqlite",
+    "nsys/graphs-3.28.1.sqlite",
+    "nsys/cpu_side-3.28.1.sqlite",
+    "nsys/no_gpu-3.25.0.sqlite",
+    "kineto/training-2.13.json",
+    "kineto/recorded-training.json.gz",
+    "nvprof_database/ranges-12.nvvp",
+    "nvprof_database/unified_memory-9.nvprof",
+    "nvprof_log/basic-both-traces.csv",
+    "nvprof_log/odd-no-process.txt",
+    "nvprof_log/basic-summary.txt",
+    "nsys_stats/basic-2022-traces.txt",
+    "nsys_stats/basic-2025.txt",
+    "odd/clocks-disagree.sqlite",
+    "odd/crossing-calls.sqlite",
+    "odd/zero-times.sqlite",
+)
+SLICES = {
+    "time": api.Slice((20_000, 100_000)),
+    "long before": api.Slice((-20, -10)),
+    "middle": api.Slice((api.Percent(25), api.Percent(75))),
+    "open": api.Slice((api.Percent(40), None)),
+    "range": api.Slice(range="*"),
+    "projected": api.Slice(range="*#2", projected=True),
+    "step": api.Slice(step="2", step_range="*"),
+    "skipped": api.Slice(skip_first=1, step_range="*"),
+    "device": api.Slice(devices=(0,)),
+    "name": api.Slice(name="(?i)memcpy|gemm|add|step"),
+}
+# A profile may hold the same twice, of what these list one by one.
+TRACES = ("idle_gaps", "nvtx_pushpop_trace")
+# What a profile may not have, of what these slices ask for.
+REFUSALS = ("no range", "no step", "too few steps", "no device", "no GPU operation was launched",
+            "not on one clock", "the slice is empty")  # fmt: skip
+
+Kept = dict[str, api.OpenProfile]
+every_example = pytest.mark.parametrize("example", EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Kept]:
+    profiles: Kept = {}
+    yield profiles
+    for profile in profiles.values():
+        profile.close()
+
+
+def stored(example: str, shelf: Shelf, kept: Kept) -> api.OpenProfile:
+    """The imported profile, opened once."""
+    if example not in kept:
+        kept[example] = api.open(shelf.store(FIXTURES / example))
+    return kept[example]
+
+
+def asked(profile: api.OpenProfile, name: str, part: api.Slice | None) -> Report | str:
+    """The report, or why there is none."""
+    try:
+        return profile.report(name, slice=part)
+    except NotRecorded as error:
+        assert set(error.missing), "what is missing"
+        return error.what
+    except UsageError as error:
+        assert part is not None
+        assert error.what.startswith(REFUSALS) or "not on one clock" in error.what, error
+        return error.what
+
+
+@every_example
+@pytest.mark.parametrize("part", SLICES.values(), ids=SLICES)
+def test_reports_on_slices(example: str, part: api.Slice, shelf: Shelf, kept: Kept) -> None:
+    """All of them: none fails, keys stay keys, and no figure is less than nothing."""
+    profile = stored(example, shelf, kept)
+    for name in REPORTS:
+        report = asked(profile, name, part)
+        if isinstance(report, str):
+            continue
+        columns = query(name).COLUMNS
+        assert report.table is not None
+        assert [(f.name, f.type) for f in report.table.schema] == [
+            (column.name, TYPES[column.kind]) for column in columns]  # fmt: skip
+        assert report.slice is not None
+        rows = report.rows()
+        keys = [column.name for column in columns if column.key]
+        if keys:
+            ids = [tuple(row[key] for key in keys) for row in rows]
+            assert len(set(ids)) == len(ids) or name in TRACES, name
+        counts = [c.name for c in columns if c.name.endswith(("_count", "_sum_ns", "_pct"))]
+        assert [row for row in rows for c in counts if row[c] is not None and row[c] < 0] == [], (
+            name
+        )
+
+
+@every_example
+def test_a_slice_of_all_processes_is_the_whole(example: str, shelf: Shelf, kept: Kept) -> None:
+    """Every report on events, to the last value: nothing is cut, so nothing may change."""
+    profile = stored(example, shelf, kept)
+    for name in REPORTS:
+        whole = asked(profile, name, None)
+        part = asked(profile, name, api.Slice(processes=_pids(profile)))
+        if isinstance(whole, str) or isinstance(part, str):
+            totals = query(name).TOTALS & profile.profile.facts
+            assert isinstance(whole, str) == isinstance(part, str) or totals, name
+            continue
+        if name == "processes" and Fact.KERNELS not in profile.profile.facts:
+            continue  # its counts may be of totals, which tell no part
+        assert part.rows() == whole.rows(), name
+        assert part.notes == whole.notes, name
+
+
+def _pids(profile: api.OpenProfile) -> tuple[int, ...]:
+    return tuple(row["pid"] for row in profile.profile.rows("process"))
+
+
+def test_ranks_add_up_to_the_whole(shelf: Shelf, kept: Kept) -> None:
+    """Slices by process part the kernels, the calls and the bytes."""
+    profile = stored("nsys/two_processes_two_gpus-3.24.7.sqlite", shelf, kept)
+    for report, keys, value in (
+        ("kernels", ("device_id", "name"), "kernel_sum_ns"),
+        ("api_vs_kernel", ("layer", "name"), "api_sum_ns"),
+        (
+            "transfers",
+            ("device_id", "direction", "src_kind", "dst_kind", "peer_device_id"),
+            "bytes_sum",
+        ),
+    ):
+
+        def told(
+            part: api.Slice | None, report: str = report, keys: Any = keys, value: str = value
+        ) -> Any:
+            rows = profile.report(report, slice=part).rows()
+            return Counter({tuple(row[key] for key in keys): row[value] or 0 for row in rows})
+
+        parts = [told(api.Slice(processes=(pid,))) for pid in _pids(profile)]
+        assert len(parts) == 2
+        assert min(map(len, parts)) > 0
+        assert sum(parts, Counter()) == +told(None)

@@ -1,0 +1,515 @@
+"""The NVTX tables of `nsys stats`: hand-computed cases, as CSV to the byte, and slow versions."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Operator,
+    Range,
+    Total,
+    answers,
+    opened,
+    printed,
+)
+
+from nsysconv import api
+from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+
+OTHER = 12  # another thread
+TIMES = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
+TRACE = (
+    "Start (ns),End (ns),Duration (ns),DurChild (ns),DurNonChild (ns),Name,PID,TID,Lvl,NumChild,"
+    "RangeId,ParentId,RangeStack,NameTree"
+)
+PROJECTED = (
+    "Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),Orig Duration (ns),Style,"
+    "PID,TID,NumGPUOps,Lvl,NumChild,RangeId,ParentId,RangeStack"
+)
+PROJECTED_SUM = (
+    "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),"
+    "Proj Med (ns),Proj Min (ns),Proj Max (ns),Proj StdDev (ns),Total GPU Ops,Avg GPU Ops,"
+    "Avg Range Lvl,Avg Num Child"
+)
+KERNELS = (
+    "NVTX Range,Style,PID,TID,NVTX Inst,Kern Inst,Total Time (ns),Avg (ns),Med (ns),Min (ns),"
+    "Max (ns),StdDev (ns),Kernel Name"
+)
+
+
+# -- sums by name
+
+
+def test_ranges_by_name() -> None:
+    # a: 10, 20 and 60, 90 in all; their mean is 30, the median 20, and the deviation
+    # sqrt((20² + 10² + 30²) / 2) = sqrt(700) = 26.457…; b: 10 alone. 90 and 10 of 100.
+    rows = [Range(0, 10, "a"), Range(20, 40, "a"), Range(100, 160, "a"), Range(30, 40, "b")]
+    assert printed("nvtx_sum", *rows) == [
+        f"{TIMES},Style,Range",
+        "90.0,90,3,30.0,20.0,10,60,26.5,PushPop,:a",
+        "10.0,10,1,10.0,10.0,10,10,0.0,PushPop,:b",
+    ]
+
+
+def test_names_say_the_domain() -> None:
+    rows = [Range(0, 10, "a"), Range(0, 20, "a", domain=1), Range(0, 30, "a", domain=2)]
+    found = answers("nvtx_sum", *rows, domains={(1, 1): "NCCL", (1, 2): "cuBLAS"})
+    assert [(r["name"], r["range_sum_ns"]) for r in found] == [
+        ("cuBLAS:a", 30), ("NCCL:a", 20), (":a", 10)]  # fmt: skip
+
+
+def test_two_domains_of_one_name_are_one() -> None:
+    rows = [
+        Range(0, 10, "a", domain=1),
+        Range(0, 20, "a", domain=2),
+        Range(0, 4, "a", domain=1, pid=2),
+    ]
+    (found,) = answers("nvtx_sum", *rows, domains={(1, 1): "X", (1, 2): "X", (2, 1): "X"})
+    assert (found["name"], found["range_sum_ns"], found["range_count"]) == ("X:a", 34, 3)
+
+
+def test_a_domain_is_its_process_s_own() -> None:
+    rows = [Range(0, 10, "a", domain=1), Range(0, 20, "a", domain=1, pid=2)]
+    found = answers("nvtx_sum", *rows, domains={(1, 1): "X", (2, 1): "Y"})
+    assert [r["name"] for r in found] == ["Y:a", "X:a"]
+
+
+def test_styles_are_told_apart() -> None:
+    rows = [Range(0, 10, "a"), Range(0, 30, "a", "start_end"), Range(5, 5, "a", "mark")]
+    assert printed("nvtx_sum", *rows)[1:] == [
+        "75.0,30,1,30.0,30.0,30,30,0.0,StartEnd,:a",
+        "25.0,10,1,10.0,10.0,10,10,0.0,PushPop,:a",
+    ]
+    header = f"{TIMES},Range"
+    assert printed("nvtx_pushpop_sum", *rows) == [header, "100.0,10,1,10.0,10.0,10,10,0.0,:a"]
+    assert printed("nvtx_startend_sum", *rows) == [header, "100.0,30,1,30.0,30.0,30,30,0.0,:a"]
+
+
+def test_equal_sums_are_in_the_order_of_their_names() -> None:
+    rows = [Range(0, 10, "b"), Range(20, 30, "c"), Range(40, 50, "a")]
+    assert [r["name"] for r in answers("nvtx_pushpop_sum", *rows)] == [":a", ":b", ":c"]
+
+
+@pytest.mark.parametrize(
+    ("last", "end"),
+    [(Range(40, 70, "b"), 70), (Range(80, 80, "m", "mark"), 80), (Range(90, None, "c"), 90)],
+    ids=["end", "mark", "start"],
+)
+def test_an_unclosed_range_ends_at_the_last_time_of_all_ranges(last: Range, end: int) -> None:
+    # The recording goes on to 1000, and GPU work to 500.
+    rows = [Range(10, None, "open"), last, Kernel(100, 500)]
+    found = {r["name"]: r["range_sum_ns"] for r in answers("nvtx_sum", *rows, recording_ns=1000)}
+    assert found[":open"] == end - 10
+
+
+def test_operators_are_no_ranges() -> None:
+    assert printed("nvtx_sum", Operator(0, 10, "aten::mm")) == [f"{TIMES},Style,Range"]
+
+
+def test_totals_of_ranges_answer_where_there_are_no_ranges() -> None:
+    rows = [Total("range", 2, 30, 10, 20, "a", domain=0), Total("range", 1, 10, 10, 10, "a", domain=1),
+            Total("kernel", 1, 99, 99, 99, "k")]  # fmt: skip
+    holds = {Fact.RANGE_TOTALS, Fact.GPU_TOTALS}
+    lines = printed("nvtx_sum", *rows, holds=holds, domains={(1, 1): "X"})
+    assert lines[1:] == ["75.0,30,2,15.0,,10,20,,,:a", "25.0,10,1,10.0,,10,10,,,X:a"]
+    with pytest.raises(NotRecorded):
+        answers("nvtx_pushpop_sum", *rows, holds=holds)
+
+
+def test_totals_that_do_not_tell_a_domain_keep_their_name() -> None:
+    row = Total("range", 2, 30, 10, 20, "NCCL:a")
+    (found,) = answers("nvtx_sum", row, holds={Fact.RANGE_TOTALS})
+    assert found["name"] == "NCCL:a"
+
+
+def test_a_slice_takes_whole_ranges_that_are_partly_in_it() -> None:
+    rows = [Range(0, 10, "a"), Range(20, 40, "a"), Range(50, 60, "a")]
+    (found,) = answers("nvtx_sum", *rows, time=(35, 50))
+    assert (found["range_count"], found["range_sum_ns"]) == (1, 20)
+
+
+def test_a_slice_by_name_looks_at_the_text() -> None:
+    rows = [Range(0, 10, "a"), Range(20, 40, "ba")]
+    (found,) = answers("nvtx_sum", *rows, part=api.Slice(name="^a"))
+    assert found["name"] == ":a"
+
+
+# -- push/pop ranges one by one
+
+
+def test_push_pop_trace() -> None:
+    # a [0, 100) holds b [10, 60) and c [70, 90); b holds d [20, 30) and d [30, 50), c nothing.
+    # Of a's 100 its children take 50 + 20; of b's 50 they take 10 + 20.
+    rows = [Range(0, 100, "a"), Range(10, 60, "b"), Range(20, 30, "d"), Range(30, 50, "d"),
+            Range(70, 90, "c", domain=1), Range(5, 95, "s", "start_end"),
+            Range(40, 45, "a", tid=OTHER), Range(40, 45, "a", pid=2)]  # fmt: skip
+    assert printed("nvtx_pushpop_trace", *rows, domains={(1, 1): "X"}) == [
+        TRACE,
+        "0,100,100,70,30,:a,1,11,0,2,1,,:1,:a",
+        "10,60,50,30,20,:b,1,11,1,2,2,1,:1:2,--:b",
+        "20,30,10,0,10,:d,1,11,2,0,3,2,:1:2:3,----:d",
+        "30,50,20,0,20,:d,1,11,2,0,4,2,:1:2:4,----:d",
+        "40,45,5,0,5,:a,1,12,0,0,7,,:7,:a",
+        "40,45,5,0,5,:a,2,11,0,0,8,,:8,:a",
+        "70,90,20,0,20,X:c,1,11,1,0,5,1,:1:5,--X:c",
+    ]
+
+
+def test_of_ranges_that_start_together_the_shortest_is_first() -> None:
+    rows = [Range(0, 100, "outer"), Range(0, 50, "inner")]
+    found = answers("nvtx_pushpop_trace", *rows)
+    assert [(r["name"], r["level"]) for r in found] == [(":inner", 1), (":outer", 0)]
+
+
+def test_a_range_that_crosses_another_is_not_inside_it() -> None:
+    # b [50, 150) begins in a [0, 100) and ends behind it. c [110, 120) lies in b alone, d [60, 70) in
+    # both: b and a are equally long, and b begins later.
+    rows = [
+        Range(0, 100, "a"),
+        Range(50, 150, "b", domain=1),
+        Range(110, 120, "c"),
+        Range(60, 70, "d"),
+    ]
+    found = {r["name"]: r for r in answers("nvtx_pushpop_trace", *rows)}
+    assert {name: r["parent_id"] for name, r in found.items()} == {
+        ":a": None, ":b": None, ":d": 2, ":c": 2}  # fmt: skip
+    assert found[":b"]["child_sum_ns"] == 20
+    assert found[":c"]["range_stack"] == ":2:3"
+
+
+def test_a_limit_counts_all_rows() -> None:
+    with opened(*(Range(i, 100 - i, "a") for i in range(5))) as profile:
+        shown = profile.report("nvtx_pushpop_trace", limit=2)
+    assert shown.row_count == 5
+    assert shown.table is not None
+    assert shown.table.column("range_stack").to_pylist() == [":1", ":1:2"]
+
+
+def test_a_slice_of_the_trace_keeps_its_parents() -> None:
+    rows = [Range(0, 100, "a"), Range(10, 20, "b"), Range(60, 80, "b")]
+    found = answers("nvtx_pushpop_trace", *rows, time=(70, 75))
+    assert [(r["name"], r["child_count"], r["range_stack"]) for r in found] == [
+        (":a", 2, ":1"), (":b", 0, ":1:3")]  # fmt: skip
+
+
+# -- projections
+
+
+def test_projection_trace() -> None:
+    # a [0, 100) holds the calls of K1 [200, 230) and K2 [240, 300); b [10, 50) that of K1; e [60, 70)
+    # none: it has no row, and a has one child. a is projected to [200, 300).
+    rows = [Range(0, 100, "a"), Range(10, 50, "b"), Range(60, 70, "e"), Call(20, 30, 1),
+            Call(80, 90, 2), Kernel(200, 230, 1), Kernel(240, 300, 2)]  # fmt: skip
+    assert printed("nvtx_gpu_proj_trace", *rows) == [
+        PROJECTED,
+        ":a,200,100,0,100,PushPop,1,11,2,0,1,1,,:1",
+        ":b,200,30,10,40,PushPop,1,11,1,1,0,2,1,:1:2",
+    ]
+
+
+def test_the_example_of_the_page() -> None:
+    rows = [Range(0, 400, "step"), Range(100, 250, "load"), Call(200, 210, 1), Call(300, 310, 2),
+            Kernel(350, 450, 1, name="K1"), Kernel(550, 700, 2, name="K2")]  # fmt: skip
+    found = answers("nvtx_gpu_proj_sum", *rows)
+    assert [(r["name"], r["projected_sum_ns"]) for r in found] == [(":step", 350), (":load", 100)]
+    assert [(r["range"], r["name"]) for r in answers("nvtx_kern_sum", *rows)] == [
+        (":load", "K1"), (":step", "K2"), (":step", "K1")]  # fmt: skip
+
+
+def test_the_longest_of_equal_projected_starts_is_first() -> None:
+    rows = [Range(0, 10, "a"), Range(20, 30, "b"), Call(5, 6, 1), Call(25, 26, 2),
+            Kernel(50, 60, 1), Kernel(50, 80, 2, stream=8)]  # fmt: skip
+    assert [r["name"] for r in answers("nvtx_gpu_proj_trace", *rows)] == [":b", ":a"]
+
+
+@pytest.mark.parametrize(
+    ("call", "inside"),
+    [
+        ((10, 20), True),
+        ((9, 20), False),
+        ((10, 21), False),
+        ((12, 15), True),
+        ((20, 21), False),
+        ((20, 20), True),
+    ],
+)
+def test_a_call_has_to_lie_wholly_in_the_range(call: tuple[int, int], inside: bool) -> None:
+    rows = [Range(10, 20, "a"), Call(*call, 1), Kernel(50, 60, 1)]
+    assert bool(answers("nvtx_gpu_proj_trace", *rows)) is inside
+    assert any(r["range"] == ":a" for r in answers("nvtx_kern_sum", *rows)) is inside
+
+
+def test_a_late_call_leaves_those_before_it() -> None:
+    rows = [Range(0, 50, "a"), Call(10, 20, 1), Call(45, 60, 2), Kernel(100, 110, 1),
+            Kernel(200, 210, 2)]  # fmt: skip
+    (found,) = answers("nvtx_gpu_proj_trace", *rows)
+    assert (found["projected_start_ns"], found["projected_dur_ns"]) == (100, 10)
+    assert found["launch_count"] == 1
+
+
+@pytest.mark.parametrize("kind", ["push_pop", "start_end"])
+def test_ranges_are_projected_on_their_own_thread(kind: str) -> None:
+    rows = [Range(0, 50, "a", kind), Range(0, 60, "b", kind, pid=2), Call(10, 20, 1, tid=OTHER),
+            Call(10, 20, 1, pid=2), Kernel(100, 110, 1), Kernel(200, 220, 1, pid=2)]  # fmt: skip
+    (found,) = answers("nvtx_gpu_proj_trace", *rows)
+    assert (found["name"], found["pid"], found["projected_start_ns"]) == (":b", 2, 200)
+    assert [r["range"] for r in answers("nvtx_kern_sum", *rows)] == [None, ":b"]
+
+
+def test_a_range_that_another_thread_closed_is_not_projected() -> None:
+    rows = [Range(0, 50, "a", "start_end", end_tid=OTHER), Range(5, 40, "b"), Call(10, 20, 1),
+            Kernel(100, 110, 1)]  # fmt: skip
+    (found,) = answers("nvtx_gpu_proj_trace", *rows)
+    assert (found["name"], found["level"], found["parent_id"]) == (":b", 0, None)
+    assert [r["range"] for r in answers("nvtx_kern_sum", *rows)] == [":b"]
+    assert len(answers("nvtx_sum", *rows)) == 2
+
+
+def test_start_end_ranges_nest_with_the_others() -> None:
+    rows = [Range(0, 50, "a", "start_end"), Range(5, 40, "b"), Call(10, 20, 1), Kernel(60, 70, 1)]
+    found = answers("nvtx_gpu_proj_trace", *rows)
+    assert [(r["style"], r["level"], r["child_count"]) for r in found] == [
+        ("StartEnd", 0, 1), ("PushPop", 1, 0)]  # fmt: skip
+
+
+def test_the_launch_of_a_graph_is_one_operation() -> None:
+    # One call launched two kernels and a copy as nodes, another a graph as one interval.
+    rows = [Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Kernel(100, 110, 1),
+            Kernel(120, 130, 1), Memcpy(140, 150, 1), Graph(160, 190, 2)]  # fmt: skip
+    (found,) = answers("nvtx_gpu_proj_trace", *rows)
+    assert (found["launch_count"], found["projected_dur_ns"]) == (2, 90)
+    (found,) = answers("nvtx_gpu_proj_sum", *rows)
+    assert (found["launch_count"], found["launch_avg"]) == (2, 2.0)
+
+
+def test_copies_and_memory_sets_are_projected_and_migrations_are_not() -> None:
+    rows = [Range(0, 50, "a"), Call(10, 12, 1), Call(20, 22, 2), Memcpy(100, 110, 1),
+            Memset(120, 130, 2), Migration(140, 300)]  # fmt: skip
+    (found,) = answers("nvtx_gpu_proj_trace", *rows)
+    assert (found["projected_start_ns"], found["projected_dur_ns"]) == (100, 30)
+
+
+def test_an_unclosed_range_is_projected_to_the_last_time_of_all_ranges() -> None:
+    rows = [Range(0, None, "open"), Range(30, 40, "b"), Call(35, 39, 1), Call(50, 55, 2),
+            Kernel(100, 110, 1), Kernel(200, 210, 2)]  # fmt: skip
+    found = answers("nvtx_gpu_proj_trace", *rows, recording_ns=1000)
+    assert [(r["name"], r["dur_ns"], r["launch_count"]) for r in found] == [
+        (":open", 40, 1), (":b", 10, 1)]  # fmt: skip
+
+
+def test_projection_sum() -> None:
+    # it: projected [100, 110) and [200, 230), 40 in all, 15 and 25 from the mean of 20 … the deviation
+    # of 10 and 30 is sqrt((10² + 10²) / 1) = 14.142…; the ranges themselves took 40 + 50. The second
+    # one holds x with a launch, and one that launched nothing.
+    rows = [Range(0, 40, "it"), Range(50, 100, "it"), Range(60, 70, "x"), Range(80, 85, "y"),
+            Call(10, 20, 1), Call(62, 64, 2), Call(90, 95, 3), Kernel(100, 110, 1),
+            Kernel(200, 210, 2), Kernel(220, 230, 3)]  # fmt: skip
+    assert printed("nvtx_gpu_proj_sum", *rows) == [
+        PROJECTED_SUM,
+        ":it,PushPop,40,90,2,20.0,20.0,10,30,14.1,3,1.5,0.0,0.5",
+        ":x,PushPop,10,10,1,10.0,10.0,10,10,0.0,1,1.0,1.0,0.0",
+    ]
+
+
+def test_a_slice_projects_its_own_operations() -> None:
+    rows = [Range(0, 100, "a"), Call(20, 30, 1), Call(80, 90, 2), Kernel(40, 50, 1),
+            Kernel(95, 99, 2)]  # fmt: skip
+    (found,) = answers("nvtx_gpu_proj_trace", *rows, time=(90, 100))
+    assert (found["projected_start_ns"], found["launch_count"]) == (95, 1)
+
+
+# -- kernels by range
+
+
+def test_kernels_by_range() -> None:
+    # a holds b: K1 counts in both, K2 in a alone, and K3 was launched outside. Nobody recorded the
+    # launch of K4. a: add 10 and 30, their mean 20, the deviation 14.142…
+    rows = [Range(0, 100, "a"), Range(10, 50, "b"), Call(20, 30, 1), Call(60, 70, 2), Call(110, 120, 3),
+            Kernel(200, 210, 1, name="add"), Kernel(220, 250, 2, name="add"),
+            Kernel(300, 305, 3, name="mul"), Kernel(400, 404, name="mul")]  # fmt: skip
+    assert printed("nvtx_kern_sum", *rows) == [
+        KERNELS,
+        ",,,,0,1,4,4.0,4.0,4,4,0.0,mul",
+        ",,1,11,0,1,5,5.0,5.0,5,5,0.0,mul",
+        ":a,PushPop,1,11,1,2,40,20.0,20.0,10,30,14.1,add",
+        ":b,PushPop,1,11,1,1,10,10.0,10.0,10,10,0.0,add",
+    ]
+
+
+def test_kernels_of_one_range_most_time_first() -> None:
+    rows = [Range(0, 100, "a"), Call(10, 11, 1), Call(20, 21, 2), Kernel(200, 210, 1, name="a"),
+            Kernel(220, 250, 2, name="b")]  # fmt: skip
+    assert [r["name"] for r in answers("nvtx_kern_sum", *rows)] == ["b", "a"]
+
+
+def test_a_range_inside_another_of_its_name_counts_their_kernel_once_and_its_time_twice() -> None:
+    rows = [Range(0, 100, "a"), Range(10, 50, "a"), Call(20, 30, 1), Kernel(200, 210, 1)]
+    (found,) = answers("nvtx_kern_sum", *rows)
+    assert (found["range_count"], found["kernel_count"]) == (2, 1)
+    assert (found["kernel_sum_ns"], found["avg_ns"]) == (20, 10.0)
+
+
+def test_kernels_of_ranges_that_cross() -> None:
+    # a [0, 100) and b [50, 150) overlap; c [110, 120) lies in b. The calls are in a and b, in b and c.
+    rows = [Range(0, 100, "a", "start_end"), Range(50, 150, "b", "start_end"), Range(110, 120, "c"),
+            Call(60, 70, 1), Call(112, 114, 2), Kernel(200, 210, 1), Kernel(220, 222, 2)]  # fmt: skip
+    found = {r["range"]: r["kernel_sum_ns"] for r in answers("nvtx_kern_sum", *rows)}
+    assert found == {":a": 10, ":b": 12, ":c": 2}
+
+
+def test_threads_and_processes_have_rows_of_their_own() -> None:
+    rows = [Range(0, 9, "a"), Range(0, 9, "a", tid=OTHER), Range(0, 9, "a", pid=2), Call(1, 2, 1),
+            Call(1, 2, 2, tid=OTHER), Call(1, 2, 1, pid=2), Kernel(10, 11, 1), Kernel(12, 14, 2),
+            Kernel(20, 23, 1, pid=2)]  # fmt: skip
+    found = answers("nvtx_kern_sum", *rows)
+    assert [(r["pid"], r["tid"], r["kernel_sum_ns"]) for r in found] == [
+        (1, 11, 1), (1, 12, 2), (2, 11, 3)]  # fmt: skip
+
+
+def test_a_slice_of_kernels_knows_the_ranges_before_it() -> None:
+    rows = [
+        Range(0, 50, "a"),
+        Call(1, 2, 1),
+        Call(3, 4, 2),
+        Kernel(100, 110, 1),
+        Kernel(200, 230, 2),
+    ]
+    (found,) = answers("nvtx_kern_sum", *rows, time=(200, 300))
+    assert (found["range"], found["kernel_count"], found["kernel_sum_ns"]) == (":a", 1, 30)
+
+
+@pytest.mark.parametrize("option", ["base", "mangled"])
+def test_kernels_by_other_names_fall_back_on_their_own(option: str) -> None:
+    rows = [Range(0, 9, "a"), Call(1, 2, 1), Kernel(10, 11, 1, name="add(int)")]
+    assert [r["name"] for r in answers(f"nvtx_kern_sum:{option}", *rows)] == ["add(int)"]
+
+
+# -- against slow versions
+
+_MOMENT = st.integers(0, 30)
+_RANGES = st.lists(
+    st.builds(
+        lambda start, length, text, kind, tid, closed: Range(
+            start, start + length if closed else None, text, kind, tid
+        ),
+        _MOMENT,
+        st.integers(1, 20),
+        st.sampled_from("ab"),
+        st.sampled_from(["push_pop", "start_end"]),
+        st.sampled_from([11, OTHER]),
+        st.sampled_from([True, True, True, False]),
+    ),
+    max_size=8,
+)
+# Calls of one thread follow each other.
+_CALLS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), max_size=6)
+
+
+def _calls(found: Sequence[tuple[int, int]], tid: int, first: int) -> list[Call]:
+    calls, now = [], 0
+    for i, (gap, length) in enumerate(found):
+        calls.append(Call(now + gap, now + gap + length, first + i, tid=tid))
+        now += gap + length
+    return calls
+
+
+def _closed(ranges: Sequence[Range]) -> list[Range]:
+    last = max((r.start if r.end is None else r.end for r in ranges), default=0)
+    return [r._replace(end=last) if r.end is None else r for r in ranges]
+
+
+def _around(call: Call, ranges: Sequence[Range]) -> list[int]:
+    assert call.start is not None and call.end is not None
+    return [i for i, r in enumerate(ranges)
+            if r.tid == call.tid and r.start <= call.start and (r.end or 0) >= call.end]  # fmt: skip
+
+
+@given(_RANGES, _CALLS, _CALLS)
+def test_projections_as_the_slow_version(
+    ranges: list[Range], mine: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    calls = _calls(mine, 11, 1) + _calls(other, OTHER, 100)
+    kernels = [Kernel(50 + 7 * (c.correlation or 0) % 40, 95, c.correlation) for c in calls]
+    closed = _closed(ranges)
+    expected: dict[int, tuple[int, int, int]] = {}
+    for call, kernel in zip(calls, kernels, strict=True):
+        for i in _around(call, closed):
+            low, high, count = expected.get(i + 1, (1 << 40, 0, 0))
+            assert kernel.start is not None and kernel.end is not None
+            expected[i + 1] = min(low, kernel.start), max(high, kernel.end), count + 1
+    found = answers("nvtx_gpu_proj_trace", *ranges, *calls, *kernels)
+    assert {
+        r["range_id"]: (
+            r["projected_start_ns"],
+            r["projected_start_ns"] + r["projected_dur_ns"],
+            r["launch_count"],
+        )
+        for r in found
+    } == expected
+
+
+@given(_RANGES, _CALLS, _CALLS)
+def test_kernels_by_range_as_the_slow_version(
+    ranges: list[Range], mine: list[tuple[int, int]], other: list[tuple[int, int]]
+) -> None:
+    calls = _calls(mine, 11, 1) + _calls(other, OTHER, 100)
+    kernels = [Kernel(100 * i, 100 * i + 3 * i % 7 + 1, c.correlation, name="kl"[i % 2])
+               for i, c in enumerate(calls)]  # fmt: skip
+    closed = _closed(ranges)
+    members: dict[tuple[Any, ...], list[tuple[int | None, int]]] = {}
+    for place, (call, kernel) in enumerate(zip(calls, kernels, strict=True)):
+        around: list[int | None] = [*_around(call, closed)] or [None]
+        for i in around:
+            name, kind = (None, None) if i is None else (f":{closed[i].text}", closed[i].kind)
+            key = (name, kind and {"push_pop": "PushPop", "start_end": "StartEnd"}[kind], call.tid)
+            members.setdefault((*key, kernel.name), []).append((i, place))
+
+    def durations(pairs: list[tuple[int | None, int]]) -> list[int]:
+        return [(kernels[p].end or 0) - (kernels[p].start or 0) for _, p in pairs]
+
+    expected = {
+        key: (
+            len({i for i, _ in pairs if i is not None}),
+            len({p for _, p in pairs}),
+            sum(durations(pairs)),
+            statistics.median(durations(pairs)),
+        )
+        for key, pairs in members.items()
+    }
+    found = answers("nvtx_kern_sum", *ranges, *calls, *kernels)
+    assert {
+        (r["range"], r["style"], r["tid"], r["name"]): (
+            r["range_count"], r["kernel_count"], r["kernel_sum_ns"], r["med_ns"])
+        for r in found
+    } == expected  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 12)), max_size=9))
+def test_parents_as_the_slow_version(found: list[tuple[int, int]]) -> None:
+    spans = [(start, start + length) for start, length in dict.fromkeys(found)]
+    expected = {}
+    for i, (start, end) in enumerate(spans):
+        around = [
+            (e - s, -s, j) for j, (s, e) in enumerate(spans) if j != i and s <= start and e >= end
+        ]
+        expected[i + 1] = min(around)[2] + 1 if around else None
+    rows = [Range(start, end, "a") for start, end in spans]
+    answered = {r["range_id"]: r for r in answers("nvtx_pushpop_trace", *rows)}
+    assert {i: r["parent_id"] for i, r in answered.items()} == expected
+    for i, row in answered.items():
+        inside = [j for j, parent in expected.items() if parent == i]
+        assert row["child_count"] == len(inside)
+        assert row["child_sum_ns"] == sum(spans[j - 1][1] - spans[j - 1][0] for j in inside)
+        assert row["level"] == row["range_stack"].count(":") - 1

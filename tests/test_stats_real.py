@@ -1,0 +1,174 @@
+"""The CUDA summaries of `nsys stats` on real files, to the last byte of the CSV, computed once more.
+
+With nothing but SQL on the source and plain Python: no row passes through any code of ours.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+import statistics
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REAL_FILES, name_of, real
+
+from nsysconv import api
+from nsysconv.errors import NotRecorded
+from nsysconv.render import Options, renderer
+
+TIMES = ("Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)")
+SIZES = ("Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)")
+COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: "Peer-to-Peer",
+          11: "Unified Host-to-Device", 12: "Unified Device-to-Host"}  # fmt: skip
+Groups = dict[Any, list[int]]
+
+
+def printed(path: Path, report: str) -> str:
+    """What we print of the file, read in place."""
+    with api.open(path) as profile:
+        out = io.StringIO()
+        try:
+            renderer("csv")([profile.report(report)], out, Options())
+        except NotRecorded:
+            pytest.skip("not recorded in this file")
+    return out.getvalue()
+
+
+def select(path: Path, table: str, columns: str) -> list[tuple[Any, ...]]:
+    """Columns of a table of the source; none where it has no such table."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as source:
+        known = {name for (name,) in source.execute("SELECT name FROM sqlite_master")}
+        if table not in known:
+            return []
+        return list(source.execute(f"SELECT {columns} FROM {table}"))
+
+
+def strings(path: Path) -> dict[int, str]:
+    return dict(select(path, "StringIds", "id, value"))
+
+
+def grouped(rows: Iterable[tuple[Any, int]]) -> Groups:
+    found: Groups = {}
+    for key, value in rows:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def decimal(value: float, places: int) -> str:
+    return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))
+
+
+def figures(values: Sequence[int]) -> tuple[float, float, int, int, float]:
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    middle = float(statistics.median(values))
+    return sum(values) / len(values), middle, min(values), max(values), spread
+
+
+def time_cells(values: Sequence[int], whole: int) -> list[str]:
+    mean, middle, least, most, spread = figures(values)
+    return [decimal(100 * sum(values) / whole, 1), str(sum(values)), str(len(values)),
+            decimal(mean, 1), decimal(middle, 1), str(least), str(most), decimal(spread, 1)]  # fmt: skip
+
+
+def size_cells(values: Sequence[int]) -> list[str]:
+    told = (decimal(value / 1e6, 3) for value in figures(values))
+    return [decimal(sum(values) / 1e6, 3), str(len(values)), *told]
+
+
+def text_of(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([header, *rows])
+    return out.getvalue()
+
+
+def kernels(path: Path) -> list[tuple[str, list[int]]]:
+    names = strings(path)
+    rows = select(path, "CUPTI_ACTIVITY_KIND_KERNEL", 'demangledName, "end" - start')
+    return [(names[key], values) for key, values in grouped(rows).items()]
+
+
+def memory(path: Path, value: str) -> list[tuple[str, list[int]]]:
+    copies = select(path, "CUPTI_ACTIVITY_KIND_MEMCPY", f"copyKind, {value}")
+    sets = select(path, "CUPTI_ACTIVITY_KIND_MEMSET", f"0, {value}")
+    found = [(f"[CUDA memcpy {COPIES[kind]}]", values) for kind, values in grouped(copies).items()]
+    return [*found, *(("[CUDA memset]", values) for values in grouped(sets).values())]
+
+
+every_real_file = pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+
+
+@real
+@every_real_file
+def test_cuda_api_sum(path: Path) -> None:
+    names = strings(path)
+    calls = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    # Rows of class 67 wrap calls and are none: here nsys counts more than we do.
+    rows = select(path, calls, 'nameId, "end" - start, eventClass')
+    found = sorted(
+        grouped((key, dur) for key, dur, kind in rows if kind in (0, 1)).items(),
+        key=lambda item: (-sum(item[1]), item[0]),
+    )
+    text = printed(path, "cuda_api_sum")
+    whole = sum(sum(values) for _, values in found)
+    table = []
+    for key, values in found:
+        name = names[key]
+        shown = name[:-6] if name[-6:].startswith("_v") else name
+        table.append([*time_cells(values, whole), shown])
+    header = ["Time (%)", "Total Time (ns)", "Num Calls", *TIMES, "Name"]
+    assert text == text_of(header, table)
+
+
+@real
+@every_real_file
+def test_cuda_gpu_kern_sum(path: Path) -> None:
+    text = printed(path, "cuda_gpu_kern_sum")
+    found = sorted(kernels(path), key=lambda item: (-sum(item[1]), len(item[1]), item[0]))
+    whole = sum(sum(values) for _, values in found)
+    header = ["Time (%)", "Total Time (ns)", "Instances", *TIMES, "Name"]
+    assert text == text_of(header, [[*time_cells(v, whole), name] for name, v in found])
+
+
+@real
+@every_real_file
+def test_cuda_gpu_mem_time_sum(path: Path) -> None:
+    text = printed(path, "cuda_gpu_mem_time_sum")
+    found = sorted(memory(path, '"end" - start'), key=lambda item: (-sum(item[1]), item[0]))
+    whole = sum(sum(values) for _, values in found)
+    header = ["Time (%)", "Total Time (ns)", "Count", *TIMES, "Operation"]
+    assert text == text_of(header, [[*time_cells(v, whole), name] for name, v in found])
+
+
+@real
+@every_real_file
+def test_cuda_gpu_mem_size_sum(path: Path) -> None:
+    text = printed(path, "cuda_gpu_mem_size_sum")
+    found = sorted(memory(path, "bytes"), key=lambda item: (-sum(item[1]), item[0]))
+    header = ["Total (MB)", "Count", *SIZES, "Operation"]
+    assert text == text_of(header, [[*size_cells(values), name] for name, values in found])
+
+
+@real
+@every_real_file
+def test_cuda_gpu_trace_has_every_operation(path: Path) -> None:
+    """Starts, durations and throughputs of all copies, kernels and sets, by start."""
+    text = printed(path, "cuda_gpu_trace")
+    wanted = []
+    for kind, size in (("KERNEL", "NULL"), ("MEMCPY", "bytes"), ("MEMSET", "bytes")):
+        rows = select(path, f"CUPTI_ACTIVITY_KIND_{kind}", f'start, "end" - start, {size}')
+        for start, dur, moved in rows:
+            rate = "" if moved is None or not dur else decimal(moved * (10**9 // dur) / 1e6, 3)
+            wanted.append((start, str(dur), "" if moved is None else decimal(moved / 1e6, 3), rate))
+    rows = csv.DictReader(io.StringIO(text))
+    found = [
+        (int(row["Start (ns)"]), row["Duration (ns)"], row["Bytes (MB)"], row["Throughput (MB/s)"])
+        for row in rows
+    ]
+    assert [row[0] for row in found] == sorted(row[0] for row in wanted)
+    assert sorted(found) == sorted(wanted)
