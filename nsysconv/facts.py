@@ -17,6 +17,7 @@ class Fact(StrEnum):
     MEMCPYS = "memcpys"
     MEMSETS = "memsets"
     UNIFIED_MEMORY = "unified_memory"
+    PAGE_FAULTS = "page_faults"
     GRAPH_LAUNCHES = "graph_launches"
     GRAPH_NODES = "graph_nodes"
     API_CALLS = "api_calls"
@@ -28,6 +29,9 @@ class Fact(StrEnum):
     COLLECTIVES = "collectives"
     MEMORY_EVENTS = "memory_events"
     DIRECTIVES = "directives"
+    LIBRARY_CALLS = "library_calls"
+    MPI_CALLS = "mpi_calls"
+    OSRT_CALLS = "osrt_calls"
     GPU_TOTALS = "gpu_totals"
     API_TOTALS = "api_totals"
     UNIFIED_MEMORY_TOTALS = "unified_memory_totals"
@@ -51,6 +55,7 @@ _LABELS: dict[Fact, str] = {
     Fact.MEMCPYS: "memory copies",
     Fact.MEMSETS: "memory sets",
     Fact.UNIFIED_MEMORY: "unified-memory migrations",
+    Fact.PAGE_FAULTS: "page faults on unified memory",
     Fact.GRAPH_LAUNCHES: "graph launches as intervals",
     Fact.GRAPH_NODES: "graph nodes",
     Fact.API_CALLS: "API calls",
@@ -60,8 +65,11 @@ _LABELS: dict[Fact, str] = {
     Fact.OPERATORS: "operators of the framework",
     Fact.PYTHON_FUNCTIONS: "Python functions",
     Fact.COLLECTIVES: "collective communication",
-    Fact.MEMORY_EVENTS: "memory taken and given back by the framework",
+    Fact.MEMORY_EVENTS: "memory taken and given back",
     Fact.DIRECTIVES: "constructs of OpenACC and OpenMP",
+    Fact.LIBRARY_CALLS: "calls of cuBLAS and cuDNN",
+    Fact.MPI_CALLS: "MPI calls",
+    Fact.OSRT_CALLS: "calls of the operating system's runtime libraries",
     Fact.GPU_TOTALS: "totals of kernels, copies and memory sets by name",
     Fact.API_TOTALS: "totals of API calls by name",
     Fact.UNIFIED_MEMORY_TOTALS: "totals of unified-memory migrations",

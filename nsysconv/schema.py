@@ -55,8 +55,13 @@ MEMORY_KINDS = (
 API_LAYERS = ("runtime", "driver")
 RANGE_KINDS = ("push_pop", "start_end", "mark")
 OVERHEAD_KINDS = ("profiler", "driver")
-OPERATOR_KINDS = ("operator", "python_function", "directive")
+OPERATOR_KINDS = ("operator", "python_function", "directive", "library_call")
 COLLECTIVE_KINDS = ("call", "kernel")
+MPI_KINDS = ("p2p", "collective", "wait", "other")
+PAGE_FAULT_KINDS = ("cpu", "gpu")
+PAGE_FAULT_NAMES = ("instruction_id", "module_id", "source_file_id")
+"""Columns of page_fault that are numbers of names."""
+ACCESS_KINDS = ("Unknown", "Read", "Write", "Atomic", "Prefetch")
 AGGREGATE_KINDS = (
     "kernel",
     "memcpy",
@@ -138,9 +143,13 @@ TIME_LIMIT_NS = 1 << 53
 """No time is further from a profile's zero: 104 days, and what a double holds exactly."""
 
 
+def _in_time() -> sa.CheckConstraint:
+    return sa.CheckConstraint(f"start_ns BETWEEN -{TIME_LIMIT_NS} AND {TIME_LIMIT_NS}")
+
+
 def _checks() -> tuple[sa.CheckConstraint, ...]:
     return (
-        sa.CheckConstraint(f"start_ns BETWEEN -{TIME_LIMIT_NS} AND {TIME_LIMIT_NS}"),
+        _in_time(),
         sa.CheckConstraint(f"dur_ns BETWEEN 0 AND {TIME_LIMIT_NS}"),
         # Profilers write 0 and 0 where they have no time; here that is null.
         sa.CheckConstraint("start_ns <> 0 OR dur_ns <> 0"),
@@ -167,6 +176,13 @@ def _where_on_gpu() -> tuple[sa.Column[int], ...]:
             "correlation_id",
             "Shared with the API call that launched it; unique per process only; 0 or null: none.",
         ),
+    )
+
+
+def _green_context() -> sa.Column[int]:
+    return _column(
+        "green_context_id",
+        "The green context it ran in, `context.context_id`; 0 or null: none.",
     )
 
 
@@ -331,6 +347,7 @@ thread = sa.Table(
     _key("pid", "Process number."),
     _key("tid", "Thread number."),
     _text("name", "Name of the thread."),
+    _column("priority", "Its priority, as the source gives it."),
     comment="One thread with at least one imported event.",
 )
 
@@ -404,6 +421,7 @@ kernel = sa.Table(
     _profile_id(),
     *_interval("the kernel"),
     *_where_on_gpu(),
+    _green_context(),
     _column("name_id", "Demangled name, `name.id`."),
     _column("short_name_id", "Name without arguments and scopes, `name.id`."),
     _column("mangled_name_id", "Symbol, `name.id`."),
@@ -441,6 +459,7 @@ memcpy = sa.Table(
     _profile_id(),
     *_interval("the copy"),
     *_where_on_gpu(),
+    _green_context(),
     _column("bytes", "Bytes copied.", Unit.BYTES),
     _column("direction", "From where to where.", codes=DIRECTIONS),
     _column("src_kind", "Kind of memory read.", codes=MEMORY_KINDS),
@@ -458,6 +477,7 @@ memset = sa.Table(
     _profile_id(),
     *_interval("the set"),
     *_where_on_gpu(),
+    _green_context(),
     _column("bytes", "Bytes set.", Unit.BYTES),
     _column("memory_kind", "Kind of memory.", codes=MEMORY_KINDS),
     _column("value", "The value written."),
@@ -554,14 +574,15 @@ operator = sa.Table(
         "kind",
         "operator: of the framework (`aten::mm`); python_function: a call in the Python code, "
         "imported on request; directive: a construct of OpenACC or OpenMP "
-        "(`acc_enqueue_launch@solve.c:85`).",
+        "(`acc_enqueue_launch@solve.c:85`); library_call: a call of cuBLAS or cuDNN.",
         codes=OPERATOR_KINDS,
     ),
     _column("name_id", "Its name, `name.id`."),
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
     _column("shapes_id", "Shapes of its inputs as the source spells them, `name.id`."),
     _column("types_id", "Types of its inputs as the source spells them, `name.id`."),
-    comment="One operator of the framework, or construct of a directive, on a thread; they nest.",
+    comment="One operator of the framework, construct of a directive, or call of a library, on a "
+    "thread; they nest.",
 )
 
 collective = sa.Table(
@@ -593,14 +614,72 @@ memory_event = sa.Table(
     metadata,
     _row_id(),
     _profile_id(),
-    _column("start_ns", "When it happened.", Unit.NS),
+    _column("start_ns", "When it happened; null: not recorded.", Unit.NS),
+    _in_time(),
     *_thread(),
     _column("device_id", "The device whose memory it is, `device.device_id`; null: the host's."),
+    _column("context_id", "The process's context, `context.context_id`."),
+    _column("memory_kind", "Kind of memory.", codes=MEMORY_KINDS),
     _column("address", "Address of the block."),
     _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
     _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
     _column("reserved_bytes", "Held by the framework's allocator afterwards.", Unit.BYTES),
-    comment="One block of memory that the framework took or gave back.",
+    comment="One block of memory that the program or its framework took or gave back.",
+)
+
+osrt_call = sa.Table(
+    "osrt_call",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the call"),
+    *_thread(),
+    _column("name_id", "The function, `name.id`."),
+    _column("result", "What it returned, as the source gives it."),
+    _column("nesting_level", "Calls of this kind that it was made from; 0: none.", Unit.COUNT),
+    comment="One call of the operating system's runtime libraries, imported on request.",
+)
+
+mpi_call = sa.Table(
+    "mpi_call",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the call"),
+    *_thread(),
+    _column(
+        "kind",
+        "p2p: sends to or receives from one rank; collective: of all ranks of a communicator; "
+        "wait: starts or waits for requests; other.",
+        codes=MPI_KINDS,
+    ),
+    _column("name_id", "The function, `name.id`."),
+    _column("tag", "Tag of the message."),
+    _column("remote_rank", "The rank sent to or received from, in the communicator."),
+    _column("root_rank", "The root of the collective, in the communicator; null: it has none."),
+    _column("bytes", "Bytes sent or received; of a collective, sent.", Unit.BYTES),
+    _column("recv_bytes", "Bytes that a collective received.", Unit.BYTES),
+    _column("communicator_id", "The communicator's handle in its process."),
+    comment="One call of MPI.",
+)
+
+page_fault = sa.Table(
+    "page_fault",
+    metadata,
+    _row_id(),
+    _profile_id(),
+    *_interval("the fault"),
+    _column("pid", "The process, `process.pid`."),
+    _column("device_id", "The device that faulted, `device.device_id`; null: a CPU."),
+    _column("kind", "Whether a CPU or a GPU faulted.", codes=PAGE_FAULT_KINDS),
+    _column("address", "Virtual address of the page."),
+    _column("count", "Faults merged into the row; 1 for a CPU's.", Unit.COUNT),
+    _column("access", "What the access was that faulted.", codes=ACCESS_KINDS),
+    _column("instruction_id", "The instruction that faulted, `name.id`."),
+    _column("module_id", "The program or library that it is in, `name.id`."),
+    _column("source_file_id", "Its source file, `name.id`."),
+    _column("source_line", "Its line there."),
+    comment="One page fault on unified memory, or several that the source merged.",
 )
 
 overhead = sa.Table(
@@ -626,6 +705,7 @@ metric_sample = sa.Table(
     _row_id(),
     _profile_id(),
     _column("start_ns", "When it was sampled; null: measured over executions.", Unit.NS),
+    _in_time(),
     *_where_on_gpu(),
     _column("name_id", "Name of the metric or event, `name.id`."),
     _column("description_id", "What it is, `name.id`."),
@@ -679,6 +759,8 @@ aggregate = sa.Table(
     _column("sum_ns", "Sum of their durations; null: not recorded.", Unit.NS),
     _column("min_ns", "Shortest.", Unit.NS),
     _column("max_ns", "Longest.", Unit.NS),
+    _real("med_ns", "Median of their durations in ns, as far as the source spells it."),
+    _real("stddev_ns", "Sample standard deviation of their durations in ns, likewise."),
     _column("bytes_sum", "Bytes they moved.", Unit.BYTES),
     _column("bytes_min", "Least bytes.", Unit.BYTES),
     _column("bytes_max", "Most bytes.", Unit.BYTES),
@@ -710,6 +792,9 @@ EVENT_TABLES: dict[str, EventTable] = {
         EventTable(operator, Fact.OPERATORS),
         EventTable(collective, Fact.COLLECTIVES),
         EventTable(memory_event, Fact.MEMORY_EVENTS),
+        EventTable(osrt_call, Fact.OSRT_CALLS),
+        EventTable(mpi_call, Fact.MPI_CALLS),
+        EventTable(page_fault, Fact.PAGE_FAULTS),
         EventTable(overhead, Fact.OVERHEAD),
         EventTable(metric_sample, Fact.METRICS),
     )

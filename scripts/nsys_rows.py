@@ -18,6 +18,7 @@ SESSION_RAW_NS = 5_000_000_000
 DIRECTIONS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "HtoH": 9, "PtoP": 10}
 MIGRATIONS = {"HtoD": 11, "DtoH": 12, "DtoD": 13}
 MEMORY = {"pageable": 0, "pinned": 1, "device": 2, "managed": 4, "unknown": 7}
+ACCESSES = {"unknown": 0, "read": 1, "write": 2, "atomic": 3, "prefetch": 4}
 CAUSES = {"prefetch": 1, "page_fault": 2, "speculative": 3, "eviction": 4}
 SEVERITIES = {"info": 1, "warning": 2, "error": 3}
 REPORTERS = {"injection": 1, "daemon": 2, "analysis": 3}
@@ -66,10 +67,10 @@ class Export:
         """The text's id, a new one at first use."""
         return self.strings.setdefault(text, len(self.strings))
 
-    @property
-    def green_context(self) -> int | None:
+    def green_context(self, number: int | None = None) -> int | None:
         """`no green context` is NULL where the column is new, later 0."""
-        return 0 if self.age.version >= (3, 17, 0) else None
+        none = 0 if self.age.version >= (3, 17, 0) else None
+        return none if number is None else number
 
 
 def add_events(out: Export, workload: Workload) -> None:
@@ -115,7 +116,7 @@ def _add_kernel(out: Export, kernel: Kernel, number: int) -> None:
     out.add(
         "CUPTI_ACTIVITY_KIND_KERNEL",
         **_op(kernel.stream, kernel.correlation_id, kernel.start_ns, kernel.end_ns),
-        greenContextId=out.green_context,
+        greenContextId=out.green_context(kernel.green_context_id),
         mangledName=out.string(function.mangled), demangledName=out.string(function.demangled),
         shortName=out.string(function.short), launchType=1, cacheConfig=1,
         registersPerThread=kernel.registers, gridX=kernel.grid[0], gridY=kernel.grid[1],
@@ -137,7 +138,7 @@ def _add_memcpy(out: Export, memcpy: Memcpy) -> None:
     out.add(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
         **_op(memcpy.stream, memcpy.correlation_id, memcpy.start_ns, memcpy.end_ns),
-        greenContextId=out.green_context, bytes=memcpy.bytes,
+        greenContextId=out.green_context(memcpy.green_context_id), bytes=memcpy.bytes,
         copyKind=DIRECTIONS[memcpy.direction], srcKind=MEMORY[memcpy.src_kind],
         dstKind=MEMORY[memcpy.dst_kind], srcDeviceId=memcpy.src_ordinal,
         srcContextId=_context(memcpy.src_ordinal), dstDeviceId=memcpy.dst_ordinal,
@@ -150,8 +151,8 @@ def _add_memsets_and_syncs(out: Export, events: Events) -> None:
         out.add(
             "CUPTI_ACTIVITY_KIND_MEMSET",
             **_op(memset.stream, memset.correlation_id, memset.start_ns, memset.end_ns),
-            greenContextId=out.green_context, value=memset.value, bytes=memset.bytes,
-            graphNodeId=memset.graph_node_id, memKind=MEMORY[memset.kind],
+            greenContextId=out.green_context(memset.green_context_id), value=memset.value,
+            bytes=memset.bytes, graphNodeId=memset.graph_node_id, memKind=MEMORY[memset.kind],
         )  # fmt: skip
     for sync in events.syncs:
         row = _op(sync.stream, sync.correlation_id, sync.start_ns, sync.end_ns)
@@ -170,7 +171,7 @@ def _add_graphs(out: Export, events: Events) -> None:
         out.add(
             "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
             **_op(launch.stream, launch.correlation_id, launch.start_ns, launch.end_ns),
-            greenContextId=out.green_context, graphId=launch.graph_id,
+            greenContextId=out.green_context(), graphId=launch.graph_id,
             graphExecId=launch.graph_exec_id,
         )  # fmt: skip
     by_node = out.age.version < (3, 0, 0)
@@ -209,15 +210,17 @@ def _add_unified_memory(out: Export, events: Events) -> None:
             out.add(
                 "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
                 start=fault.start_ns, globalPid=process, address=fault.address,
-                originalFaultPc=0x401000, CpuInstruction=out.string("0x401000"),
-                module=out.string("managed"), unresolvedFaultPc=1,
+                originalFaultPc=0x401000, CpuInstruction=out.string(fault.instruction),
+                module=out.string(fault.module), unresolvedFaultPc=1,
+                sourceFile=out.string(fault.source[0]) if fault.source else None,
+                sourceLine=fault.source[1] if fault.source else None,
             )  # fmt: skip
         else:
             out.add(
                 "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
                 start=fault.start_ns, end=fault.end_ns, globalPid=process,
                 deviceId=fault.ordinal, address=fault.address, numberOfPageFaults=fault.count,
-                faultAccessType=1,
+                faultAccessType=ACCESSES[fault.access],
             )  # fmt: skip
 
 

@@ -40,6 +40,10 @@ def add_session(out: Export, workload: Workload) -> None:
         for ordinal, device in enumerate(process.devices):
             _add_gpu_of_process(out, process, ordinal, device)
     _add_contexts(out, workload.streams)
+    for green in workload.green_contexts:
+        out.add("TARGET_INFO_CUDA_CONTEXT_INFO", nullStreamId=7, hwId=0, vmId=1,
+                processId=green.process.pid, deviceId=green.ordinal, contextId=green.context_id,
+                parentContextId=green.parent_id, isGreenContext=1, numMultiprocessors=16)  # fmt: skip
     _add_capture(out, workload)
     _add_export(out, workload)
     _add_diagnostics(out, workload)
@@ -64,7 +68,7 @@ def _add_processes(out: Export, workload: Workload) -> None:
         main = thread.tid == thread.process.pid
         renamed = names.get(thread.process.pid) if main else None
         out.add("ThreadNames", nameId=out.string(renamed or thread.name),
-                priority=0 if renamed else 20, globalTid=global_tid(thread))  # fmt: skip
+                priority=0 if renamed else thread.priority, globalTid=global_tid(thread))  # fmt: skip
         if renamed:
             out.add("NVTX_EVENTS", start=300, eventType=39, text=renamed, domainId=0,
                     globalTid=global_tid(thread))  # fmt: skip

@@ -71,6 +71,13 @@ AGES: dict[str, Age] = {
 
 _OP = "start! end! deviceId! contextId! greenContextId@3.7 streamId! correlationId globalPid "
 _CALL = "start! end! eventClass! globalTid "
+_MPI = "start! end globalTid textId "
+_COMM = "commHandle commUid@3.24 "
+_OPENMP = _CALL + "correlationId nameId! eventKind "
+_OPENACC = (
+    "start! end! nameId! globalTid eventKind! DeviceType! lineNo! cuDeviceId! cuContextId! "
+    "cuStreamId! srcFile funcName "
+)
 
 # table: (since, until, columns); None: always there.
 _TABLES: dict[str, tuple[str | None, str | None, str]] = {
@@ -190,7 +197,37 @@ _TABLES: dict[str, tuple[str | None, str | None, str]] = {
         "domainId uint64Value int64Value doubleValue:REAL uint32Value int32Value floatValue:REAL "
         "jsonTextId jsonText:TEXT binaryData:TEXT@3.16 eventId!pk@3.28",
     ),
+    "CUDA_GPU_MEMORY_USAGE_EVENTS": (
+        None, None,
+        "start! globalPid! deviceId! contextId! address! pc! bytes! memKind! memoryOperationType! "
+        "name:TEXT correlationId streamId@3.16 localMemoryPoolAddress@3.16",
+    ),
+    "CUBLAS_EVENTS": (None, None, _CALL + "nameId!"),
+    "CUDNN_EVENTS": (None, None, _CALL + "nameId!"),
+    "CUPTI_ACTIVITY_KIND_OPENACC_DATA": (None, None, _OPENACC + "bytes varName"),
+    "CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH": (
+        None, None, _OPENACC + "numGangs numWorkers vectorLength kernelName",
+    ),
+    "CUPTI_ACTIVITY_KIND_OPENACC_OTHER": (None, None, _OPENACC),
+    # Two of eighteen.
+    "OPENMP_EVENT_KIND_PARALLEL": (None, None, _OPENMP + "parallelId parentTaskId"),
+    "OPENMP_EVENT_KIND_SYNC_REGION_WAIT": (None, None, _OPENMP + "parallelId taskId kind"),
+    "OSRT_API": (
+        None, None,
+        _CALL + "correlationId<1.0 nameId! returnValue! nestingLevel callchainId! "
+        "argumentsId@3.24",
+    ),
+    "GPU_METRICS": (
+        "2.9", None, "rawTimestamp!@3.16 timestamp! typeId! metricId! value!",
+    ),
+    "TARGET_INFO_GPU_METRICS": (
+        "2.9", None, "typeId! sourceId! typeName:TEXT! metricId! metricName:TEXT!",
+    ),
     "MPI_RANKS": ("3.0", None, "globalTid rank"),
+    "MPI_P2P_EVENTS": ("3.0", None, _MPI + _COMM + "tag remoteRank size requestHandle"),
+    "MPI_COLLECTIVES_EVENTS": ("3.0", None, _MPI + _COMM + "rootRank size recvSize requestHandle"),
+    "MPI_START_WAIT_EVENTS": ("3.0", None, _MPI + "requestHandle"),
+    "MPI_OTHER_EVENTS": ("3.0", None, _MPI),
     # Only here to be ignored: it names files of the user's.
     "OSRT_FILE_ACCESS_DESCRIPTORS": (
         "3.24", None, "fileAccessId! processId! openedAt! closedAt! filePath:TEXT!",

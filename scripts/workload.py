@@ -25,6 +25,9 @@ StreamKind = Literal["null", "blocking", "non_blocking"]
 MigrationCause = Literal["prefetch", "page_fault", "speculative", "eviction"]
 RangeStyle = Literal["push_pop", "start_end", "mark"]
 OverheadKind = Literal["buffer_flush", "instrumentation", "resource", "lazy_loading"]
+MpiKind = Literal["p2p", "collective", "wait", "other"]
+Library = Literal["cublas", "cudnn"]
+Access = Literal["unknown", "read", "write", "atomic", "prefetch"]
 Severity = Literal["info", "warning", "error"]
 Reporter = Literal["injection", "daemon", "analysis"]
 
@@ -60,6 +63,7 @@ class Thread:
     process: Process
     tid: int
     name: str
+    priority: int = 20
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,16 @@ class Stream:
     context_id: int
     stream_id: int
     kind: StreamKind
+
+
+@dataclass(frozen=True)
+class GreenContext:
+    """A context with a share of a device, made from another one."""
+
+    process: Process
+    ordinal: int
+    context_id: int
+    parent_id: int
 
 
 @dataclass(frozen=True)
@@ -115,6 +129,7 @@ class Kernel:
     static_shared_bytes: int = 0
     dynamic_shared_bytes: int = 0
     graph_node_id: int | None = None
+    green_context_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +147,7 @@ class Memcpy:
     src_ordinal: int | None = None
     dst_ordinal: int | None = None
     graph_node_id: int | None = None
+    green_context_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +162,7 @@ class Memset:
     end_ns: int
     kind: MemoryKind = "device"
     graph_node_id: int | None = None
+    green_context_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +234,90 @@ class PageFault:
     start_ns: int
     end_ns: int
     count: int = 1
+    access: Access = "read"
+    instruction: str = "0x401000"
+    module: str = "managed"
+    source: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Memory taken or, later, given back."""
+
+    process: Process
+    ordinal: int
+    context_id: int
+    kind: MemoryKind
+    address: int
+    bytes: int
+    time_ns: int
+    is_release: bool = False
+
+
+@dataclass(frozen=True)
+class OsrtCall:
+    """One call of the operating system's runtime libraries; `level`: the calls it was made from."""
+
+    thread: Thread
+    name: str
+    start_ns: int
+    end_ns: int
+    result: int = 0
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class MpiCall:
+    """One call of MPI. `peer` and `root` are ranks; `requests`: how many it waits for."""
+
+    thread: Thread
+    kind: MpiKind
+    name: str
+    start_ns: int
+    end_ns: int
+    communicator: int | None = None
+    tag: int | None = None
+    peer: int | None = None
+    root: int | None = None
+    bytes: int | None = None
+    received_bytes: int | None = None
+    requests: int = 1
+
+
+@dataclass(frozen=True)
+class LibraryCall:
+    """One call of cuBLAS or cuDNN."""
+
+    thread: Thread
+    library: Library
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Construct:
+    """One event of OpenACC, `kind` as its specification numbers it, or of OpenMP, `kind` as its name.
+
+    `source`: file and line of the directive; `subject`: the kernel or variable that it is about.
+    """
+
+    thread: Thread
+    kind: int | str
+    start_ns: int
+    end_ns: int
+    source: tuple[str, int] | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The value of a GPU metric at a time."""
+
+    device: Device
+    metric: str
+    time_ns: int
+    value: int
 
 
 @dataclass(frozen=True)
@@ -296,6 +397,12 @@ class Events:
     ranges: tuple[Range, ...] = ()
     overheads: tuple[Overhead, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    osrt_calls: tuple[OsrtCall, ...] = ()
+    mpi_calls: tuple[MpiCall, ...] = ()
+    library_calls: tuple[LibraryCall, ...] = ()
+    constructs: tuple[Construct, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 def combine(parts: Iterable[Events]) -> Events:
@@ -330,6 +437,7 @@ class Workload:
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     mpi_traced: bool = False
+    green_contexts: tuple[GreenContext, ...] = ()
     zero_utc_ns: int = 1_767_225_600_000_000_000
     host: str = "node01"
     driver_version: str = "580.95.05"

@@ -6,6 +6,7 @@ import sqlite3
 import zlib
 from pathlib import Path
 
+from nsys_cpu_side import add_cpu_side
 from nsys_enums import EnumRow, enums
 from nsys_rows import Export, Row, add_events
 from nsys_session import add_session
@@ -32,6 +33,7 @@ def write_nsys(workload: Workload, path: Path, age: str) -> None:
         raise ValueError(f"{workload.name}: schema {age} has no table for whole graphs")
     add_session(out, workload)
     add_events(out, workload)
+    add_cpu_side(out, workload.events)
     out.rows["StringIds"] = [{"id": n, "value": text} for text, n in out.strings.items()]
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path, isolation_level=None)
@@ -79,7 +81,8 @@ def _ordered(age: Age, table: str, rows: list[Row]) -> list[Row]:
     if age.shuffled:
         numbered = sorted(enumerate(rows), key=lambda item: zlib.crc32(b"%d" % item[0]))
         return [row for _, row in numbered]
-    return sorted(rows, key=lambda row: int(row.get("start") or 0))
+    time = "timestamp" if table == "GPU_METRICS" else "start"
+    return sorted(rows, key=lambda row: int(row.get(time) or 0))
 
 
 def _insert(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -86,12 +86,13 @@ def name_of(value: object) -> str | None:
 
 
 def add(
-    writer: Writer, source: Path, label: str = "", identity: str = "", replacing: int | None = None
-) -> Imported:
+    writer: Writer, source: Path, label: str = "", identity: str = "",
+    replacing: int | None = None, include: Iterable[str] = (),
+) -> Imported:  # fmt: skip
     """Imports a source's only recording through an open writer."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read([probe], Options())
+        (recording,) = importer.read([probe], Options(frozenset(include)))
         (imported,) = writer.add(
             [recording],
             lambda: Origin(label or source.name, importer.NAME, str(source), probe.sha256(),
@@ -102,18 +103,20 @@ def add(
         return imported
 
 
-def import_file(source: Path, store: Path, label: str = "", identity: str = "") -> Imported:
+def import_file(
+    source: Path, store: Path, label: str = "", identity: str = "", include: Iterable[str] = ()
+) -> Imported:
     """Imports a file into a store, which is made if it is not there."""
     with writing(store) as writer:
-        return add(writer, source, label, identity)
+        return add(writer, source, label, identity, include=include)
 
 
 @contextmanager
-def store_in_place(source: Path) -> Iterator[Store]:
+def store_in_place(source: Path, include: Iterable[str] = ()) -> Iterator[Store]:
     """A store over the source itself."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read([probe], Options())
+        (recording,) = importer.read([probe], Options(frozenset(include)))
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
         try:
             place = in_place(recording, origin)
@@ -121,7 +124,7 @@ def store_in_place(source: Path) -> Iterator[Store]:
         except NotInPlace:
             # As nsysconv.open does: rows that are not numbered in a row are copied.
             with TemporaryDirectory() as folder:
-                import_file(source, Path(folder) / "store.db")
+                import_file(source, Path(folder) / "store.db", include=include)
                 with reading(Path(folder) / "store.db") as copy:
                     yield copy
             return
@@ -132,9 +135,9 @@ def store_in_place(source: Path) -> Iterator[Store]:
 
 
 @contextmanager
-def profile_in_place(source: Path) -> Iterator[Profile]:
+def profile_in_place(source: Path, include: Iterable[str] = ()) -> Iterator[Profile]:
     """The only profile of a store over the source itself."""
-    with store_in_place(source) as store:
+    with store_in_place(source, include) as store:
         (profile,) = store.profiles()
         yield profile
 
@@ -207,13 +210,19 @@ def known(values: np.ndarray) -> list[int | None]:
     return [None if value == MISSING else value for value in values.tolist()]
 
 
+def _is_name(table: str, column: str) -> bool:
+    return column.endswith("name_id") or (
+        table == "page_fault" and column in schema.PAGE_FAULT_NAMES
+    )
+
+
 def event_rows(profile: Profile, table: str) -> list[Row]:
     """The rows of an event table: names and words in place of ids and codes, None for null."""
     data: dict[str, list[Any]] = {}
     columns = schema.metadata.tables[table].columns
     for name, values in all_columns(profile, table).items():
         cells: list[Any] = known(values)
-        if name.endswith("name_id"):
+        if _is_name(table, name):
             names = profile.names({cell for cell in cells if cell is not None})
             data[name.removesuffix("_id")] = [names.get(cell) for cell in cells]
         elif codes := columns[name].info.get("codes"):
@@ -238,7 +247,7 @@ def all_name_ids(profile: Profile) -> set[int]:
         int(value)
         for table in EVENTS
         for name, values in all_columns(profile, table).items()
-        if name.endswith("name_id")
+        if _is_name(table, name)
         for value in np.unique(values)
         if value != MISSING
     }

@@ -151,6 +151,15 @@ def test_changed_bytes_give_rows_or_an_error(changes: list[tuple[int, int]]) -> 
     _in_place(bytes(content))
 
 
+def test_a_schema_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    # What SQLite says of this schema repeats the byte, which is no text either.
+    place = BASIC.index(b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL") + len("CREATE TABLE ")
+    source = tmp_path / "export.sqlite"
+    source.write_bytes(BASIC[:place] + b"\"\xff" + BASIC[place + 2 :])
+    with pytest.raises(NsysconvError, match="SQLite cannot read it"):
+        import_file(source, tmp_path / "store.db")
+
+
 @settings(FIND, max_examples=8)
 @given(page=st.integers(0, len(BASIC) // PAGE - 1), seed=st.binary(min_size=16, max_size=16))
 def test_a_page_of_noise_gives_rows_or_an_error(page: int, seed: bytes) -> None:

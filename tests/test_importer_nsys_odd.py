@@ -115,7 +115,8 @@ def _notes(profile: Profile, slug: str) -> list[Note]:
 
 def _trimmed(profile: Profile, basic: Profile) -> None:
     """Processes and layers are assumed; both are notes with the number of rows."""
-    lost = {"memcpy": {"copy_count": None, "graph_node_id": None}}
+    columns = ("copy_count", "graph_node_id", "green_context_id")
+    lost = {"memcpy": dict.fromkeys(columns)}
     for table in EVENTS:
         wanted = [row | lost.get(table, {}) for row in event_rows(basic, table)]
         assert event_rows(profile, table) == wanted, table

@@ -24,7 +24,8 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.store.read import Profile
 
-every_file = pytest.mark.parametrize("path", NSYS_FILES, ids=name_of)
+FILES = [path for path in NSYS_FILES if path.stem.rpartition("-")[0] in WORKLOADS]
+every_file = pytest.mark.parametrize("path", FILES, ids=name_of)
 
 # (pid, ordinal) -> the GPU's number in the machine. Where a file does not say which GPU it is, the
 # pair itself stands for it.
@@ -80,6 +81,11 @@ class _Expected:
             "correlation_id": event.correlation_id,
         }  # fmt: skip
 
+    @property
+    def _green(self) -> Row:
+        """No green context: null where the column is new, later 0."""
+        return {"green_context_id": 0 if self.since(3, 17, 0) else None}
+
     @cached_property
     def api_call(self) -> list[Row]:
         return [
@@ -94,7 +100,7 @@ class _Expected:
     def kernel(self) -> list[Row]:
         mangled = self.has("CUPTI_ACTIVITY_KIND_KERNEL", "mangledName")
         return [
-            self._on(kernel.stream, kernel) | {
+            self._on(kernel.stream, kernel) | self._green | {
                 "name": kernel.function.demangled, "short_name": kernel.function.short,
                 "mangled_name": kernel.function.mangled if mangled else None,
                 "grid_x": kernel.grid[0], "grid_y": kernel.grid[1], "grid_z": kernel.grid[2],
@@ -117,7 +123,7 @@ class _Expected:
                 there = copy.dst_ordinal if copy.src_ordinal == here else copy.src_ordinal
                 assert there is not None
                 peer = self.gpu(copy.stream.process, there)
-            rows.append(self._on(copy.stream, copy) | {
+            rows.append(self._on(copy.stream, copy) | self._green | {
                 "bytes": copy.bytes, "direction": copy.direction,
                 "src_kind": _WORDS[copy.src_kind], "dst_kind": _WORDS[copy.dst_kind],
                 "peer_gpu": peer, "graph_node_id": copy.graph_node_id,
@@ -128,7 +134,7 @@ class _Expected:
     @cached_property
     def memset(self) -> list[Row]:
         return [
-            self._on(item.stream, item) | {
+            self._on(item.stream, item) | self._green | {
                 "bytes": item.bytes, "memory_kind": _WORDS[item.kind], "value": item.value,
                 "graph_node_id": item.graph_node_id}
             for item in self.events.memsets
@@ -147,6 +153,21 @@ class _Expected:
              "address": item.address if address else None}
             for item in self.events.migrations
         ]  # fmt: skip
+
+    @cached_property
+    def page_fault(self) -> list[Row]:
+        rows = []
+        for fault in self.events.page_faults:
+            row = {"start_ns": fault.start_ns, "pid": fault.process.pid, "address": fault.address,
+                   "count": fault.count}  # fmt: skip
+            if fault.ordinal is None:
+                rows.append(row | {"kind": "cpu", "instruction": fault.instruction,
+                                   "module": fault.module})  # fmt: skip
+            else:
+                rows.append(row | {"kind": "gpu", "gpu": self.gpu(fault.process, fault.ordinal),
+                                   "dur_ns": fault.end_ns - fault.start_ns,
+                                   "access": fault.access.title()})  # fmt: skip
+        return rows
 
     @cached_property
     def graph_launch(self) -> list[Row]:
@@ -225,7 +246,9 @@ class _Expected:
         named = self.workload.mpi_traced and not self.since(3, 0, 0)
         return [
             {"pid": t.process.pid, "tid": t.tid,
-             "name": f"MPI Rank {t.process.rank}" if named else t.name}
+             "name": f"MPI Rank {t.process.rank}" if named else t.name,
+             # The row that gives a thread its rank has no priority.
+             "priority": 0 if named else t.priority}
             for t in self.workload.threads
         ]  # fmt: skip
 
@@ -461,7 +484,7 @@ _FACTS = {
     "two_processes_one_gpu": {Fact.SYNCS, Fact.RANGES, Fact.OVERHEAD, Fact.RANKS},
     "two_processes_two_gpus": set(),
     "graphs": {Fact.GRAPH_LAUNCHES, Fact.GRAPH_NODES},
-    "unified_memory": set(),
+    "unified_memory": {Fact.PAGE_FAULTS},
     "ranges": {Fact.RANGES},
     "no_gpu": {Fact.RANGES},
 }
@@ -522,5 +545,6 @@ def test_only_names_that_a_row_refers_to(shelf: Shelf, path: Path) -> None:
           (k.function.demangled, k.function.short, k.function.mangled)),
         *(item.text for item in events.ranges),
         *(text for old, new, _ in nsys_rows.OVERHEADS.values() for text in (old, new)),
+        *(text for fault in events.page_faults for text in (fault.instruction, fault.module)),
     }  # fmt: skip
     assert {row["text"] for row in shelf.profile(path).rows("name")} <= allowed

@@ -21,6 +21,8 @@ from conftest import (
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
+from nsysconv.facts import Fact
+from nsysconv.importers import nsys_sqlite
 from nsysconv.store.read import Store, reading
 from nsysconv.store.views import views
 
@@ -58,6 +60,20 @@ def test_no_secret_in_anything_a_store_shows(shelf: Shelf, path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_no_secret_in_anything_shown_in_place(shelf: Shelf, path: Path) -> None:
     assert [text for text in everything(shelf.in_place(path)) if SECRET in text] == []
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in NSYS_FILES if path.name.startswith("cpu_side")], ids=name_of
+)
+def test_no_secret_in_what_is_included_on_request(path: Path, tmp_path: Path) -> None:
+    """Folders of modules and sources, names of functions, arguments, metrics that were not sampled."""
+    import_file(path, tmp_path / "store.db", include=nsys_sqlite.INCLUDABLE)
+    assert SECRET.encode() not in (tmp_path / "store.db").read_bytes()
+    with reading(tmp_path / "store.db") as store:
+        (profile,) = store.profiles()
+        assert {Fact.OSRT_CALLS, Fact.METRICS} <= profile.facts
+    with store_in_place(path, nsys_sqlite.INCLUDABLE) as store:
+        assert [text for text in everything(store) if SECRET in text] == []
 
 
 @pytest.mark.parametrize("path", UNREADABLE_FILES, ids=name_of)

@@ -22,7 +22,8 @@ class Watch:
 
     `placing`: without these a row cannot be placed and is left out; other cells that hold no number are
     not recorded. `no_numbers`: columns that hold something else by right. `start`, `end`: the columns
-    of times. `zero`: what is subtracted from them. `events`: as SQL, which rows are looked at.
+    of times. `zero`: what is subtracted from them. `events`: as SQL, which rows are looked at. `reals`:
+    columns whose numbers need not be whole; the careful select has to look at their types itself.
     """
 
     placing: frozenset[str]
@@ -31,6 +32,7 @@ class Watch:
     end: str = "end"
     zero: int = 0
     events: str = "1"
+    reals: frozenset[str] = frozenset()
 
 
 def guarded(
@@ -60,14 +62,14 @@ def guarded(
         return bool(count)
 
     for name in sorted(columns.used - watch.no_numbers):
-        good = f"typeof({name}) IN ('integer', 'null')"
+        numbers = "'integer', 'real'" if name in watch.reals else "'integer'"
+        good = f"typeof({name}) IN ({numbers}, 'null')"
         if name in watch.placing:
             if found("wrong-type", f"rows whose {name} is no whole number were left out", good):
                 conditions.append(partial(_is_whole, name))
-        elif found(
-            "wrong-type", f"cells of {name} that hold no whole number are not recorded", good
-        ):
+        elif found("wrong-type", _no_number(name, name in watch.reals), good):
             damaged.add(name)
+    damaged -= watch.reals
     start = watch.start
     end = watch.end if watch.end in columns else start
     types = f"typeof({start}) = 'integer' AND typeof({end}) IN ('integer', 'null')"
@@ -79,7 +81,7 @@ def guarded(
         conditions.append(lambda c: c[end].is_(None) | (c[end] >= c[start]))
     low, high = watch.zero - TIME_LIMIT, watch.zero + TIME_LIMIT
     # 0 and 0 is no time, which is no impossible one.
-    if watch.end in columns and found(
+    if found(
         "impossible-time",
         "rows more than 104 days away from the recording's zero were left out",
         f"NOT ({types}) OR ({start} BETWEEN {low} AND {high} "
@@ -99,6 +101,11 @@ def guarded(
     for condition in conditions:
         select = select.where(condition(whole))
     return replace(rows, select=select, suspect=lambda: False, constants=dict), notes
+
+
+def _no_number(name: str, real: bool) -> str:
+    number = "number" if real else "whole number"
+    return f"cells of {name} that hold no {number} are not recorded"
 
 
 def _is_whole(name: str, columns: Columns) -> sa.ColumnElement[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -53,6 +54,19 @@ class Columns:
 def known_code(code: Expression, last: int, unknown: int) -> Expression:
     """The code itself where it is one of 0..last, `unknown` where it is another number."""
     return sa.case((code.between(0, last), code), (code.is_not(None), unknown))
+
+
+def listed(name: str, fields: Sequence[str], rows: Iterable[Sequence[int | None]]) -> sa.FromClause:
+    """A list that a statement holds itself, to join with: at least one row, and a name for each field."""
+    columns = ", ".join(f"column{place} AS {field}" for place, field in enumerate(fields, 1))
+    values = ", ".join(
+        f"({', '.join('NULL' if cell is None else str(cell) for cell in row)})" for row in rows
+    )
+    return (
+        sa.text(f"SELECT {columns} FROM (VALUES {values})")
+        .columns(*(sa.column(field, sa.BigInteger) for field in fields))
+        .subquery(name)
+    )
 
 
 def has(probe: Probe, table: str, *columns: str) -> bool:

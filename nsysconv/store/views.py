@@ -47,7 +47,9 @@ def _resolved(table: sa.Table) -> sa.Select[Any]:
     """The table's columns, each `…name_id` as `…name` and each code as its word."""
     columns: list[sa.ColumnElement[Any]] = []
     for column in table.columns:
-        if column.name.endswith("name_id"):
+        if column.name.endswith("name_id") or (
+            table is schema.page_fault and column.name in schema.PAGE_FAULT_NAMES
+        ):
             columns.append(_name_of(table, column))
         elif column.info.get("codes"):
             columns.append(_word(column, column.info["codes"], column.name))

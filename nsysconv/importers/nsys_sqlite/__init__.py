@@ -25,12 +25,19 @@ POSSIBLE = frozenset(
         Fact.MEMCPYS,
         Fact.MEMSETS,
         Fact.UNIFIED_MEMORY,
+        Fact.PAGE_FAULTS,
         Fact.GRAPH_LAUNCHES,
         Fact.GRAPH_NODES,
         Fact.API_CALLS,
         Fact.API_LINKS,
         Fact.SYNCS,
         Fact.RANGES,
+        Fact.MEMORY_EVENTS,
+        Fact.DIRECTIVES,
+        Fact.LIBRARY_CALLS,
+        Fact.MPI_CALLS,
+        Fact.OSRT_CALLS,
+        Fact.METRICS,
         Fact.OVERHEAD,
         Fact.THREADS,
         Fact.DEVICES,
@@ -39,7 +46,10 @@ POSSIBLE = frozenset(
     }
 )
 JOINS = False
-INCLUDABLE: Mapping[str, str] = {}
+INCLUDABLE: Mapping[str, str] = {
+    "osrt_calls": "calls of the operating system's runtime libraries",
+    "metrics": "samples of GPU metrics",
+}
 _CUDA = "Record with `nsys profile --trace=cuda,nvtx …`."
 ADVICE: Mapping[Fact, str] = {
     Fact.KERNELS: _CUDA,
@@ -50,9 +60,19 @@ ADVICE: Mapping[Fact, str] = {
     Fact.SYNCS: _CUDA,
     Fact.THREADS: _CUDA,
     Fact.UNIFIED_MEMORY: "Migrations are recorded with `--trace=cuda` on GPUs that can trace them.",
+    Fact.PAGE_FAULTS: "Record with `nsys profile --cuda-um-cpu-page-faults=true "
+    "--cuda-um-gpu-page-faults=true …`.",
     Fact.GRAPH_LAUNCHES: "Record with `nsys profile --cuda-graph-trace=graph …`.",
     Fact.GRAPH_NODES: "Record with `nsys profile --cuda-graph-trace=node …`.",
     Fact.RANGES: "Put NVTX ranges into the program and record with `nsys profile --trace=cuda,nvtx …`.",
+    Fact.MEMORY_EVENTS: "Record with `nsys profile --cuda-memory-usage=true …`.",
+    Fact.DIRECTIVES: "Record with `nsys profile --trace=cuda,openacc,openmp …`.",
+    Fact.LIBRARY_CALLS: "Record with `nsys profile --trace=cuda,cublas,cudnn …`.",
+    Fact.MPI_CALLS: "Record with `nsys profile --trace=cuda,nvtx,mpi …`.",
+    Fact.OSRT_CALLS: "Record with `nsys profile --trace=cuda,nvtx,osrt …`, and import with "
+    "`--include osrt_calls`.",
+    Fact.METRICS: "Record with `nsys profile --gpu-metrics-devices=all …`, and import with "
+    "`--include metrics`.",
     Fact.RANKS: "Record with `nsys profile --trace=cuda,nvtx,mpi …` under the MPI launcher.",
     Fact.UTC: "Export again with nsys 2021.5 or later.",
     Fact.DEVICES: "Export again with a current nsys; in containers the GPU's description can be missing.",
@@ -67,7 +87,6 @@ _TELLING = {
     "TARGET_INFO_SESSION_START_TIME",
     "ProcessStreams",
     "ThreadNames",
-    "OSRT_API",
     *tables.EVENT_SOURCES,
 }
 
@@ -90,4 +109,4 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording per file; its processes may be many."""
-    yield Reader(probes[0], POSSIBLE, ADVICE).recording()
+    yield Reader(probes[0], POSSIBLE, ADVICE, options.include).recording()

@@ -6,8 +6,8 @@ An event's `deviceId` is the CUDA ordinal inside its process. Two processes' ord
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,12 +15,14 @@ import sqlalchemy as sa
 from nsysconv.importers.probe import Probe
 
 Expression = sa.ColumnElement[Any]
+Identity = tuple[Any, ...]
 
 # Our column -> the export's, in TARGET_INFO_GPU (2021.5 and later) and in TARGET_INFO_CUDA_GPU (before).
 _GPU_COLUMNS = {
     "name": "name",
     "bus_id": "busLocation",
     "uuid": "uuid",
+    "sampled_as": "pwGpuId",
     "sm_count": "smCount",
     "compute_major": "computeMajor",
     "compute_minor": "computeMinor",
@@ -44,15 +46,21 @@ _CUDA_GPU_COLUMNS = {
     "max_shared_bytes_per_sm": "maxSharedMemoryPerMultiprocessor",
 }
 _TEXT = ("name", "bus_id", "uuid")
+# What is known of a GPU for telling which it is, and is no column of ours.
+_OWN = ("key", "gpu_id", "sampled_as")
 
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of a profile: rows for `device`, and the number of each (pid, ordinal)."""
+    """The devices of a profile: rows for `device`, and the number of each (pid, ordinal).
+
+    `sampled`: the number of each GPU whose metrics were sampled, by the number it has there.
+    """
 
     rows: tuple[dict[str, Any], ...]
     numbers: dict[tuple[int | None, int], int]
     unnamed: int
+    sampled: dict[int, int]
 
     def expression(self) -> Callable[[Expression, Expression], Expression]:
         """(pid, ordinal) as SQL expressions -> device_id."""
@@ -78,13 +86,16 @@ class Devices:
 
 
 def find(
-    probe: Probe, ordinals: set[tuple[int | None, int]], op_ordinals: set[tuple[int | None, int]]
+    probe: Probe,
+    ordinals: set[tuple[int | None, int]],
+    op_ordinals: set[tuple[int | None, int]],
+    sampled: Iterable[int] = (),
 ) -> Devices:
     """Numbers the devices behind the (pid, ordinal) pairs of a file's events, those at work first.
 
     Pairs that the file ties to one GPU (same UUID, or same bus id where there is none) share a number;
     so do all of one process's or, on a machine with one GPU, everybody's. Other pairs of several
-    processes stay apart.
+    processes stay apart. GPUs that were `sampled` and that no pair is known to mean come last.
     """
     gpus = _gpus(probe)
     tied = _tied(probe, gpus)
@@ -94,7 +105,7 @@ def find(
         {
             k: v
             for k, v in gpus[0].items()
-            if k not in ("uuid", "bus_id", "key", "gpu_id") and all(gpu.get(k) == v for gpu in gpus)
+            if k not in ("uuid", "bus_id", *_OWN) and all(gpu.get(k) == v for gpu in gpus)
         }
         if gpus
         else {}
@@ -102,34 +113,60 @@ def find(
     pids = {pid for pid, _ in ordinals if pid is not None}
     # Rows that do not name their process belong to the only one, where there is only one.
     only = next(iter(pids)) if len(pids) == 1 else None
-    identities: dict[tuple[int | None, int], tuple[Any, ...]] = {}
-    facts: dict[tuple[Any, ...], dict[str, Any]] = {}
+    identities: dict[tuple[int | None, int], Identity] = {}
+    facts: dict[Identity, dict[str, Any]] = {}
     for pid, ordinal in ordinals:
         owner = only if pid is None else pid
         gpu = tied.get((owner, ordinal)) if owner is not None else None
         if gpu is None and not tied and whole_machine is not None and ordinal == 0:
             gpu = whole_machine
         if gpu is not None:
-            identity: tuple[Any, ...] = ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
+            identity: Identity = _identity(gpu)
         else:
             identity = ("ordinal", None if len(pids) <= 1 else owner, ordinal)
         identities[pid, ordinal] = identity
         facts.setdefault(identity, gpu or shared)
     at_work = {identities[pair] for pair in op_ordinals}
-    return _numbered(identities, facts, len(pids), at_work)
+    devices = _numbered(identities, facts, len(pids), at_work)
+    known = {identities[pair]: number for pair, number in devices.numbers.items()}
+    return _with_sampled(devices, known, gpus, sorted(sampled))
+
+
+def _identity(gpu: dict[str, Any]) -> Identity:
+    return ("gpu", gpu.get("uuid") or gpu.get("bus_id") or gpu["key"])
+
+
+def _with_sampled(
+    devices: Devices, known: dict[Identity, int], gpus: list[dict[str, Any]], sampled: list[int]
+) -> Devices:
+    """The devices and those of them, or beside them, that were sampled."""
+    rows, numbers = list(devices.rows), {}
+    for sampled_as in sampled:
+        # Before the profiler's library numbered GPUs for itself, the export's own number was used.
+        gpu = next((g for g in gpus if g.get("sampled_as", g.get("gpu_id")) == sampled_as), None)
+        identity = ("sampled", sampled_as) if gpu is None else _identity(gpu)
+        if identity not in known:
+            known[identity] = max((row["device_id"] for row in rows), default=-1) + 1
+            rows.append({"device_id": known[identity], **_described(gpu or {})})
+        numbers[sampled_as] = known[identity]
+    return replace(devices, rows=tuple(rows), sampled=numbers)
+
+
+def _described(gpu: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in gpu.items() if k not in _OWN}
 
 
 def _numbered(
-    identities: dict[tuple[int | None, int], tuple[Any, ...]],
-    facts: dict[tuple[Any, ...], dict[str, Any]],
+    identities: dict[tuple[int | None, int], Identity],
+    facts: dict[Identity, dict[str, Any]],
     process_count: int,
-    at_work: set[tuple[Any, ...]],
+    at_work: set[Identity],
 ) -> Devices:
-    users: dict[tuple[Any, ...], list[tuple[int | None, int]]] = {}
+    users: dict[Identity, list[tuple[int | None, int]]] = {}
     for pair, identity in identities.items():
         users.setdefault(identity, []).append(pair)
 
-    def place(identity: tuple[Any, ...]) -> tuple[Any, ...]:
+    def place(identity: Identity) -> tuple[Any, ...]:
         lowest = min((ordinal, pid or 0) for pid, ordinal in users[identity])
         return (identity not in at_work, str(facts[identity].get("bus_id") or ""), *lowest)
 
@@ -149,11 +186,11 @@ def _numbered(
                 "device_id": numbers[identity],
                 "ordinal": next(iter(plain[identity])) if len(plain[identity]) == 1 else None,
                 "pid": next(iter(own)) if process_count > 1 and len(own) == 1 else None,
-                **{k: v for k, v in facts[identity].items() if k not in ("key", "gpu_id")},
+                **_described(facts[identity]),
             }
         )
     unnamed = sum(not facts[identity].get("name") for identity in at_work)
-    return Devices(tuple(rows), {pair: numbers[i] for pair, i in identities.items()}, unnamed)
+    return Devices(tuple(rows), {pair: numbers[i] for pair, i in identities.items()}, unnamed, {})
 
 
 def _gpus(probe: Probe) -> list[dict[str, Any]]:

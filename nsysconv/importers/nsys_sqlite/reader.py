@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import gpu_work
+from nsysconv.importers import directives, gpu_work
 from nsysconv.importers.guards import guarded
 from nsysconv.importers.nsys_sqlite import capture as capture_facts
-from nsysconv.importers.nsys_sqlite import clock, remarks, small_tables, tables
+from nsysconv.importers.nsys_sqlite import (
+    clock,
+    gpu_metrics,
+    memory,
+    name_ids,
+    remarks,
+    small_tables,
+    tables,
+)
 from nsysconv.importers.nsys_sqlite import devices as device_facts
+from nsysconv.importers.nsys_sqlite.mapping import Context, Sampled, select
+from nsysconv.importers.nsys_sqlite.mapping import Mapping as TableMapping
 from nsysconv.importers.nsys_sqlite.survey import Found, Survey
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import Columns, row_numbers
@@ -29,11 +40,24 @@ _SPARSE = 8
 class Reader:
     """Reads one export. The survey of its tables starts with the object and ends with the batches."""
 
-    def __init__(self, probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]) -> None:
+    def __init__(
+        self,
+        probe: Probe,
+        possible: frozenset[Fact],
+        advice: Mapping[Fact, str],
+        included: frozenset[str],
+    ) -> None:
         self._probe = probe
         self._possible = possible
-        self._advice = advice
-        self._sources = tuple(s for s in tables.EVENT_SOURCES if s in probe.tables)
+        present = [source for source in tables.EVENT_SOURCES if source in probe.tables]
+        left_out = {s: f for s, f in tables.ON_REQUEST.items() if f not in included}
+        self._wanted = frozenset(tables.EVENT_SOURCES) - left_out.keys()
+        self._sources = tuple(source for source in present if source in self._wanted)
+        self._advice = dict(advice) | {
+            fact: f"Import again with `--include {fact}`."
+            for source, fact in left_out.items()
+            if source in present and self._has_rows_of_ours(source)
+        }
         self._capture = capture_facts.read_capture(probe)
         self._notes: list[Note] = list(probe.notes)
         self._clock = clock.read_clock(probe, self._sources, self._capture)
@@ -47,7 +71,7 @@ class Reader:
         self._notes += capture_facts.diagnostics(self._probe)
         self._notes += self._clock.notes
         for name in self._probe.not_tables:
-            if name in tables.EVENT_SOURCES:
+            if name in self._wanted:
                 self._leave_unread(name, "is a view or virtual table and was ignored")
         attributes = replace(
             self._capture.attributes,
@@ -78,9 +102,9 @@ class Reader:
         finally:
             self._survey.close()
 
-    def _source_rows(self, mapping: tables.Mapping) -> SourceRows | None:
+    def _source_rows(self, mapping: TableMapping) -> SourceRows | None:
         source = self._probe.tables[mapping.source]
-        columns = Columns(source)
+        columns = Columns(source, alias=mapping.alias)
         missing = mapping.needs - columns.names
         if missing or source.row_id is None:
             what = (
@@ -93,16 +117,22 @@ class Reader:
             return None
         context = self._context(mapping)
 
-        def select(whole: Columns) -> sa.Select[Any]:
-            return tables.select(mapping, whole, replace(context, careful=True))
+        def selected(whole: Columns) -> sa.Select[Any]:
+            return select(mapping, whole, replace(context, careful=True))
 
         def careful() -> tuple[SourceRows, list[Note]]:
-            watch = replace(tables.WATCH, zero=context.zero)
-            return guarded(self._probe, rows, columns, watch, select)
+            watch = replace(
+                tables.WATCH,
+                start=mapping.time,
+                zero=context.zero,
+                reals=tables.REALS.get(mapping.source, frozenset()),
+            )
+            sound, notes = guarded(self._probe, rows, columns, watch, selected)
+            return sound, [replace(note, facts=frozenset({mapping.fact})) for note in notes]
 
         rows = SourceRows(
             table=mapping.ours,
-            select=tables.select(mapping, columns, context),
+            select=select(mapping, columns, context),
             row_id=columns.row_id,
             first=first,
             last=last,
@@ -111,13 +141,14 @@ class Reader:
             suspect=lambda: self._survey.suspects(mapping.source),
             constants=lambda: self._constants(mapping),
         )
-        if "deviceId" in mapping.needs and rows.suspect():
-            # Known before the rows are copied: arithmetic on such ids would go unnoticed.
+        if ("deviceId" in mapping.needs or mapping.alias) and rows.suspect():
+            # Known before the rows are copied: arithmetic on such ids, or looking them up, would go
+            # unnoticed.
             rows, notes = careful()
             self._notes += notes
         return rows
 
-    def _constants(self, mapping: tables.Mapping) -> dict[str, int]:
+    def _constants(self, mapping: TableMapping) -> dict[str, int]:
         """The process and device of all rows of a table, where they are one."""
         found = self._survey.of(mapping.source)
         if mapping.source in found.suspects or found.anonymous:
@@ -132,31 +163,50 @@ class Reader:
 
     def _leave_unread(self, source: str, why: str) -> None:
         """Notes that a source table was not read: what it may hold is not recorded."""
-        facts = {
-            schema.EVENT_TABLES[mapping.ours].fact
-            for mapping in tables.MAPPINGS
-            if mapping.source == source
-        }
+        facts = {mapping.fact for mapping in tables.MAPPINGS if mapping.source == source}
         self._unread |= facts
         note = Note("not-a-table", Severity.DROPPED, f"{source} {why}", 1, source, frozenset(facts))
         if note not in self._notes:
             self._notes.append(note)
 
-    def _context(self, mapping: tables.Mapping) -> tables.Context:
+    def _context(self, mapping: TableMapping) -> Context:
         names_device = "deviceId" in mapping.needs
         found = self._survey.devices_of(self._survey.gpu_sources) if names_device else Found()
         devices = self._devices(found) if names_device else None
-        return tables.Context(
+        return Context(
             zero=self._clock.zero,
             device=devices.expression() if devices else lambda pid, ordinal: ordinal,
             only_pid=self._only_pid(mapping) if names_device else None,
             driver_names=self._driver_names(mapping),
+            constructs=self._constructs if mapping.source in directives.OPENACC_SOURCES else {},
+            metrics=self._metrics if mapping.source == gpu_metrics.SAMPLES else (),
+            balanced=mapping.source == memory.USAGE and memory.is_balanced(self._probe),
         )
 
     def _devices(self, found: Found) -> device_facts.Devices:
-        return device_facts.find(self._probe, found.ordinals, found.op_ordinals)
+        sampled = {gpu_metrics.gpu_of(type_id) for type_id, _ in found.metrics}
+        return device_facts.find(self._probe, found.ordinals, found.op_ordinals, sampled)
 
-    def _only_pid(self, mapping: tables.Mapping) -> int | None:
+    @cached_property
+    def _name_base(self) -> int:
+        return name_ids.base(self._probe)
+
+    @cached_property
+    def _constructs(self) -> directives.Numbers:
+        found = self._survey.everything().constructs
+        return directives.numbered(found, partial(name_ids.construct, self._name_base))
+
+    @cached_property
+    def _metric_names(self) -> dict[tuple[int, int], str]:
+        return gpu_metrics.names(self._probe, self._survey.everything().metrics)
+
+    @cached_property
+    def _metrics(self) -> tuple[Sampled, ...]:
+        found = self._survey.everything()
+        devices = self._devices(found).sampled
+        return gpu_metrics.sampled(self._metric_names, found.metrics, devices, self._name_base)
+
+    def _only_pid(self, mapping: TableMapping) -> int | None:
         if "globalPid" in self._probe.tables[mapping.source].columns:
             # A constant is cheaper to store than arithmetic on every row.
             own = self._survey.devices_of([mapping.source]).pids
@@ -176,12 +226,12 @@ class Reader:
                 text,
                 count,
                 mapping.source,
-                self._fact_of(mapping),
+                frozenset({mapping.fact}),
             )
         )
         return only
 
-    def _driver_names(self, mapping: tables.Mapping) -> tuple[int, ...] | None:
+    def _driver_names(self, mapping: TableMapping) -> tuple[int, ...] | None:
         if mapping.source != tables.RUNTIME:
             return None
         if "eventClass" in self._probe.tables[tables.RUNTIME].columns:
@@ -218,6 +268,7 @@ class Reader:
         yield rows_of(schema.stream, small_tables.streams(self._probe, found))
         yield rows_of(schema.domain, small_tables.domains(self._probe, found))
         yield rows_of(schema.category, small_tables.categories(self._probe, found))
+        yield from self._made_up_names(found)
         doubled: list[int] = []
         nameless, api_names = len(found.name_ids), []
         for rows in small_tables.names(self._probe, found, doubled):
@@ -230,14 +281,26 @@ class Reader:
             self._lost_gpu_work = lost is not None
             self._notes.append(lost or gpu_work.NO_GPU_WORK)
 
+    def _made_up_names(self, found: Found) -> Iterator[ArrowRows]:
+        """Names that stand nowhere in the file as they are."""
+        if found.constructs:
+            asked = directives.text_ids(self._constructs)
+            texts = small_tables.texts(self._probe, asked)
+            yield rows_of(schema.name, directives.names(self._constructs, texts))
+            self._notes += remarks.on_names(len(asked - texts.keys()), ())
+        if found.metrics:
+            yield rows_of(schema.name, gpu_metrics.name_rows(self._metrics, self._metric_names))
+            nameless = len(found.metrics) - len(self._metric_names)
+            self._notes += remarks.on_metric_names(nameless)
+
     # -- facts
 
     def _facts(self) -> frozenset[Fact]:
         """What this file holds; asked for once the rows are read."""
         facts = {
-            schema.EVENT_TABLES[mapping.ours].fact
+            mapping.fact
             for mapping in tables.MAPPINGS
-            if self._has_rows([mapping.source])
+            if mapping.source in self._sources and self._has_rows_of_ours(mapping.source)
         }
         gpu_rows = self._has_rows(_GPU_SOURCES)
         if gpu_rows or (self._capture.cuda_traced and not self._lost_gpu_work):
@@ -263,5 +326,11 @@ class Reader:
             for source in sources
         )
 
-    def _fact_of(self, mapping: tables.Mapping) -> frozenset[Fact]:
-        return frozenset({schema.EVENT_TABLES[mapping.ours].fact})
+    def _has_rows_of_ours(self, source: str) -> bool:
+        """Whether a table has rows other than those that frame the tracing."""
+        classes = tables.CLASSES.get(source)
+        where = "1"
+        if classes and "eventClass" in self._probe.tables[source].columns:
+            where = f"eventClass IN ({', '.join(map(str, sorted(classes)))})"
+        rows = self._probe.select(f"SELECT EXISTS (SELECT 1 FROM {source} WHERE {where})")
+        return bool(rows[0][0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nsysconv.facts import Fact
-from nsysconv.importers import gpu_work
-from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers import directives, gpu_work
+from nsysconv.importers.nsys_sqlite import cpu_side, memory, tables
 from nsysconv.importers.nsys_sqlite.devices import Devices
 from nsysconv.importers.nsys_sqlite.survey import Found
 from nsysconv.importers.probe import Probe
@@ -14,13 +14,24 @@ from nsysconv.importers.sqlite_source import counted
 from nsysconv.notes import Note, Severity
 
 _API_CALLS = frozenset({Fact.API_CALLS})
-# The codes of copies and sets that tables.py knows, by column.
-_KNOWN_CODES = {
-    "copyKind": range(14),
-    "srcKind": range(8),
-    "dstKind": range(8),
-    "memKind": range(8),
-}
+_DIRECTIVES = frozenset({Fact.DIRECTIVES})
+_MEMORY_KINDS = range(memory.LAST_KIND + 1)
+# The codes that mappings know, and what others become.
+_KNOWN_CODES = (
+    (tables.MEMCPY, Fact.MEMCPYS, "copyKind", range(14), "shown as Unknown"),
+    (tables.MEMCPY, Fact.MEMCPYS, "srcKind", _MEMORY_KINDS, "shown as Unknown"),
+    (tables.MEMCPY, Fact.MEMCPYS, "dstKind", _MEMORY_KINDS, "shown as Unknown"),
+    (tables.MEMSET, Fact.MEMSETS, "memKind", _MEMORY_KINDS, "shown as Unknown"),
+    (memory.USAGE, Fact.MEMORY_EVENTS, "memKind", _MEMORY_KINDS, "shown as Unknown"),
+    (memory.USAGE, Fact.MEMORY_EVENTS, "memoryOperationType", memory.OPERATIONS, "without a size"),
+    (
+        memory.GPU_FAULTS,
+        Fact.PAGE_FAULTS,
+        "faultAccessType",
+        range(memory.LAST_ACCESS + 1),
+        "shown as Unknown",
+    ),
+)
 
 _RANGE_COLUMNS = {"eventType", "end"}
 
@@ -29,6 +40,7 @@ def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
     """What the surveyed rows give cause to say."""
     yield from _on_classes(probe, found)
     yield from _on_codes(probe, found)
+    yield from _on_constructs(probe, found)
     yield from _on_unclosed(probe)
     if devices.unnamed:
         text = "the profile does not say which GPU a device number means"
@@ -40,10 +52,15 @@ def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
 
 
 def _on_classes(probe: Probe, found: Found) -> Iterator[Note]:
-    calls = {tables.RUNTIME_CLASS, tables.DRIVER_CLASS}
-    for event_class in sorted(found.event_classes - calls):
-        count, first = counted(probe, tables.RUNTIME, f"eventClass = {event_class}")
-        if event_class == tables.BACKTRACE_CLASS:
+    for source, event_class in sorted(found.event_classes):
+        if event_class in tables.CLASSES.get(source, {event_class}) | cpu_side.MARKER_CLASSES:
+            continue
+        count, first = counted(probe, source, f"eventClass = {event_class}")
+        if source != tables.RUNTIME:
+            facts = frozenset(m.fact for m in tables.MAPPINGS if m.source == source)
+            text = f"{source}: rows of event class {event_class} were left out"
+            yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
+        elif event_class == tables.BACKTRACE_CLASS:
             text = "backtrace records among the API calls were left out"
             yield Note("backtrace-rows", Severity.INFO, text, count, first, _API_CALLS)
         else:
@@ -65,19 +82,29 @@ def _on_unclosed(probe: Probe) -> Iterator[Note]:
 
 
 def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:
-    for table, fact, columns in (
-        (tables.MEMCPY, Fact.MEMCPYS, ("copyKind", "srcKind", "dstKind")),
-        (tables.MEMSET, Fact.MEMSETS, ("memKind",)),
-    ):
-        for column in columns:
-            codes = sorted(c for name, c in found.codes
-                           if name == column and c not in _KNOWN_CODES[column])  # fmt: skip
-            if codes and table in probe.tables and column in probe.tables[table].columns:
-                listed = ", ".join(map(str, codes))
-                count, first = counted(probe, table, f"{column} IN ({listed})")
-                text = f"{column} {listed} is not known; shown as Unknown"
-                yield Note("unknown-code", Severity.APPROXIMATED, text, count, first,
-                           frozenset({fact}))  # fmt: skip
+    for source, fact, column, known, fate in _KNOWN_CODES:
+        codes = sorted(code for table, name, code in found.codes
+                       if (table, name) == (source, column) and code not in known)  # fmt: skip
+        if codes:
+            listed = ", ".join(map(str, codes))
+            count, first = counted(probe, source, f"{column} IN ({listed})")
+            text = f"{column} {listed} is not known; {fate}"
+            facts = frozenset({fact})
+            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
+
+
+def _on_constructs(probe: Probe, found: Found) -> Iterator[Note]:
+    for source in cpu_side.OPENACC:
+        kinds = {each.kind for each in found.constructs if each.source == source}
+        unknown = sorted(kind for kind in kinds if directives.word(source, kind) is None)
+        if unknown:
+            listed = ", ".join(map(str, unknown))
+            count, first = counted(probe, source, f"eventKind IN ({listed})")
+            text = f"{source}: kinds {listed} are not known; shown by their number"
+            yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, _DIRECTIVES)
+        if source in found.crowded:
+            text = f"{source} has more names than can be; some of its rows have none"
+            yield Note("nameless-id", Severity.APPROXIMATED, text, where=source, facts=_DIRECTIVES)
 
 
 def on_names(nameless: int, doubled: Sequence[int]) -> Iterator[Note]:
@@ -89,6 +116,14 @@ def on_names(nameless: int, doubled: Sequence[int]) -> Iterator[Note]:
         text = "name ids with two texts; the first was kept"
         where = f"StringIds id {doubled[0]}"
         yield Note("duplicate-name", Severity.APPROXIMATED, text, len(set(doubled)), where)
+
+
+def on_metric_names(nameless: int) -> Iterator[Note]:
+    """Metrics that were sampled and are called nothing."""
+    if nameless:
+        text = "sampled metrics that the file does not name"
+        facts = frozenset({Fact.METRICS})
+        yield Note("nameless-id", Severity.INFO, text, nameless, "TARGET_INFO_GPU_METRICS", facts)
 
 
 def lost_gpu_work(probe: Probe, api_names: Sequence[tuple[int, str]]) -> Note | None:

@@ -5,7 +5,7 @@ Only what an imported event refers to is copied; everything else in these tables
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nsysconv.importers.nsys_sqlite.capture import Capture
@@ -28,7 +28,7 @@ def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Captur
         for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
             if isinstance(global_pid, int) and isinstance(name, str):
                 # A path tells of users and folders; the file's name is what the program is called.
-                names[global_pid >> 24 & 0xFFFFFF] = name.replace("\\", "/").rsplit("/", 1)[-1]
+                names[global_pid >> 24 & 0xFFFFFF] = file_name(name)
     host = capture.attributes.host
     return [
         {
@@ -44,16 +44,33 @@ def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Captur
     ]
 
 
+def file_name(path: str) -> str:
+    """A path without its folders: where on the machine a file lay is nobody's business."""
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
 def threads(probe: Probe, found: Found) -> list[Row]:
     """Threads with events; a name given through NVTX wins over the system's."""
     names: dict[tuple[int, int], str] = {}
+    priorities = {
+        (row["global_tid"] >> 24 & 0xFFFFFF, row["global_tid"] & 0xFFFFFF): row["priority"]
+        for row in integers(
+            probe, "ThreadNames", {"global_tid": "globalTid", "priority": "priority"}
+        )
+        if row["global_tid"] is not None
+    }
     if has(probe, "ThreadNames", "globalTid", "nameId"):
         sql = "SELECT t.globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId"
         names.update(_by_thread(probe, sql))
     if has(probe, "NVTX_EVENTS", "globalTid", "text"):
         names.update(_by_thread(probe, _nvtx_texts(probe, "globalTid", _THREAD_NAME)))
     return [
-        {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
+        {
+            "pid": pid,
+            "tid": tid,
+            "name": names.get((pid, tid)),
+            "priority": priorities.get((pid, tid)),
+        }
         for pid, tid in sorted(found.threads)
     ]
 
@@ -171,6 +188,17 @@ def categories(probe: Probe, found: Found) -> list[Row]:
     return list(result.values())
 
 
+def texts(probe: Probe, wanted: Iterable[int]) -> dict[int, str]:
+    """A few texts of the string table."""
+    found: dict[int, str] = {}
+    ids = sorted(set(wanted))
+    for low in range(0, len(ids), _NAMES_AT_ONCE):
+        listed = ", ".join(map(str, ids[low : low + _NAMES_AT_ONCE]))
+        rows = probe.select(f"SELECT id, value FROM StringIds WHERE id IN ({listed})")
+        found.update({text_id: text for text_id, text in rows if isinstance(text, str)})
+    return found
+
+
 def names(probe: Probe, found: Found, doubled: list[int]) -> Iterator[list[Row]]:
     """The texts of the names that imported rows refer to, in pieces of bounded size.
 
@@ -185,6 +213,8 @@ def names(probe: Probe, found: Found, doubled: list[int]) -> Iterator[list[Row]]
             doubled.append(name_id)
             continue
         seen.add(name_id)
+        if name_id in found.path_ids:
+            text = file_name(text)
         plain = plain_api_name(text) if name_id in found.api_name_ids else None
         rows.append({"id": name_id, "text": text, "plain": plain})
         if len(rows) == _NAMES_AT_ONCE:

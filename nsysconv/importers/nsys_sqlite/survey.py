@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from nsysconv.importers.nsys_sqlite import tables
+from nsysconv.importers import directives
+from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
 from nsysconv.importers.probe import Probe
 
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
@@ -30,12 +31,33 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.NVTX: (("globalTid", "eventType", "textId"),),
     tables.PROFILER_OVERHEAD: (("globalTid", "nameId"),),
     tables.CUPTI_OVERHEAD: (("globalTid", "nameId"),),
+    memory.USAGE: (("globalPid", "deviceId", "memKind", "memoryOperationType"),),
+    memory.CPU_FAULTS: (("globalPid",), ("CpuInstruction", "module", "sourceFile")),
+    memory.GPU_FAULTS: (("globalPid", "deviceId", "faultAccessType"),),
+    **dict.fromkeys(cpu_side.MPI, (("globalTid", "textId"),)),
+    **{source: (("globalTid", *directives.identifying(source)),) for source in cpu_side.OPENACC},
+    **dict.fromkeys(
+        (cpu_side.OSRT, *cpu_side.LIBRARIES, *cpu_side.OPENMP),
+        (("globalTid", "eventClass", "nameId"),),
+    ),
+    gpu_metrics.SAMPLES: (("typeId", "metricId"),),
 }
-_NAME_COLUMNS = frozenset({"nameId", "demangledName", "shortName", "mangledName", "textId"})
-_GPU_TABLES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE, tables.SYNCS)
+_PATH_COLUMNS = frozenset({"module", "sourceFile"})
+_NAME_COLUMNS = _PATH_COLUMNS | {
+    "nameId",
+    "demangledName",
+    "shortName",
+    "mangledName",
+    "textId",
+    "CpuInstruction",
+}
+_GPU_WORK = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
+_GPU_TABLES = (*_GPU_WORK, tables.SYNCS, memory.USAGE, memory.GPU_FAULTS)
 _PTOP = 10
 _IDS = frozenset({"globalPid", "globalTid", "deviceId"})
-_CODES = frozenset({"copyKind", "srcKind", "dstKind", "memKind"})
+_CODES = frozenset(
+    {"copyKind", "srcKind", "dstKind", "memKind", "memoryOperationType", "faultAccessType"}
+)
 
 
 @dataclass
@@ -52,9 +74,17 @@ class Found:
     """Those of them that ran GPU operations; others were only waited for."""
     name_ids: set[int] = field(default_factory=set)
     api_name_ids: set[int] = field(default_factory=set)
-    event_classes: set[int] = field(default_factory=set)
-    codes: set[tuple[str, int]] = field(default_factory=set)
-    """(column, code) of copies and sets."""
+    path_ids: set[int] = field(default_factory=set)
+    """Those of them that are names of files, which may stand in folders."""
+    constructs: set[directives.Construct] = field(default_factory=set)
+    crowded: set[str] = field(default_factory=set)
+    """Source tables with more constructs than can be."""
+    metrics: set[tuple[int, int]] = field(default_factory=set)
+    """(typeId, metricId) of samples."""
+    event_classes: set[tuple[str, int]] = field(default_factory=set)
+    """(source table, class), also of rows that are not imported."""
+    codes: set[tuple[str, str, int]] = field(default_factory=set)
+    """(source table, column, code)."""
     anonymous: set[str] = field(default_factory=set)
     """Source tables with rows that name no process or no device."""
     suspects: set[str] = field(default_factory=set)
@@ -132,17 +162,39 @@ def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
             found.suspects.add(source)
         if any(v is None and n in _IDS for n, v in zip(columns, values, strict=True)):
             found.anonymous.add(source)
-        found.codes.update((n, v) for n, v in row.items() if n in _CODES)
+        found.codes.update((source, n, v) for n, v in row.items() if n in _CODES)
+        if "eventClass" in row:
+            found.event_classes.add((source, row["eventClass"]))
+        if not _is_imported(source, row):
+            continue
         _note_process(found, source, row)
         _note_names(found, source, row)
         _note_ordinals(found, source, row)
+        if "metricId" in row and "typeId" in row:
+            found.metrics.add((row["typeId"], row["metricId"]))
+        if source in cpu_side.OPENACC:
+            _note_construct(found, source, row)
     return found
 
 
-def _note_process(found: Found, source: str, row: dict[str, int]) -> None:
+def _is_imported(source: str, row: dict[str, int]) -> bool:
     # Ranges are event types 33 to 75 of one table; domains and categories are no events of a process.
-    if source == tables.NVTX and row.get("eventType") not in tables.RANGE_KINDS:
-        return
+    if source == tables.NVTX:
+        return row.get("eventType") in tables.RANGE_KINDS
+    classes = tables.CLASSES.get(source)
+    return not classes or "eventClass" not in row or row["eventClass"] in classes
+
+
+def _note_construct(found: Found, source: str, row: dict[str, int]) -> None:
+    construct = directives.construct(source, row)
+    if construct is not None:
+        if len(found.constructs) < directives.MOST:
+            found.constructs.add(construct)
+        else:
+            found.crowded.add(source)
+
+
+def _note_process(found: Found, source: str, row: dict[str, int]) -> None:
     for column in ("globalTid", "globalPid"):
         if column in row:
             pid = row[column] >> 24 & 0xFFFFFF
@@ -150,30 +202,25 @@ def _note_process(found: Found, source: str, row: dict[str, int]) -> None:
             found.virtual_machines.add(row[column] >> 48)
             if column == "globalTid":
                 found.threads.add((pid, row[column] & 0xFFFFFF))
-            elif source != tables.SYNCS:
+            elif source in _GPU_WORK:
                 found.gpu_op_pids.add(pid)
 
 
 def _note_names(found: Found, source: str, row: dict[str, int]) -> None:
-    if source == tables.NVTX and row.get("eventType") not in tables.RANGE_KINDS:
-        return
     if source == tables.RUNTIME:
-        event_class = row.get("eventClass", tables.RUNTIME_CLASS)
-        found.event_classes.add(event_class)
-        if event_class not in (tables.RUNTIME_CLASS, tables.DRIVER_CLASS):
-            return
         found.api_name_ids.update(row[c] for c in ("nameId",) if c in row)
     found.name_ids.update(value for column, value in row.items() if column in _NAME_COLUMNS)
+    found.path_ids.update(value for column, value in row.items() if column in _PATH_COLUMNS)
 
 
 def _note_ordinals(found: Found, source: str, row: dict[str, int]) -> None:
     pid = row["globalPid"] >> 24 & 0xFFFFFF if "globalPid" in row else None
     if source in _GPU_TABLES and "deviceId" in row:
         # A synchronisation of a whole context names no device of its own.
-        if source == tables.SYNCS and row["deviceId"] == 0xFFFFFFFF:
+        if source not in _GPU_WORK and row["deviceId"] == 0xFFFFFFFF:
             return
         found.ordinals.add((pid, row["deviceId"]))
-        if source != tables.SYNCS:
+        if source in _GPU_WORK:
             found.op_ordinals.add((pid, row["deviceId"]))
         if row.get("copyKind") == _PTOP:
             found.ordinals.update((pid, row[c]) for c in ("srcDeviceId", "dstDeviceId") if c in row)

@@ -6,13 +6,21 @@ have. Column sets by version: docs/formats/nsys.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import sqlalchemy as sa
 
+from nsysconv.facts import Fact
 from nsysconv.importers.guards import Watch
+from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory
+from nsysconv.importers.nsys_sqlite.mapping import (
+    Context,
+    Mapping,
+    interval,
+    moment,
+    on_gpu,
+    on_thread,
+    process,
+    tid_of,
+)
 from nsysconv.importers.sqlite_source import Columns, Expression, known_code
 
 _NOT_APPLICABLE = 0xFFFFFFFF
@@ -39,87 +47,13 @@ MARK = 34
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
 
 
-@dataclass(frozen=True)
-class Context:
-    """What the survey of a file decides for all its mappings.
-
-    `zero`: subtracted from every time. `device`: (pid, ordinal) expressions -> our device_id.
-    `only_pid`: the process of all rows of this table, where there is one. `driver_names`: ids of driver
-    functions, for API tables that do not tell the layers apart; None where they do. `careful`: rows
-    without a time are looked for.
-    """
-
-    zero: int
-    device: Callable[[Expression, Expression], Expression]
-    only_pid: int | None
-    driver_names: tuple[int, ...] | None
-    careful: bool = False
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """One of our event tables made from one source table: expressions by our column, and a filter."""
-
-    ours: str
-    source: str
-    columns: Callable[[Columns, Context], dict[str, Expression]]
-    where: Callable[[Columns, Context], Expression | None] = lambda c, context: None
-    needs: frozenset[str] = frozenset({"start"})
-
-
-def _interval(c: Columns, context: Context) -> dict[str, Expression]:
-    start, end = c["start"], c["end"]
-    values = {"start_ns": start - context.zero if context.zero else start, "dur_ns": end - start}
-    if not context.careful:
-        return values
-    # A row that starts and ends at 0 has no time. The test makes copying a sixth slower, and the
-    # schema's checks refuse such rows, so it is made only where they did.
-    timed = start.op("|")(end) != 0
-    return {name: sa.case((timed, value)) for name, value in values.items()}
-
-
-def _pid_of(global_id: Expression) -> Expression:
-    return global_id.op(">>")(24).op("&")(0xFFFFFF)
-
-
-def _tid_of(global_id: Expression) -> Expression:
-    return global_id.op("&")(0xFFFFFF)
-
-
-def _process(c: Columns, context: Context) -> Expression:
-    if context.only_pid is not None:
-        return sa.literal_column(str(context.only_pid))
-    return _pid(c, "globalPid", context) if "globalPid" in c else sa.null()
-
-
-def _pid(c: Columns, column: str, context: Context) -> Expression:
-    """The process of a global id; 0 names none, which is looked for only where it was refused."""
-    pid = _pid_of(c[column])
-    return sa.func.nullif(pid, 0) if context.careful else pid
-
-
-def _on_gpu(c: Columns, context: Context) -> dict[str, Expression]:
-    pid = _process(c, context)
-    return {
-        "pid": pid,
-        "device_id": context.device(pid, c["deviceId"]),
-        "context_id": c["contextId"],
-        "stream_id": c["streamId"],
-        "correlation_id": c["correlationId"],
-    }
-
-
-def _on_thread(c: Columns, context: Context) -> dict[str, Expression]:
-    return {"pid": _pid(c, "globalTid", context), "tid": _tid_of(c["globalTid"])}
-
-
 def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
     layer = c["eventClass"]
     if context.driver_names is not None:
         layer = sa.case((c["nameId"].in_(context.driver_names), DRIVER_CLASS), else_=RUNTIME_CLASS)
     return {
-        **_interval(c, context),
-        **_on_thread(c, context),
+        **interval(c, context),
+        **on_thread(c, context),
         "correlation_id": c["correlationId"],
         "layer": layer,
         "name_id": c["nameId"],
@@ -127,16 +61,11 @@ def _api_call(c: Columns, context: Context) -> dict[str, Expression]:
     }
 
 
-def _only_calls(c: Columns, context: Context) -> Expression | None:
-    if "eventClass" not in c:
-        return None
-    return c["eventClass"].in_((RUNTIME_CLASS, DRIVER_CLASS))
-
-
 def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
+        **interval(c, context),
+        **on_gpu(c, context),
+        "green_context_id": c["greenContextId"],
         "name_id": c["demangledName"],
         "short_name_id": c["shortName"],
         "mangled_name_id": c["mangledName"],
@@ -155,11 +84,12 @@ def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
 
 
 def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:
-    pid = _process(c, context)
+    pid = process(c, context)
     peer = sa.case((c["srcDeviceId"] == c["deviceId"], c["dstDeviceId"]), else_=c["srcDeviceId"])
     return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
+        **interval(c, context),
+        **on_gpu(c, context),
+        "green_context_id": c["greenContextId"],
         "bytes": c["bytes"],
         "direction": known_code(c["copyKind"], 10, 0),
         "src_kind": known_code(c["srcKind"], 7, 7),
@@ -176,8 +106,8 @@ def _no_migration(c: Columns, context: Context) -> Expression:
 
 def _migration(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
+        **interval(c, context),
+        **on_gpu(c, context),
         "bytes": c["bytes"],
         "direction": sa.case(_MIGRATION_DIRECTION, value=c["copyKind"]),
         "cause": c["migrationCause"],
@@ -191,8 +121,9 @@ def _only_migrations(c: Columns, context: Context) -> Expression:
 
 def _memset(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
+        **interval(c, context),
+        **on_gpu(c, context),
+        "green_context_id": c["greenContextId"],
         "bytes": c["bytes"],
         "memory_kind": known_code(c["memKind"], 7, 7),
         "value": c["value"],
@@ -202,8 +133,8 @@ def _memset(c: Columns, context: Context) -> dict[str, Expression]:
 
 def _graph_launch(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
+        **interval(c, context),
+        **on_gpu(c, context),
         "graph_id": c["graphId"],
         "graph_exec_id": c["graphExecId"],
     }
@@ -211,8 +142,8 @@ def _graph_launch(c: Columns, context: Context) -> dict[str, Expression]:
 
 def _graph_node(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        "start_ns": c["start"] - context.zero if context.zero else c["start"],
-        **_on_thread(c, context),
+        "start_ns": moment(c["start"], context),
+        **on_thread(c, context),
         "graph_node_id": c["graphNodeId"],
         "original_graph_node_id": c["originalGraphNodeId"],
         "name_id": c["nameId"],
@@ -221,8 +152,8 @@ def _graph_node(c: Columns, context: Context) -> dict[str, Expression]:
 
 def _sync(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        **_interval(c, context),
-        **_on_gpu(c, context),
+        **interval(c, context),
+        **on_gpu(c, context),
         "stream_id": sa.func.nullif(c["streamId"], _NOT_APPLICABLE),
         "event_id": sa.func.nullif(c["eventId"], _NOT_APPLICABLE),
         "sync_type": c["syncType"],
@@ -230,12 +161,12 @@ def _sync(c: Columns, context: Context) -> dict[str, Expression]:
 
 
 def _range(c: Columns, context: Context) -> dict[str, Expression]:
-    end_tid = _tid_of(c["endGlobalTid"])
+    end_tid = tid_of(c["endGlobalTid"])
     start = c["start"]
     return {
-        "start_ns": start - context.zero if context.zero else start,
+        "start_ns": moment(start, context),
         "dur_ns": sa.case((c["eventType"] != MARK, c["end"] - start)),
-        **_on_thread(c, context),
+        **on_thread(c, context),
         "end_tid": sa.case((c["endGlobalTid"] != c["globalTid"], end_tid)),
         "kind": sa.case(RANGE_KINDS, value=c["eventType"]),
         "domain_id": sa.func.coalesce(c["domainId"], 0),
@@ -252,8 +183,8 @@ def _only_ranges(c: Columns, context: Context) -> Expression:
 
 def _profiler_overhead(c: Columns, context: Context) -> dict[str, Expression]:
     return {
-        **_interval(c, context),
-        **_on_thread(c, context),
+        **interval(c, context),
+        **on_thread(c, context),
         "kind": sa.literal_column("0"),
         "name_id": c["nameId"],
     }
@@ -261,12 +192,18 @@ def _profiler_overhead(c: Columns, context: Context) -> dict[str, Expression]:
 
 def _cupti_overhead(c: Columns, context: Context) -> dict[str, Expression]:
     kind = sa.case((c["overheadType"].in_(_DRIVER_OVERHEAD), 1), else_=0)
-    return {**_interval(c, context), **_on_thread(c, context), "kind": kind, "name_id": c["nameId"]}
+    return {**interval(c, context), **on_thread(c, context), "kind": kind, "name_id": c["nameId"]}
 
 
 # API calls first: while they are copied, other threads survey the GPU tables.
 MAPPINGS = (
-    Mapping("api_call", RUNTIME, _api_call, _only_calls, frozenset({"start", "end", "globalTid"})),
+    Mapping(
+        "api_call",
+        RUNTIME,
+        _api_call,
+        needs=frozenset({"start", "end", "globalTid"}),
+        classes=frozenset({RUNTIME_CLASS, DRIVER_CLASS}),
+    ),
     Mapping("kernel", KERNEL, _kernel, needs=frozenset({"start", "end", "deviceId"})),
     Mapping("memcpy", MEMCPY, _memcpy, _no_migration, frozenset({"start", "end", "deviceId"})),
     Mapping("memset", MEMSET, _memset, needs=frozenset({"start", "end", "deviceId"})),
@@ -294,11 +231,24 @@ MAPPINGS = (
     Mapping(
         "overhead", CUPTI_OVERHEAD, _cupti_overhead, needs=frozenset({"start", "end", "globalTid"})
     ),
+    *memory.MAPPINGS,
+    *cpu_side.MAPPINGS,
+    *gpu_metrics.MAPPINGS,
 )
 
 WATCH = Watch(
     placing=frozenset(
-        {"start", "end", "globalTid", "globalPid", "deviceId", "eventType", "eventClass"}
+        {
+            "start",
+            "end",
+            "timestamp",
+            "globalTid",
+            "globalPid",
+            "deviceId",
+            "typeId",
+            "eventType",
+            "eventClass",
+        }
     ),
     no_numbers=frozenset({"text"}),
 )
@@ -306,10 +256,14 @@ WATCH = Watch(
 EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))
 """The source tables that hold events, each once."""
 
+TIMES = {mapping.source: mapping.time for mapping in MAPPINGS}
+"""The column of each that says when a row began."""
 
-def select(mapping: Mapping, columns: Columns, context: Context) -> sa.Select[Any]:
-    """The rows of one mapping as a select over the attached source, columns named as ours."""
-    expressions = mapping.columns(columns, context)
-    rows = sa.select(*(e.label(name) for name, e in expressions.items())).select_from(columns.table)
-    where = mapping.where(columns, context)
-    return rows if where is None else rows.where(where)
+CLASSES = {mapping.source: mapping.classes for mapping in MAPPINGS if mapping.classes}
+"""Of tables with event classes, those that are rows of ours."""
+
+REALS = {gpu_metrics.SAMPLES: frozenset({"value"})}
+"""Columns that hold numbers which need not be whole."""
+
+ON_REQUEST = {cpu_side.OSRT: Fact.OSRT_CALLS, gpu_metrics.SAMPLES: Fact.METRICS}
+"""Source tables that are read only where the user includes their fact: they can be most of a file."""

@@ -10,11 +10,10 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import demangle, gpu_work
+from nsysconv.importers import demangle, directives, gpu_work
 from nsysconv.importers.guards import Watch, guarded
 from nsysconv.importers.nvprof_database import (
     clock,
-    directives,
     markers,
     names,
     objects,
@@ -57,7 +56,7 @@ class Reader:
         self._clock = clock.read_clock(self._survey.times)
         self._demangled = demangle.demangler()
         self._names = names.numbering(probe, self._found, demangles=self._demangled is not None)
-        self._constructs = directives.numbered(self._found.constructs, self._names)
+        self._constructs = directives.numbered(self._found.constructs, self._names.construct_id)
 
     def recording(self) -> Recording:
         """The recording; its facts, notes and rows are complete once `batches` is used up."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsysconv.facts import Fact
-from nsysconv.importers import gpu_work
-from nsysconv.importers.nvprof_database import directives, markers, name_ids, names, tables
+from nsysconv.importers import directives, gpu_work
+from nsysconv.importers.nvprof_database import markers, name_ids, names, tables
 from nsysconv.importers.nvprof_database.survey import Found, Survey
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import counted, has

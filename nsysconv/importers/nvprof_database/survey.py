@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from nsysconv.importers.nvprof_database import directives, markers, objects, tables
+from nsysconv.importers import directives
+from nsysconv.importers.nvprof_database import markers, objects, tables
 from nsysconv.importers.nvprof_database.name_ids import HIGHEST_CALL, HIGHEST_TEXT
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers.nvprof_database import directives, markers
+from nsysconv.importers import directives
+from nsysconv.importers.nvprof_database import markers
 from nsysconv.importers.nvprof_database.name_ids import NameIds
 from nsysconv.importers.nvprof_database.objects import number_at
 from nsysconv.importers.sqlite_source import Columns, Expression, known_code

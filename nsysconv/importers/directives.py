@@ -1,27 +1,27 @@
 """Constructs of OpenACC and OpenMP: what they are called, and the number of each name.
 
 A row tells its kind, the file and line of its directive and the kernel or variable that it is about, each
-in a column of its own; nvprof prints them as one name, `acc_enqueue_launch@solve.c:85 (solve_85_gpu)`. A
-program has few such names however often it runs them: the survey collects them, each gets a number, and
-rows look theirs up.
+in a column of its own, in databases of nvprof and exports of Nsight Systems alike; nvprof prints them as
+one name, `acc_enqueue_launch@solve.c:85 (solve_85_gpu)`. A program has few such names however often it
+runs them: the survey collects them, each gets a number, and rows look theirs up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from nsysconv.importers.nvprof_database.name_ids import NameIds
-from nsysconv.importers.sqlite_source import Columns, Expression
+from nsysconv.importers.sqlite_source import Columns, Expression, listed
 
 OPENACC_DATA = "CUPTI_ACTIVITY_KIND_OPENACC_DATA"
 OPENACC_LAUNCH = "CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH"
 OPENACC_OTHER = "CUPTI_ACTIVITY_KIND_OPENACC_OTHER"
 OPENMP = "CUPTI_ACTIVITY_KIND_OPENMP"
-SOURCES = (OPENACC_DATA, OPENACC_LAUNCH, OPENACC_OTHER, OPENMP)
+OPENACC_SOURCES = (OPENACC_DATA, OPENACC_LAUNCH, OPENACC_OTHER)
+SOURCES = (*OPENACC_SOURCES, OPENMP)
 
 ALIAS = "construct"
 _KNOWN = "known"
@@ -97,9 +97,9 @@ def word(source: str, kind: int) -> str | None:
     return (_OPENMP if source == OPENMP else _OPENACC).get(kind)
 
 
-def numbered(constructs: Iterable[Construct], ids: NameIds) -> Numbers:
-    """A number for each."""
-    return {each: ids.construct_id(place) for place, each in enumerate(sorted(constructs))}
+def numbered(constructs: Iterable[Construct], name_id: Callable[[int], int]) -> Numbers:
+    """A number for each, by its place among all."""
+    return {each: name_id(place) for place, each in enumerate(sorted(constructs))}
 
 
 def names(numbers: Numbers, texts: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -141,23 +141,21 @@ def is_moment(c: Columns) -> Expression:
 def name_id(c: Columns, numbers: Numbers) -> Expression:
     """The number of each row's name, in a select from `joined`."""
     return (
-        sa.literal_column(f"{_KNOWN}.number", sa.BigInteger) if _listed(c, numbers) else sa.null()
+        sa.literal_column(f"{_KNOWN}.number", sa.BigInteger)
+        if _of_source(c, numbers)
+        else sa.null()
     )
 
 
 def joined(c: Columns, numbers: Numbers) -> sa.FromClause:
     """The rows of a table beside the list of its names."""
-    listed = _listed(c, numbers)
-    if not listed:
+    rows = _of_source(c, numbers)
+    if not rows:
+        for name in identifying(c.source.name):
+            c[name]  # used, though nothing comes of it: so that damaged cells are told of
         return c.table
     fields = (*Construct._fields[1:], "number")
-    columns = ", ".join(f"column{place} AS {name}" for place, name in enumerate(fields, 1))
-    values = ", ".join(f"({', '.join(map(str, row))})" for row in listed)
-    known = (
-        sa.text(f"SELECT {columns} FROM (VALUES {values})")
-        .columns(*(sa.column(name, sa.BigInteger) for name in fields))
-        .subquery(_KNOWN)
-    )
+    known = listed(_KNOWN, fields, rows)
     kind, *others = identifying(c.source.name)
     same = [known.c.kind == c[kind]]
     same += [
@@ -167,6 +165,6 @@ def joined(c: Columns, numbers: Numbers) -> sa.FromClause:
     return sa.outerjoin(c.table, known, sa.and_(*same))
 
 
-def _listed(c: Columns, numbers: Numbers) -> list[tuple[int, ...]]:
+def _of_source(c: Columns, numbers: Numbers) -> list[tuple[int, ...]]:
     source = c.source.name
     return [(*each[1:], number) for each, number in numbers.items() if each.source == source]

@@ -1,0 +1,370 @@
+"""Printed tables of nsys that are damaged, mixed with output, rewritten, or made up by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, event_rows, in_any_order
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from nsys_stats_logs import STATS
+from nsys_stats_tables import SECRET
+from odd_nsys_stats import LONG, ODD_STATS, QUOTED
+from test_importer_nvprof_log_workloads import imported, slugs, totals_of
+from test_secrets import everything
+
+from nsysconv import api
+from nsysconv.errors import InputError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.store.read import Profile, reading
+
+FOLDER = FIXTURES / "nsys_stats"
+PLAIN = "basic-2025-swiss.txt"
+AS_BASIC = [name for name, (_, holds) in ODD_STATS.items() if holds.endswith("answers as `basic`")]
+UNREADABLE = {"odd-others.txt", "odd-skipped.txt"}
+TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "api_call")
+
+
+@contextmanager
+def odd(name: str) -> Iterator[Profile]:
+    """The only profile of a file."""
+    with imported(FOLDER / name) as (profile,):
+        yield profile
+
+
+@contextmanager
+def read(text: str) -> Iterator[Profile]:
+    """The only profile of a text."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "printed"
+        path.write_text(text, encoding="utf-8")
+        with imported(path) as (profile,):
+            yield profile
+
+
+def said(profile: Profile) -> dict[str, Any]:
+    """All that a file tells."""
+    return {
+        **{table: event_rows(profile, table) for table in TABLES},
+        "totals": in_any_order(totals_of(profile)), "facts": profile.facts,
+    }  # fmt: skip
+
+
+def note(profile: Profile, slug: str) -> Note:
+    (found,) = (note for note in profile.notes if note.slug == slug)
+    return found
+
+
+@pytest.mark.parametrize("name", AS_BASIC)
+def test_answers_as_basic(name: str) -> None:
+    with odd(name) as found, odd(PLAIN) as wanted:
+        assert said(found) == said(wanted)
+
+
+@pytest.mark.parametrize("name", sorted({*ODD_STATS, *STATS} - UNREADABLE))
+def test_no_secret_leaves_a_file(name: str, tmp_path: Path) -> None:
+    api.import_files([FOLDER / name], tmp_path / "store.db")
+    content = (tmp_path / "store.db").read_bytes()
+    assert b"SECRET" not in content
+    with reading(tmp_path / "store.db") as store:
+        assert [text for text in everything(store) if "SECRET" in text] == []
+
+
+def test_there_are_secrets() -> None:
+    """So that the test above can fail."""
+    for name in (
+        PLAIN,
+        "basic-2025.json",
+        "basic-2022.txt",
+        "odd-decorated.txt",
+        "odd-seconds.txt",
+    ):
+        assert SECRET in (FOLDER / name).read_text(encoding="utf-8")
+
+
+# -- cut files
+
+
+def test_totals_that_end_within_a_row() -> None:
+    for name, rows in (("odd-cut.csv", 1), ("odd-cut.json", 2)):
+        with odd(name) as found, odd("basic-2025.csv") as whole:
+            kernels = [row for row in totals_of(whole) if row["kind"] == "kernel"]
+            assert totals_of(found) == kernels[:rows]
+            assert note(found, "trace-truncated").severity is Severity.DROPPED
+            assert "totals-incomplete" in slugs(found)
+            assert "line-unreadable" not in slugs(found)
+
+
+def test_a_trace_that_ends_within_a_row() -> None:
+    """In the fifth kernel, after two copies."""
+    with odd("odd-cut-trace.csv") as found, odd("basic-2025-cuda_gpu_trace.csv") as whole:
+        assert event_rows(found, "kernel") == event_rows(whole, "kernel")[:4]
+        assert event_rows(found, "memcpy") == event_rows(whole, "memcpy")[:2]
+        assert note(found, "trace-truncated").count == 1
+
+
+def test_rows_that_are_missing_are_told_by_the_shares() -> None:
+    with odd("odd-incomplete.txt") as profile:
+        assert len(totals_of(profile)) == 3
+        assert note(profile, "totals-incomplete").where == "line 1"
+
+
+CUT = ("basic-2025.txt", "basic-2021.txt", "basic-2019.txt", "basic-2025.csv", "basic-2025.json",
+       "basic-2025-table.txt", "basic-2022-traces.txt", "basic-2025-cuda_gpu_trace.csv",
+       "basic-2025-traces.json", "odd-utf16.txt", "unified_memory-2020.txt")  # fmt: skip
+
+
+@settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
+@given(st.sampled_from(CUT), st.integers(0, 9_999))
+def test_wherever_a_file_is_cut(name: str, place: int) -> None:
+    """Rows before the cut are as they were; the last may lack the end of its last cell, or its sizes."""
+    content = (FOLDER / name).read_bytes()
+    content = content[: place * len(content) // 10_000]
+    with imported(FOLDER / name) as (whole,), TemporaryDirectory() as folder:
+        path = Path(folder) / "cut"
+        path.write_bytes(content)
+        try:
+            with imported(path) as (found,):
+                for table in TABLES:
+                    # The trace of calls, which names the process, may be cut off.
+                    rows, wanted = ([{**row, "pid": None} for row in event_rows(profile, table)]
+                                    for profile in (found, whole))  # fmt: skip
+                    assert rows[:-1] == wanted[: max(len(rows) - 1, 0)]
+                known = [(row["kind"], row["count"], row.get("sum_ns")) for row in totals_of(whole)]
+                rows = [(row["kind"], row["count"], row.get("sum_ns")) for row in totals_of(found)]
+                # Calls come last in some files, and copies in others: of the cut table the last row.
+                assert len([row for row in rows if row not in known]) <= 1
+        except AssertionError as error:
+            # Before the first table there is nothing to read.
+            assert "InputError" in repr(error), error
+
+
+@settings(max_examples=80, phases=(Phase.explicit, Phase.generate))
+@given(st.sampled_from(CUT), st.randoms(use_true_random=False), st.binary(max_size=20))
+def test_damage_is_no_crash(name: str, dice: Random, noise: bytes) -> None:
+    """Noise in place of some bytes, lines that are missing and lines that stand twice."""
+    lines = (FOLDER / name).read_bytes().splitlines(keepends=True)
+    for _ in range(3):
+        at = dice.randrange(len(lines))
+        what = dice.randrange(3)
+        if what == 0:
+            start = dice.randrange(len(lines[at]) + 1)
+            lines[at] = lines[at][:start] + noise + lines[at][start + len(noise) :]
+        elif what == 1 and len(lines) > 1:
+            del lines[at]
+        else:
+            lines.insert(dice.randrange(len(lines)), lines[at])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "damaged"
+        path.write_bytes(b"".join(lines))
+        result = api.import_files([path], Path(folder) / "store.db")
+        # A table that stands twice is of two recordings.
+        assert result.errors or result.files[0].imported
+
+
+# -- cells
+
+
+def test_cells_that_are_no_numbers() -> None:
+    """The deviation of the first kernel, the sum of the second: what its mean tells remains."""
+    with odd("odd-no-numbers.csv") as found, odd("basic-2025.csv") as whole:
+        first, second, *others = totals_of(found)
+        kernels = [row for row in totals_of(whole) if row["kind"] == "kernel"]
+        assert others == kernels[2:]
+        assert "stddev_ns" not in first
+        # 2 x 5500.0, whose last digit is worth 0.1.
+        assert second == kernels[1]
+        assert note(found, "cell-unreadable").count == 2
+
+
+def test_microseconds() -> None:
+    """Three decimals are nanoseconds; those of means are four, so that sums have as many."""
+    with odd("odd-microseconds.csv") as found, odd("basic-2025.csv") as whole:
+        kernels = [row for row in totals_of(whole) if row["kind"] == "kernel"]
+        assert totals_of(found) == kernels
+        assert "rounded-times" not in slugs(found)
+
+
+def test_seconds_are_microseconds_of_starts() -> None:
+    """Six decimals of a second; sizes and shared memory are whole bytes."""
+    with odd("odd-seconds.txt") as found, odd("basic-2022-traces.txt") as whole:
+        for table in ("kernel", "memcpy"):
+            ours, theirs = event_rows(found, table), event_rows(whole, table)
+            assert [(row["start_ns"], row["dur_ns"]) for row in ours] == [
+                (row["start_ns"], row["dur_ns"]) for row in theirs]  # fmt: skip
+        assert [row["dynamic_shared_bytes"] for row in event_rows(found, "kernel")].count(
+            16_384
+        ) == 2
+        assert [row["bytes"] for row in event_rows(found, "memset")] == [256]
+        assert "1,000 ns" in note(found, "rounded-times").text
+        assert "rounded-bytes" not in slugs(found)
+
+
+def test_a_number_that_may_be_one_or_a_thousand() -> None:
+    with odd("odd-ambiguous.txt") as profile:
+        (kernel,) = event_rows(profile, "kernel")
+        assert (kernel["start_ns"], kernel["dur_ns"]) == (1_234_000, 2_500_000)
+        assert note(profile, "number-ambiguous").severity is Severity.APPROXIMATED
+
+
+def test_a_name_that_was_cut() -> None:
+    with odd("odd-long-name.txt") as profile:
+        names = [row["name"] for row in totals_of(profile)]
+        assert names[0] == LONG[:99] + "…"
+        assert note(profile, "names-shortened").count == 1
+
+
+def test_quotes_that_are_not_escaped() -> None:
+    with odd("odd-quotes.json") as found, odd("basic-2025.csv") as whole:
+        first, *others = totals_of(found)
+        kernels = [row for row in totals_of(whole) if row["kind"] == "kernel"]
+        assert first == kernels[0] | {"name": QUOTED}
+        assert others == kernels[1:]
+
+
+def test_a_line_end_in_a_name() -> None:
+    with odd("odd-line-end.csv") as profile:
+        rows = totals_of(profile)
+        assert rows[0]["name"] == "step with two lines, and a comma"
+        assert len(rows) == 5
+        assert "line-unreadable" not in slugs(profile)
+
+
+def test_a_table_of_a_page() -> None:
+    """Shares, sums, counts and means; no least, greatest and median."""
+    with odd("odd-markdown.md") as found, odd("basic-2025.csv") as whole:
+        kernels = [row for row in totals_of(whole) if row["kind"] == "kernel"]
+        for ours, theirs in zip(totals_of(found), kernels, strict=True):
+            assert {k: theirs[k] for k in ("kind", "name", "count", "sum_ns")} == ours
+
+
+def test_openacc() -> None:
+    with odd("odd-openacc.csv") as profile:
+        found = [
+            (row["kind"], row["name"], row["count"], row["sum_ns"]) for row in totals_of(profile)
+        ]
+        assert found == [("openacc_inclusive", "Wait@solve.c:85", 2, 5_000_000),
+                         ("openacc_inclusive", "Enqueue Launch@solve.c:85", 4, 2_000_000)]  # fmt: skip
+        assert profile.facts == {Fact.DIRECTIVE_TOTALS}
+
+
+# -- recordings
+
+
+def test_several_runs_are_several_profiles() -> None:
+    with (
+        imported(FOLDER / "odd-several-runs.txt") as (first, second),
+        odd(PLAIN) as basic,
+        odd("unified_memory-2025.csv") as managed,
+    ):
+        assert said(first) == said(basic)
+        assert said(second) == said(managed)
+
+
+def test_the_same_table_in_another_form_is_of_the_same_recording() -> None:
+    with odd("odd-again.txt") as profile:
+        assert "cuda_gpu_kern_sum in another form" in note(profile, "rows-not-read").text
+
+
+KERNELS = (
+    "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Name\n"
+    "100.0,5000,2,2500.0,1000,4000,k\n"
+)
+COPIES = (
+    "Time (%),Total Time (ns),Count,Avg (ns),Min (ns),Max (ns),Operation\n"
+    "75.0,3000,3,1000.0,500,2000,[CUDA memcpy Host-to-Device]\n"
+    "25.0,1000,1,1000.0,1000,1000,[CUDA memset]\n"
+)
+SIZES = (
+    "Total (MB),Count,Avg (MB),Min (MB),Max (MB),Operation\n"
+    "0.008,4,0.002,0.001,0.004,[CUDA memcpy Host-to-Device]\n0.256,1,0.256,0.256,0.256,[CUDA memset]\n"
+)
+
+
+def test_one_header_twice_is_two_recordings(tmp_path: Path) -> None:
+    (tmp_path / "twice.csv").write_text(KERNELS + "\n" + KERNELS.replace("5000", "7000"))
+    with imported(tmp_path / "twice.csv") as profiles:
+        assert [totals_of(profile)[0]["sum_ns"] for profile in profiles] == [5000, 7000]
+
+
+def test_sizes_of_other_operations_are_left_out() -> None:
+    """Three copies in one table, four in the other; one set in both."""
+    with read(f"{COPIES}\n{SIZES}") as profile:
+        copy, memset = totals_of(profile)
+        assert (copy["count"], copy["sum_ns"], copy.get("bytes_sum")) == (3, 3000, None)
+        assert (memset["count"], memset["sum_ns"], memset["bytes_sum"]) == (1, 1000, 256_000)
+        assert note(profile, "tables-disagree").where == "line 6"
+
+
+def test_sizes_alone_have_no_times() -> None:
+    with read(SIZES) as profile:
+        copy, _ = totals_of(profile)
+        assert (copy["count"], copy["bytes_sum"], copy.get("sum_ns")) == (4, 8000, None)
+        assert "kernels" in note(profile, "totals-partial").text
+
+
+def test_calls_of_others_are_not_those_of_cuda() -> None:
+    """Two tables with the same header and nothing that names them."""
+    header = "Time (%),Total Time (ns),Num Calls,Avg (ns),Min (ns),Max (ns),Name\n"
+    with read(
+        f"{header}100.0,500,1,500.0,500,500,cudaFree\n\n{header}100.0,9,1,9.0,9,9,poll\n"
+    ) as profile:
+        assert [row["name"] for row in totals_of(profile)] == ["cudaFree"]
+        assert "nothing names" in note(profile, "rows-not-read").text
+
+
+def test_two_versions_of_a_function_are_one() -> None:
+    """nsys strips four digits, so that five stay."""
+    header = "Time (%),Total Time (ns),Num Calls,Avg (ns),Min (ns),Max (ns),Name\n"
+    rows = "60.0,60,2,30.0,10,50,cudaLaunchKernelExC_v11060\n40.0,40,1,40.0,40,40,cudaLaunchKernelExC\n"
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "calls").write_text(header + rows)
+        with api.open(Path(folder) / "calls") as profile:
+            (row,) = profile.report("api_vs_kernel").rows()
+    assert [row[c] for c in ("name", "layer", "call_count", "api_sum_ns")] == [
+        "cudaLaunchKernelExC", "runtime", 3, 100]  # fmt: skip
+
+
+def test_a_mean_tells_the_sum_that_is_no_number() -> None:
+    """100 times 2500.0, which is 2499.95 to 2500.05: to 10 ns."""
+    with read(KERNELS.replace(",5000,2,", ",n/a,100,")) as profile:
+        (row,) = totals_of(profile)
+        assert row["sum_ns"] == 250_000
+        assert "10 ns" in note(profile, "rounded-times").text
+
+
+def test_tables_that_tell_the_same_are_read_once() -> None:
+    grids = KERNELS.replace("Name", "GridXYZ,BlockXYZ,Name").replace(
+        ",k", ',"   1    1    1"," 128    1    1",k'
+    )
+    with read(f"{KERNELS}\n{grids}") as profile:
+        assert len(totals_of(profile)) == 1
+        assert "cuda_gpu_kern_gb_sum" in note(profile, "rows-not-read").text
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("odd-others.txt", "osrt_sum, um_sum"), ("odd-skipped.txt", "no CUDA kernel data")],
+)
+def test_what_holds_nothing_says_so(name: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught, api.open(FOLDER / name):
+        pass
+    assert caught.value.hint
+
+
+def test_a_file_with_read_and_unread_tables_names_the_unread() -> None:
+    text = (FOLDER / "odd-others.txt").read_text() + "\n" + KERNELS
+    with read(text) as profile:
+        texts = [note.text for note in profile.notes if note.slug == "rows-not-read"]
+        assert len(texts) == 2
+        assert "osrt_sum" in texts[0] and "um_sum" in texts[1]
