@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nsysconv.api import (
+        Percent,
         Slice,
         compare,
         import_files,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
         sql,
     )
 
-__all__ = ["Slice", "compare", "import_files", "info", "open", "reports", "runs", "sql"]
+__all__ = ["Percent", "Slice", "compare", "import_files", "info", "open", "reports", "runs", "sql"]
 
 
 def __getattr__(name: str) -> Any:

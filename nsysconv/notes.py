@@ -198,7 +198,7 @@ MEANINGS: dict[str, str] = {
     ),
     "no-time": (
         "GPU operations without a time (start and end are 0): they are counted, their duration is not "
-        "recorded, and they are in no busy time."
+        "recorded, and they are in no busy time. Of a slice that is a time they are no part."
     ),
     "not-a-table": (
         "The file holds a view or virtual table under the name of an event table. Only plain tables are "
@@ -339,7 +339,8 @@ MEANINGS: dict[str, str] = {
     ),
     "unlinked-ops": (
         "GPU operations without a recorded API call (the recording began later, or the source does not "
-        "link them). They count as GPU work; latency and the cause of the gap before them are unknown."
+        "link them). They count as GPU work; latency and the cause of the gap before them are unknown. "
+        "Of a slice by thread, or of what was launched, they are left out: approximated."
     ),
     "window-differs": (
         "The time from a device's first to its last GPU operation is more than 20 % longer on one side "

@@ -24,7 +24,8 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.importers import nsys_report
 from nsysconv.importers.contract import Importer
 from nsysconv.importers.detection import all_importers
-from nsysconv.queries.contract import Query
+from nsysconv.queries import rules, stats
+from nsysconv.queries.contract import Option, Query
 from nsysconv.report import Column
 from nsysconv.store.views import VIEW_DOCS, views
 from nsysconv.units import Unit
@@ -194,11 +195,19 @@ def reports_page() -> Iterator[str]:
     yield "some of its columns are null. Units are those of JSON, CSV and TSV; text scales them. Columns"
     yield "marked *key* identify a row; *better* says which direction is an improvement."
     yield ""
+    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what TARGET answers."
+    yield "Options of a report follow its name: `cuda_gpu_kern_sum:base`, `gpu_gaps:gap=10`."
     every = {name: queries.query(name) for name in queries.REPORTS}
-    yield from _table(
-        ("report", "shows", "needs"),
-        ((f"[{n}](#{n})", q.TITLE, _facts(q.NEEDS)) for n, q in every.items()),
-    )
+    for title, names in (
+        ("Reports", queries.OWN),
+        ("Rules ([rules.md](rules.md))", rules.REPORTS),
+        ("Tables of `nsys stats` ([nsys-stats.md](nsys-stats.md))", stats.REPORTS),
+    ):
+        yield from ("", f"**{title}**", "")
+        yield from _table(
+            ("report", "shows", "needs"),
+            ((f"[{n}](#{n})", every[n].TITLE, _facts(every[n].NEEDS)) for n in names),
+        )
     for name, query in every.items():
         yield from _report(name, query)
 
@@ -216,10 +225,22 @@ def _report(name: str, query: Query) -> Iterator[str]:
             f"Where those are not recorded: {_facts(query.TOTALS)}, as far as totals go; what they "
             "do not tell is null. Of a slice they tell nothing."
         )
+    if query.OPTIONS:
+        yield ""
+        rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.OPTIONS)
+        yield from _table(("option", "default", "what it does"), rows)
     yield ""
     yield from _table(
         ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.COLUMNS)
     )
+
+
+def _spelled(option: Option) -> str:
+    return option.name if isinstance(option.default, bool) else f"{option.name}=…"
+
+
+def _default(option: Option) -> str:
+    return "" if option.default in (None, False) else str(option.default)
 
 
 def _report_row(column: Column) -> tuple[str, str, str, str, str]:

@@ -26,15 +26,19 @@ import nvprof_tables
 import record_pytorch
 from kineto_ages import AGES as KINETO_AGES
 from kineto_framework import NOTHING
+from nsys_stats_logs import STATS
 from nsys_tables import AGES
 from nvprof_logs import LOGS, text_of
 from odd_fixtures import ODD
 from odd_kineto import ODD_KINETO
+from odd_nsys_stats import ODD_STATS
 from odd_nvprof_logs import ODD_LOGS
+from scenario_cpu_side import WORKLOAD as CPU_SIDE
 from scenarios import WORKLOADS
 from workload import Process
 from write_kineto import write_kineto
 from write_nsys import write_nsys
+from write_nsys_stats import write_stats
 from write_nvprof_database import write_nvprof_database
 from write_nvprof_log import write_log
 
@@ -50,7 +54,9 @@ NSYS_AGES: dict[str, tuple[str, ...]] = {
     "unified_memory": ("2021", "3.1.2", "3.17.2", "3.25.0"),
     "ranges": ("2021", "3.0.0", "3.16.1", "3.28.1"),
     "no_gpu": ("2.9.1", "3.16.1", "3.25.0"),
+    "cpu_side": ("2.9.1", "3.4.0", "3.17.2", "3.28.1"),
 }
+NSYS_WORKLOADS = {**WORKLOADS, CPU_SIDE.name: CPU_SIDE}
 
 # Traces hold one process each; those of the middle age are compressed.
 KINETO_SUFFIX = {"1.9": "json", "2.5": "json.gz", "2.13": "json"}
@@ -71,10 +77,12 @@ repository. Do not edit them or this page by hand.
 `nsys/` holds the workloads of `scripts/scenario_*.py` as SQLite exports of Nsight Systems, one file
 per schema age (`scripts/nsys_tables.py`). Tables, columns and spellings follow exports found in
 public repositories; schema 3.28.1, whole graphs and graph nodes follow NVIDIA's documentation. The
-figures that each workload must give are in the same modules, worked out by hand. `basic-2.9.1` has
-all tables, with and without rows; the other ages have tables with rows only. From 3.24.7 on the
-rows are in no order. Every file has made-up secrets, texts with `SECRET-` in them, in the places
-where real exports hold environments, names and output.
+figures that each workload must give are in the same modules, worked out by hand. Only here is
+`cpu_side`: what threads did beside the CUDA API, memory, page faults and GPU metrics. Its tables
+follow NVIDIA's documentation and empty tables of exports; names of OpenMP's events are invented.
+`basic-2.9.1` has all tables, with and without rows; the other ages have tables with rows only. From
+3.24.7 on the rows are in no order. Every file has made-up secrets, texts with `SECRET-` in them, in
+the places where real exports hold environments, names and output.
 
 `odd/` holds damaged, trimmed and foreign files.
 
@@ -98,6 +106,12 @@ process or two (`scripts/nvprof_logs.py`). Banners, headers, units, alignment an
 found in public repositories; the order of cells in peer copies' rows and tables of managed memory in
 CSV follow scripts that read them. Every log has a made-up secret in its command line.
 `odd-….txt` and `odd-….csv` are damaged, mixed, rewritten and foreign files and those of counters.
+
+`nsys_stats/` holds what `nsys stats` prints of the same workloads: summaries and traces of several ages,
+as CSV, TSV, JSON and text in several locales (`scripts/nsys_stats_logs.py`). Headers, headings, alignment
+and what stands around the tables follow output found in public repositories; figures follow from NVIDIA's
+definitions (`scripts/nsys_stats_tables.py`). Those with something around the tables have made-up secrets
+in paths and output. `odd-…` are damaged, mixed, rewritten and foreign files.
 
 `recorded-….json.gz` are the only files here that a program made: `scripts/record_pytorch.py` ran its
 own small training under PyTorch 2.13.0 (CPU build). Host name, ids of process, threads and trace,
@@ -125,7 +139,7 @@ def fixtures() -> list[Fixture]:
     for workload, ages in NSYS_AGES.items():
         for age in ages:
             writer = partial(_write_nsys, workload, age)
-            holds = f"{WORKLOADS[workload].title}; as of nsys {AGES[age].product}"
+            holds = f"{NSYS_WORKLOADS[workload].title}; as of nsys {AGES[age].product}"
             found.append(Fixture(f"nsys/{workload}-{age}.sqlite", holds, writer))
     found += [Fixture(f"odd/{name}", holds, make) for name, (make, holds) in ODD.items()]
     found += _kineto_fixtures()
@@ -134,6 +148,11 @@ def fixtures() -> list[Fixture]:
               for name, log in LOGS.items()]  # fmt: skip
     found += [
         Fixture(f"nvprof_log/{name}", holds, make) for name, (make, holds) in ODD_LOGS.items()
+    ]
+    found += [Fixture(f"nsys_stats/{name}", log.holds, partial(_write_stats, name))
+              for name, log in STATS.items()]  # fmt: skip
+    found += [
+        Fixture(f"nsys_stats/{name}", holds, make) for name, (make, holds) in ODD_STATS.items()
     ]
     found += [Fixture(f"kineto/{name}", holds, make) for name, (make, holds) in ODD_KINETO.items()]
     found += [Fixture(f"kineto/{name}", holds, None, record_pytorch.ORIGIN)
@@ -197,13 +216,17 @@ def _write_log(name: str, path: Path) -> None:
     write_log(path, text_of(name))
 
 
+def _write_stats(name: str, path: Path) -> None:
+    write_stats(path, STATS[name].make())
+
+
 def _write_kineto(name: str, process: Process, age: str, path: Path) -> None:
     framework = KINETO_FRAMEWORKS.get(name, NOTHING)
     write_kineto(KINETO_WORKLOADS[name], process, path, age, framework)
 
 
 def _write_nsys(workload: str, age: str, path: Path) -> None:
-    write_nsys(WORKLOADS[workload], path, age)
+    write_nsys(NSYS_WORKLOADS[workload], path, age)
 
 
 def content(path: Path) -> object:
@@ -270,7 +293,7 @@ def problems() -> list[str]:
                 found.append(f"{fixture.name}: differs from what the script makes")
             elif f"`{hashlib.sha256(path.read_bytes()).hexdigest()}`" not in listed:
                 found.append(f"{fixture.name}: {README} lacks it or has another checksum")
-    for kind in ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log"):
+    for kind in ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log", "nsys_stats"):
         names = {
             Path(fixture.name).name for fixture in expected if fixture.name.startswith(f"{kind}/")
         }

@@ -118,6 +118,25 @@ CASES: dict[str, Case] = {
         {"um.sqlite": "nsys/unified_memory-3.25.0.sqlite"},
     ),
     "report-slice": Case(("report report1.sqlite overview kernels --time 20us/0.1ms",)),
+    "report-slices": Case(
+        (
+            "report ranges.sqlite kernels --range ProfilerStep#2",
+            "report ranges.sqlite kernels transfers --step 2 --projected --stream 7",
+            "report ranges.sqlite kernels --time 10%:50.5% --skip-first 1 --name 'step|gemm' -f markdown",
+            "report ranges.sqlite kernels --range nothing",
+            "report ranges.sqlite kernels --step 9 --device 0",
+            "report ranges.sqlite kernels --device 5",
+            "diff ranges.sqlite ranges.sqlite kernels --step 2",
+        ),
+        {"ranges.sqlite": "nsys/ranges-3.28.1.sqlite"},
+    ),
+    "report-list": Case(
+        (
+            "report report1.sqlite overview launch_stats openacc_sum --list -f csv",
+            "report report1.sqlite kernels --list",
+            "report report1.sqlite launch_stats:long_call=5",
+        )
+    ),
     "report-idle": Case(("report report1.sqlite idle_summary --idle stream --idle no_kernel",)),
     "report-steps": Case(
         (

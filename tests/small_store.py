@@ -99,6 +99,7 @@ class Graph(NamedTuple):
     stream: int | None = STREAM
     pid: int = PID
     device: int | None = 0
+    graph: int | None = None
 
 
 class Call(NamedTuple):
@@ -237,6 +238,7 @@ _SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": 
               "registers": "registers_per_thread", "static": "static_shared_bytes",
               "dynamic": "dynamic_shared_bytes", "shared": "shared_bytes",
               "occupancy": "occupancy_pct", "address": "address", "domain": "domain_id",
+              "graph": "graph_exec_id",
               "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
               "received": "recv_bytes", "number": "count", "line": "source_line",
               "context": "context_id", "green": "green_context_id", "result": "result"}  # fmt: skip

@@ -86,14 +86,14 @@ def test_choices_of_a_report() -> None:
         assert profile.report("kernels", limit=2).to_arrow().num_rows == 2
         assert profile.report("kernels", limit=2).row_count == 5
         # Kernels that intersect [30, 45) µs: saxpy [33, 43) and reduce_sum [40, 50).
-        assert profile.report("kernels", time=(30_000, 45_000)).row_count == 2
+        assert profile.report("kernels", slice=nsysconv.Slice((30_000, 45_000))).row_count == 2
         assert profile.report("kernels", names="short").rows()[0]["name"] == "saxpy"
         kinds = {row["kind"] for row in profile.report("idle_summary", idle=["stream"]).rows()}
         assert kinds == {"stream"}
-        for wrong in ({"idle": ["sleep"]}, {"names": "nick"}, {"time": (5, 5)}):
-            with pytest.raises(UsageError, match=r"sleep|nick|slice"):
+        for wrong in ({"idle": ["sleep"]}, {"names": "nick"}, {"limit": 0, "by": "day"}):
+            with pytest.raises(UsageError, match=r"sleep|nick|day"):
                 profile.report("idle_gaps", **wrong)
-        with pytest.raises(UsageError, match="There are: overview"):
+        with pytest.raises(UsageError, match="Close to it: kernels"):
             profile.report("kernel")
 
 

@@ -95,7 +95,7 @@ def test_a_text_file(folder: Path) -> None:
 
 def test_an_unknown_report_is_answered_with_those_there_are(folder: Path) -> None:
     outcome = run("report", "report1.sqlite", "overview", "kernel", cwd=folder)
-    failed(outcome, 2, "'kernel'", *REPORTS)
+    failed(outcome, 2, "'kernel'", "kernels", "--list")
 
 
 def test_words_of_the_command_line(folder: Path) -> None:
@@ -299,13 +299,30 @@ def test_csv_of_several_reports(folder: Path) -> None:
     assert names_in(folder / "out") == {f"{name}.csv" for name in CORE}
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "column"])
 def test_the_suffix_decides(folder: Path, name: str) -> None:
     target = f"answer{suffix(name)}"
     outcome = run("report", "report1.sqlite", "kernels", "-o", target, cwd=folder)
     assert (outcome.status, outcome.out) == (0, "")
     printed = run("report", "report1.sqlite", "kernels", "-f", name, cwd=folder).out
     assert (folder / target).read_text(encoding="utf-8") == printed
+
+
+def test_options_of_a_report_are_in_the_name_of_its_file(folder: Path) -> None:
+    names = ("cuda_gpu_kern_sum:base", "cuda_gpu_kern_sum", "gpukernsum:nvtx-name:base")
+    assert run("report", "report1.sqlite", *names, "-o", "out/", cwd=folder).status == 0
+    assert names_in(folder / "out") == {"cuda_gpu_kern_sum_base.csv", "cuda_gpu_kern_sum.csv",
+                                        "cuda_gpu_kern_sum_nvtx-name_base.csv"}  # fmt: skip
+
+
+def test_a_printed_table_alone_is_an_array_whose_notes_stand_beside(folder: Path) -> None:
+    alone = run("report", "report1.sqlite", "cuda_kern_exec_trace", "-f", "json", cwd=folder)
+    assert json.loads(alone.out)[0].keys() >= {"API Start (ns)", "Kernel Name"}
+    assert "unlinked-ops" in alone.err
+    names = ("cuda_kern_exec_trace", "kernels")
+    both = run("report", "report1.sqlite", *names, "-f", "json", cwd=folder)
+    assert [report["report"] for report in json.loads(both.out)["reports"]] == list(names)
+    assert "unlinked-ops" not in both.err
 
 
 def test_a_folder_without_a_format_gets_csv(folder: Path) -> None:

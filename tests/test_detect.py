@@ -70,6 +70,11 @@ def test_exactly_one_importer_claims_a_log(path: Path) -> None:
     assert claims(path) == ["nvprof_log"]
 
 
+@pytest.mark.parametrize("path", sorted((FIXTURES / "nsys_stats").iterdir()), ids=name_of)
+def test_exactly_one_importer_claims_printed_tables(path: Path) -> None:
+    assert claims(path) == ["nsys_stats"]
+
+
 @real
 @pytest.mark.parametrize("path", REAL_LOGS, ids=name_of)
 def test_exactly_one_importer_claims_a_real_log(path: Path) -> None:

@@ -17,12 +17,17 @@ from nsys_stats_logs import STATS
 from nsys_stats_tables import SECRET
 from odd_nsys_stats import LONG, ODD_STATS, QUOTED
 from test_importer_nvprof_log_workloads import imported, slugs, totals_of
+from test_queries_contract import check
 from test_secrets import everything
 
 from nsysconv import api
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
+from nsysconv.importers.contract import Yes
+from nsysconv.importers.detection import all_importers
+from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
+from nsysconv.queries import REPORTS
 from nsysconv.store.read import Profile, reading
 
 FOLDER = FIXTURES / "nsys_stats"
@@ -97,7 +102,8 @@ def test_totals_that_end_within_a_row() -> None:
         with odd(name) as found, odd("basic-2025.csv") as whole:
             kernels = [row for row in totals_of(whole) if row["kind"] == "kernel"]
             assert totals_of(found) == kernels[:rows]
-            assert note(found, "trace-truncated").severity is Severity.DROPPED
+            cut = note(found, "trace-truncated")
+            assert (cut.severity, cut.count) == (Severity.DROPPED, 1)
             assert "totals-incomplete" in slugs(found)
             assert "line-unreadable" not in slugs(found)
 
@@ -214,6 +220,16 @@ def test_a_number_that_may_be_one_or_a_thousand() -> None:
         assert note(profile, "number-ambiguous").severity is Severity.APPROXIMATED
 
 
+def test_a_row_of_a_trace_without_a_time_is_none() -> None:
+    """And one with groups in its number is."""
+    text = 'Start (ns),Duration (ns),CorrId,Strm,Name\n1000,"1,048,576",7,13,k\n2000,N/A,8,13,k\n'
+    with read(text) as profile:
+        (kernel,) = event_rows(profile, "kernel")
+        assert (kernel["start_ns"], kernel["dur_ns"], kernel["stream_id"]) == (1000, 1_048_576, 13)
+        left_out = note(profile, "line-unreadable")
+        assert (left_out.count, left_out.where) == (1, "line 3")
+
+
 def test_a_name_that_was_cut() -> None:
     with odd("odd-long-name.txt") as profile:
         names = [row["name"] for row in totals_of(profile)]
@@ -229,10 +245,40 @@ def test_quotes_that_are_not_escaped() -> None:
         assert others == kernels[1:]
 
 
+@pytest.mark.parametrize(
+    "name", ["basic-2025.json", "basic-2025-cuda_api_sum.json", "basic-2025.tsv"]
+)
+def test_a_mark_of_utf_8_is_no_part_of_the_text(name: str) -> None:
+    text = (FOLDER / name).read_text()
+    # So that the first line is that of a table.
+    text = text[text.index("Time (%)") - 3 * name.endswith("json") :]
+    with read("\ufeff" + text) as found, read(text) as wanted:
+        assert totals_of(found) == totals_of(wanted) != []
+
+
+def test_an_object_that_is_none_is_left_out(tmp_path: Path) -> None:
+    """The second of five kernels, and a figure that is a list in the third."""
+    text = (FOLDER / "basic-2025.json").read_text()
+    start = text.index('"Instances"')
+    second = text.index('{"Time (%)"', start)
+    third = text.index('{"Time (%)"', second + 1)
+    broken = (
+        text[: second + 20]
+        + text[third - 1 : third]
+        + text[third:].replace(":2500.0,", ":[2500.0],", 1)
+    )
+    with read(broken) as found, odd("basic-2025.json") as whole:
+        kernels, wanted = ([row for row in totals_of(profile) if row["kind"] == "kernel"]
+                           for profile in (found, whole))  # fmt: skip
+        assert kernels == [wanted[0], *wanted[3:]]
+        assert note(found, "line-unreadable").count == 2
+        assert "trace-truncated" not in slugs(found)
+
+
 def test_a_line_end_in_a_name() -> None:
     with odd("odd-line-end.csv") as profile:
         rows = totals_of(profile)
-        assert rows[0]["name"] == "step with two lines, and a comma"
+        assert rows[0]["name"] == "step\nwith three lines,\nand a comma"
         assert len(rows) == 5
         assert "line-unreadable" not in slugs(profile)
 
@@ -349,7 +395,39 @@ def test_tables_that_tell_the_same_are_read_once() -> None:
         assert "cuda_gpu_kern_gb_sum" in note(profile, "rows-not-read").text
 
 
-# -- refusals
+# -- reports and refusals
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*ODD_STATS, *STATS} - UNREADABLE - {"odd-several-runs.txt"})
+)
+def test_every_report_answers_or_says_what_is_not_recorded(name: str) -> None:
+    with api.open(FOLDER / name) as profile:
+        for report in REPORTS:
+            check(profile, report)
+
+
+def test_what_nvprof_printed_beside_it_is_nvprofs(tmp_path: Path) -> None:
+    """Exactly one importer reads a file."""
+    both = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_text() + KERNELS
+    (tmp_path / "both").write_text(both)
+    with Probe(tmp_path / "both") as probe:
+        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
+            "nvprof_log"
+        ]
+
+
+@pytest.mark.parametrize("line", [
+    'header = "Time (%),Total Time (ns),Num Calls"', "Name,Count,Total,Average,Minimum,Maximum",
+    "| Time (%) | Total time | Calls | Name |", "Executing 'tests' stats report later",
+    "Start,Duration,Name", "Start (s),End (s),Duration (s),Name",
+])  # fmt: skip
+def test_what_only_looks_like_a_table_is_none(line: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(f"{line}\n1,2,3,4,5,6\n")
+    with Probe(tmp_path / "text") as probe:
+        assert "nsys_stats" not in [
+            i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)
+        ]
 
 
 @pytest.mark.parametrize(

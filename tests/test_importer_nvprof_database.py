@@ -49,7 +49,8 @@ from nsysconv.facts import Fact
 from nsysconv.importers import demangle
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers, detect
-from nsysconv.importers.nvprof_database import cbid_names, directives
+from nsysconv.importers import directives
+from nsysconv.importers.nvprof_database import cbid_names
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.store.read import Profile, reading

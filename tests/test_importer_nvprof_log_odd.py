@@ -99,9 +99,11 @@ def test_warnings_change_no_row() -> None:
         assert found.notes != wanted.notes
 
 
-def test_what_nsys_prints_is_no_log(tmp_path: Path) -> None:
-    with pytest.raises(InputError), api.open(FOLDER / FOREIGN):
-        pass
+def test_what_nsys_prints_is_no_log() -> None:
+    with Probe(FOLDER / FOREIGN) as probe:
+        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
+            "nsys_stats"
+        ]
 
 
 @pytest.mark.parametrize("name", ["odd-nothing.txt", "odd-nothing.csv"])

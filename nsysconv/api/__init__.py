@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from nsysconv.api.importing import FileResult, ImportResult, import_files
     from nsysconv.api.listing import info, reports, runs, sql
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
-    from nsysconv.timeline.slices import Slice
+    from nsysconv.timeline.slices import Percent, Slice
 
 __all__ = [
     "DiffResult",
     "FileResult",
     "ImportResult",
     "OpenProfile",
+    "Percent",
     "ShownReport",
     "Slice",
     "compare",
@@ -35,10 +36,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "diffing": ("DiffResult", "compare"),
-    "importing": ("FileResult", "ImportResult", "import_files"),
-    "listing": ("info", "reports", "runs", "sql"),
-    "opening": ("OpenProfile", "ShownReport", "Slice", "open"),
+    "nsysconv.api.diffing": ("DiffResult", "compare"),
+    "nsysconv.api.importing": ("FileResult", "ImportResult", "import_files"),
+    "nsysconv.api.listing": ("info", "reports", "runs", "sql"),
+    "nsysconv.api.opening": ("OpenProfile", "ShownReport", "open"),
+    "nsysconv.timeline.slices": ("Percent", "Slice"),
 }
 
 
@@ -46,5 +48,5 @@ def __getattr__(name: str) -> Any:
     # Loaded on first use: an import needs no queries, and `--help` nothing at all.
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,7 @@ from nsysconv.api.sides import Side, open_side
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.diff import gate
 from nsysconv.diff.comparability import differences, look
-from nsysconv.diff.compare import Comparison, Intervals, compare_reports
+from nsysconv.diff.compare import Comparison, Intervals, common_slice, compare_reports
 from nsysconv.diff.names import MATCHES, Match, kernel_key
 from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
@@ -200,6 +200,7 @@ class _Comparing:
             whole,
             table=table,
             profiles=tuple(ref for report in found for ref in report.profiles),
+            slice=common_slice(found),
             not_recorded=tuple(dict.fromkeys(m for r in found for m in r.not_recorded)),
         )
 

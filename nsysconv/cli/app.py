@@ -8,6 +8,21 @@ from typing import Annotated
 
 import typer
 
+from nsysconv.cli.slice_flags import (
+    DeviceOption,
+    NameOption,
+    ProcessOption,
+    ProjectedOption,
+    RangeOption,
+    RankOption,
+    SkipFirstOption,
+    StepOption,
+    StepRangeOption,
+    StreamOption,
+    ThreadOption,
+    TimeOption,
+)
+
 app = typer.Typer(
     name="nsysconv",
     no_args_is_help=True,
@@ -77,66 +92,6 @@ LimitOption = Annotated[
         min=0,
         help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
-    ),
-]
-
-
-# What of a profile to look at: the same flags wherever reports are made.
-TimeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A:B",
-        help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
-        "1.5s:2s, 10%:90%, 3s: to the end.",
-    ),
-]
-RangeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--range",
-        metavar="NAME[@DOMAIN][#N]",
-        help="Look at the time of this range; * stands for anything, #2 is the second one.",
-    ),
-]
-StepOption = Annotated[
-    str | None,
-    typer.Option(
-        "--step", metavar="N|A:B|NAME", help="Look at the time of this step, or of A to B."
-    ),
-]
-SkipFirstOption = Annotated[
-    int, typer.Option("--skip-first", metavar="N", min=0, help="Leave out the first N steps.")
-]
-ProjectedOption = Annotated[
-    bool,
-    typer.Option(
-        "--projected",
-        help="With --range or --step: the time on the GPU of what was launched in it, and only that.",
-    ),
-]
-DeviceOption = Annotated[
-    list[int] | None,
-    typer.Option(metavar="N", help="Only this device; may be repeated, as those below."),
-]
-StreamOption = Annotated[list[int] | None, typer.Option(metavar="N", help="Only this stream.")]
-RankOption = Annotated[list[int] | None, typer.Option(metavar="N", help="Only this rank.")]
-ProcessOption = Annotated[list[int] | None, typer.Option(metavar="PID", help="Only this process.")]
-ThreadOption = Annotated[
-    list[int] | None,
-    typer.Option(metavar="TID", help="Only this thread: its calls, and what they launched."),
-]
-NameOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="REGEX",
-        help="Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
-    ),
-]
-StepRangeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
     ),
 ]
 

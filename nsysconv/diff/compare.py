@@ -177,6 +177,17 @@ def _difference(row: Compared, column: Column) -> Any:
 # -- the report
 
 
+def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:
+    """The slice that all reports are of; without its times where these are not the same in all."""
+    slices = [dict(report.slice) for report in reports if report.slice is not None]
+    if not slices:
+        return None
+    if any(each != slices[0] for each in slices):
+        for moment in ("start_ns", "end_ns"):
+            slices[0].pop(moment, None)
+    return slices[0]
+
+
 def _report(
     first: Report,
     keys: Sequence[str],
@@ -197,7 +208,7 @@ def _report(
         columns=columns,
         table=table,
         profiles=tuple(ref for report in (*base, *other) for ref in report.profiles),
-        slice=first.slice,
+        slice=common_slice((*base, *other)),
         notes=tuple(notes),
         not_recorded=lacking,
         advice=tuple(dict.fromkeys(a for report in (*base, *other) for a in report.advice)),

@@ -37,7 +37,7 @@ def heading(report: Report) -> str:
         profile = report.profiles[0]
         parts.append(profile.label or profile.path)
     if report.slice is not None:
-        parts.append(_slice(report.slice))
+        parts.append(part(report.slice))
     return " - ".join(visible(part) for part in parts if part)
 
 
@@ -90,14 +90,15 @@ def _place(note: Note) -> str:
     return f" ({times}, first at {where})" if where else f" ({times})"
 
 
-def _slice(limits: Mapping[str, Any]) -> str:
+def part(limits: Mapping[str, Any]) -> str:
+    """The slice in words: `slice 1 s to 2 s, device 0`."""
     said = []
     if {"start_ns", "end_ns"} <= limits.keys():
         said.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
     for key, value in limits.items():
         if key not in ("start_ns", "end_ns"):
             said.append(f"{_WORDS.get(key, key)}{_value(value)}")
-    return "slice " + ", ".join(said)
+    return visible("slice " + ", ".join(said))
 
 
 def _value(value: Any) -> str:

@@ -258,7 +258,7 @@ class _Sliced(Timeline):
         """Which rows, of the CPU's side unless `gpu`, are in the slice's time of their process."""
         if self._times is None:
             return np.ones(len(pid), bool)
-        times = self._times.launched
+        times = self._times.own if gpu else self._times.launched
         return _by_process(pid, times, _intersecting(start, end))
 
     @cached_property

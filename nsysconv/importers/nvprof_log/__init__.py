@@ -5,7 +5,7 @@ What the tables mean, and where the traps are: docs/formats/nvprof-log.md.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nsysconv.facts import Fact
@@ -71,42 +71,20 @@ ADVICE: Mapping[Fact, str] = {
     Fact.UTC: _EVERYTHING,
 }
 
-_CHUNK_BYTES = 1 << 20
 _LONGEST_SIGN = 256
 
 
 def sniff(probe: Probe) -> Yes | No:
     """Text with a line that nvprof marks, or with the header of one of its tables."""
+    from nsysconv.importers.encoding import pieces
     from nsysconv.importers.nvprof_log.survey import SIGNATURE
 
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    for text in _texts(probe):
+    for text in pieces(probe, _LONGEST_SIGN):
         if SIGNATURE.search(text):
             return Yes()
     return No("it holds no line and no header of a table that nvprof prints")
-
-
-def _texts(probe: Probe) -> Iterator[bytes]:
-    """The file in pieces that overlap; of what is no log for sure, only its beginning."""
-    from nsysconv.importers.nvprof_log.encoding import encoding_of
-
-    encoding = encoding_of(probe.head)
-    if encoding is not None:
-        # Its first kilobytes hold the banner, unless a program wrote more than that before.
-        yield probe.head[: len(probe.head) // 2 * 2].decode(encoding, "replace").encode()
-        return
-    yield probe.head
-    if b"\0" in probe.head or probe.head.lstrip()[:2] in (b'{"', b"{\n", b"[{", b"[\n"):
-        return
-    try:
-        with probe.readable.open("rb") as file:
-            rest = b""
-            while chunk := file.read(_CHUNK_BYTES):
-                yield rest + chunk
-                rest = chunk[-_LONGEST_SIGN:]
-    except OSError:
-        return
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:

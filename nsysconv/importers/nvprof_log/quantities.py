@@ -8,9 +8,9 @@ they have in common.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
+
+from nsysconv.importers.quantity import Quantity
 
 _K = 1024
 UNITS: dict[str, int] = {
@@ -36,36 +36,6 @@ UNITS: dict[str, int] = {
 _VALUE = re.compile(r"\s*(-?[0-9][0-9.,]*(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ%/]*)\s*$")
 _LARGEST = 1 << 62
 _GROUP = 3
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """All numbers from `low` to `high`, in ns, bytes, bytes per second or percent."""
-
-    low: Fraction
-    high: Fraction
-
-    @property
-    def step(self) -> Fraction:
-        """How far apart values are that are spelled differently; 0: exact."""
-        return self.high - self.low
-
-    @property
-    def whole(self) -> int:
-        """The integer in its middle; the only one it holds, where it holds one."""
-        first = -(-self.low.numerator // self.low.denominator)
-        last = self.high.numerator // self.high.denominator
-        return (first + last) // 2 if first <= last else round((self.low + self.high) / 2)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether it holds no more than one integer."""
-        first = -(-self.low.numerator // self.low.denominator)
-        return self.high < first + 1
-
-    def times(self, count: int) -> Quantity:
-        """The quantity of so many."""
-        return Quantity(self.low * count, self.high * count)
 
 
 def number(text: str) -> tuple[Fraction, Fraction] | None:
@@ -103,16 +73,3 @@ def spelled(text: str, unit: str = "") -> Quantity | None:
         return None
     value, last_digit = found[0] * scale, found[1] * scale
     return Quantity(value - last_digit / 2, value + last_digit / 2)
-
-
-def common(quantities: Iterable[Quantity]) -> Quantity | None:
-    """What all of them leave possible; the first where they contradict each other; None of none."""
-    result: Quantity | None = None
-    for each in quantities:
-        if result is None:
-            result = each
-            continue
-        low, high = max(result.low, each.low), min(result.high, each.high)
-        if low <= high:
-            result = Quantity(low, high)
-    return result

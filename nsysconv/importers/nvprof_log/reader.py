@@ -13,10 +13,10 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.demangle import demangler
+from nsysconv.importers.encoding import as_utf8
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.nvprof_log import messages, remarks
 from nsysconv.importers.nvprof_log.counters import Counters
-from nsysconv.importers.nvprof_log.encoding import as_utf8
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.headers import TRACES, Table
 from nsysconv.importers.nvprof_log.pieces import Reader as RowReader

@@ -25,9 +25,10 @@ _PAYLOADS = (
 _MARKED_LATE = re.compile(rf"==(\d{{1,10}})== ((?:{_PAYLOADS}).*)|={{8}} ((?:{_PAYLOADS}).*)")
 SIGNATURE = re.compile(
     (
-        rf"==\d{{1,10}}== (?:{_PAYLOADS})|={{8}} (?:{_PAYLOADS})|"
-        r'"?Start"?[,;\t]"?Duration"?[,;\t]|"?Time\(%\)"?[,;\t]"?Time"?[,;\t]"?Calls"?|'
-        r"Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name|Start\s+Duration\s+(?:Grid Size|Name)\s|"
+        # Each begins with letters of its own: logs of gigabytes are looked through for them.
+        rf"==(?:\d{{1,10}}==|={{6}}) (?:{_PAYLOADS})|"
+        r'Start(?:"?[,;\t]"?Duration"?[,;\t]|\s+Duration\s+(?:Grid Size|Name)\s)|'
+        r'Time\(%\)(?:"?[,;\t]"?Time"?[,;\t]"?Calls"?|\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name)|'
         r'"Device",(?:"Context","Stream",)?"Kernel"'
     ).encode()
 )

@@ -13,8 +13,9 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers.nvprof_log import headers
 from nsysconv.importers.nvprof_log.gathered import Gathered, is_api, layer
-from nsysconv.importers.nvprof_log.quantities import Quantity, common, spelled
+from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
+from nsysconv.importers.quantity import Quantity, Rounding, common
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -37,21 +38,6 @@ _MOVED = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device"
 # Of a group all of whose rows are there, the shares add up to 100 but for their rounding.
 _WHOLE_PCT = 100
 _LARGEST_COUNT = 1 << 62
-
-
-@dataclass
-class Rounding:
-    """How many sums are not known to the ns or byte, and in what steps those are spelled at the worst."""
-
-    count: int = 0
-    step: Fraction = Fraction(0)
-
-    def add(self, quantity: Quantity) -> int:
-        """The integer that a quantity stands for; one that stands for several is counted."""
-        if not quantity.is_exact:
-            self.count += 1
-            self.step = max(self.step, quantity.step)
-        return quantity.whole
 
 
 @dataclass

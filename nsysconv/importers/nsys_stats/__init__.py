@@ -1,0 +1,111 @@
+"""What `nsys stats` prints: its summaries and traces, as CSV, TSV, JSON or text of any age and locale.
+
+What the tables mean, and where the traps are: docs/formats/nsys-stats.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nsysconv.facts import Fact
+from nsysconv.importers.contract import No, Options, Yes
+
+if TYPE_CHECKING:
+    from nsysconv.importers.probe import Probe
+    from nsysconv.store.recording import Recording
+
+NAME = "nsys_stats"
+VERSION = 1
+TITLE = "nsys stats output (CSV, TSV, JSON or text)"
+
+GUARANTEED: frozenset[Fact] = frozenset()
+POSSIBLE = frozenset(
+    {
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.THREADS,
+        Fact.GPU_TOTALS,
+        Fact.API_TOTALS,
+        Fact.UNIFIED_MEMORY_TOTALS,
+        Fact.RANGE_TOTALS,
+        Fact.DIRECTIVE_TOTALS,
+    }
+)
+JOINS = True
+INCLUDABLE: Mapping[str, str] = {}
+_EXPORT = "export the report itself and import that: `nsys export --type=sqlite REPORT.nsys-rep`"
+_TRACE = f"Print it with `nsys stats -r cuda_gpu_trace -f csv REPORT.nsys-rep`, or {_EXPORT}."
+_CALLS = f"Print it with `nsys stats -r cuda_api_trace -f csv REPORT.nsys-rep`, or {_EXPORT}."
+_BOTH = (
+    f"Print both traces as CSV and import them together (`nsysconv import --join`), or {_EXPORT}."
+)
+_SUMS = (
+    "Print it with `nsys stats -r cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum -f csv "
+    f"REPORT.nsys-rep`, or {_EXPORT}."
+)
+_API = f"Print it with `nsys stats -r cuda_api_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
+_RANGES = (
+    "Put NVTX ranges into the program, record with `nsys profile --trace=cuda,nvtx …`, and print "
+    "`nsys stats -r nvtx_sum -f csv REPORT.nsys-rep`."
+)
+_EVERYTHING = f"`nsys stats` does not print it: {_EXPORT}."
+ADVICE: Mapping[Fact, str] = {
+    Fact.KERNELS: _TRACE,
+    Fact.MEMCPYS: _TRACE,
+    Fact.MEMSETS: _TRACE,
+    Fact.UNIFIED_MEMORY: _TRACE,
+    Fact.API_CALLS: _CALLS,
+    Fact.API_LINKS: _BOTH,
+    Fact.THREADS: _CALLS,
+    Fact.GPU_TOTALS: _SUMS,
+    Fact.API_TOTALS: _API,
+    Fact.UNIFIED_MEMORY_TOTALS: _SUMS,
+    Fact.RANGE_TOTALS: _RANGES,
+    Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP with `nsys profile --trace=cuda,"
+    "openacc,openmp …`, and print `nsys stats -r openacc_sum,openmp_sum -f csv REPORT.nsys-rep`.",
+    Fact.RANGES: _EVERYTHING,
+    Fact.DEVICES: _EVERYTHING,
+    Fact.RANKS: _EVERYTHING,
+    Fact.UTC: _EVERYTHING,
+}
+
+_OURS_JSON = b'{"format":'
+_OURS_CSV = b"profile,rank,"
+_LONGEST_SIGN = 1024
+
+
+def sniff(probe: Probe) -> Yes | No:
+    """Text with the header of a table of nsys, or with what nsys says before one; none of nvprof's."""
+    from nsysconv.importers.encoding import pieces
+    from nsysconv.importers.nsys_stats.survey import is_told
+    from nsysconv.importers.nvprof_log.survey import SIGNATURE as NVPROF
+
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
+    head = probe.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if b"".join(head[:64].split()).startswith(_OURS_JSON) or head.startswith(_OURS_CSV):
+        return No(
+            "it is a report that nsysconv wrote, and no profile",
+            close=True,
+            hint="Import the file that the report is about.",
+        )
+    found = False
+    for text in pieces(probe, _LONGEST_SIGN):
+        if NVPROF.search(text):
+            return No("it holds what nvprof prints")
+        found = found or is_told(text)
+    if found:
+        return Yes()
+    return No("it holds no header of a table that nsys stats prints")
+
+
+def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
+    """One recording for each run of nsys stats; the one that several files make together."""
+    from nsysconv.importers.nsys_stats.reader import Reader
+
+    yield from Reader(probes, POSSIBLE, ADVICE).recordings()

@@ -1,0 +1,311 @@
+"""Rows of traces as columns of cells: many at once where nsys wrote CSV, else one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from nsysconv.importers.nsys_stats.numbers import Holds, Spelling, spelling
+from nsysconv.importers.nsys_stats.objects import Objects
+from nsysconv.importers.nsys_stats.survey import Block, Span
+from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Form
+from nsysconv.report import MISSING
+
+Array = np.ndarray
+
+INTEGERS = (
+    "correlation", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers",
+    "context", "green_context", "stream", "result", "pid", "tid",
+)  # fmt: skip
+"""Columns of whole numbers."""
+QUANTITIES = ("start", "dur", "bytes", "throughput", "static", "dynamic")
+"""Columns of numbers with units."""
+_PIECE_BYTES = 8 << 20
+_PIECE_ROWS = 1 << 16
+_BLOCK_BYTES = 1 << 20
+_SAMPLE_LINES = 1000
+_NOTHING = ("", "-")
+_MOST_DIGITS = 19
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts: per row the place of its own in `known`, -1 for none."""
+
+    place: Array
+    known: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows by column, absent columns left out.
+
+    `quantities` are in ns, bytes and bytes per second, NaN where a cell is empty; `integers` have
+    MISSING there.
+    """
+
+    count: int
+    quantities: Mapping[str, Array]
+    integers: Mapping[str, Array]
+    texts: Mapping[str, Texts]
+
+
+@dataclass
+class Refused:
+    """Lines that are no rows of the trace they stand in: how many, the first, and the end of the last."""
+
+    count: int = 0
+    first_line: int = 0
+    last_end: int = 0
+
+
+@dataclass
+class TraceReader:
+    """Reads the rows of one trace in pieces; `refused` is complete once all are read.
+
+    `steps` says per quantity how far apart two spellings are, in ns, bytes or bytes per second; `guessed`
+    counts times whose decimal sign nothing tells.
+    """
+
+    path: Path
+    block: Block
+    refused: Refused = field(default_factory=Refused)
+    steps: dict[str, float] = field(default_factory=dict)
+    guessed: int = 0
+    _spelling: Spelling | None = None
+
+    def cells(self) -> Iterator[tuple[Cells, int]]:
+        """Rows, and how far they are read in bytes."""
+        if self.block.header.form is Form.JSON:
+            yield from self._of_objects()
+            return
+        for data, start, line in pieces(self.path, self.block.spans):
+            found = self._many(data) if self.block.header.delimiter in (",", ";") else None
+            if found is None:
+                found = self._cut(data, start, line)
+            if found.count:
+                yield found, start + len(data)
+
+    # -- many at once
+
+    def _many(self, data: bytes) -> Cells | None:
+        """The rows of a piece of CSV; None where a cell or a row is not what nsys writes there."""
+        columns = [column.role for column in self.block.header.columns]
+        kinds: dict[str, pa.DataType] = {}
+        for role in columns:
+            if role in INTEGERS or (role in QUANTITIES and self._scale(role) == 1):
+                kinds[role] = pa.int64()
+            elif role in QUANTITIES:
+                kinds[role] = pa.float64()
+            else:
+                kinds[role] = pa.dictionary(pa.int32(), pa.string())
+        try:
+            table = csv.read_csv(
+                pa.BufferReader(data),
+                csv.ReadOptions(use_threads=False, column_names=columns, block_size=_BLOCK_BYTES),
+                csv.ParseOptions(delimiter=self.block.header.delimiter),
+                csv.ConvertOptions(
+                    column_types=kinds, null_values=list(_NOTHING), strings_can_be_null=True
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        if any(table[role].null_count for role in ("start", "name")):
+            return None
+        self._learn(data)
+        quantities, integers, texts = {}, {}, {}
+        for role in columns:
+            column = table[role].combine_chunks()
+            if role in QUANTITIES:
+                values = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+                quantities[role] = values * self._scale(role)
+            elif role in INTEGERS:
+                integers[role] = column.fill_null(MISSING).to_numpy(zero_copy_only=False)
+            else:
+                place = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
+                texts[role] = Texts(place, column.dictionary.to_pylist())
+        return Cells(table.num_rows, quantities, integers, texts)
+
+    def _scale(self, role: str) -> int:
+        return self._scales[role]
+
+    @cached_property
+    def _scales(self) -> dict[str, int]:
+        return {role: self._scale_of(role) for role in (*QUANTITIES, *INTEGERS)}
+
+    def _scale_of(self, role: str) -> int:
+        if role in INTEGERS:
+            return 1
+        place = self.block.header.place(role)
+        unit = self.block.header.columns[place].unit if place is not None else ""
+        if role in ("start", "dur"):
+            return TIMES.get(unit, 1)
+        return SIZES.get(unit.removesuffix("/s").replace("Bps", "B"), 1)
+
+    def _learn(self, data: bytes) -> None:
+        """How many decimals numbers have; only the first lines teach."""
+        if self.steps:
+            return
+        rows = []
+        for line in data.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
+            cells = self.block.cells(line.decode("utf-8", "replace").rstrip("\r"))
+            rows += [dict(zip(self._roles, cells, strict=True))] if cells else []
+        self._learn_steps(rows)
+
+    @property
+    def _roles(self) -> list[str]:
+        return [column.role for column in self.block.header.columns]
+
+    def _learn_steps(self, rows: Sequence[Mapping[str, str]]) -> None:
+        if self.steps:
+            return
+        if self._spelling is None:
+            told = [(row[role], self._holds(role)) for row in rows for role in (*QUANTITIES, *INTEGERS)
+                    if role in row]  # fmt: skip
+            self._spelling = spelling(told)
+        for role in QUANTITIES:
+            numbers = (self._spelling.number(row.get(role, ""), self._holds(role)) for row in rows)
+            decimals = [number.decimals for number in numbers if number is not None]
+            # What is in another unit has three decimals, which ends of 0 may hide.
+            least = 0 if self._scale(role) == 1 else 3
+            if decimals:
+                self.steps[role] = self._scale(role) / 10 ** max(*decimals, least)
+
+    def _holds(self, role: str) -> Holds:
+        if role in INTEGERS or self._scale(role) == 1:
+            return Holds.WHOLE
+        return Holds.ANY if role in ("start", "dur") else Holds.THOUSANDTHS
+
+    # -- one by one
+
+    def _cut(self, data: bytes, start: int, line: int) -> Cells:
+        """The rows of a piece, cell by cell; lines that are none are refused."""
+        rows: list[Mapping[str, str]] = []
+        places = []
+        end = start
+        for number, raw in enumerate(data.split(b"\n"), line):
+            end += len(raw) + 1
+            text = raw.decode("utf-8", "replace").rstrip("\r")
+            if not text.strip():
+                continue
+            cells = self.block.cells(text)
+            if cells is None:
+                self._refuse((number, end))
+            else:
+                rows.append(dict(zip(self._roles, (cell.strip() for cell in cells), strict=True)))
+                places.append((number, end))
+        return self._one_by_one(rows, places)
+
+    def _of_objects(self) -> Iterator[tuple[Cells, int]]:
+        for span in self.block.spans:
+            place = (span.line, span.end)
+            rows: list[Mapping[str, str]] = []
+            for row in Objects(self.path, span.start):
+                if len(row) == len(self._roles):
+                    rows.append(dict(zip(self._roles, row.values(), strict=True)))
+                else:
+                    self._refuse(place)
+                if len(rows) == _PIECE_ROWS:
+                    yield self._one_by_one(rows, [place] * len(rows)), span.end
+                    rows = []
+            if rows:
+                yield self._one_by_one(rows, [place] * len(rows)), span.end
+
+    def _one_by_one(
+        self, rows: Sequence[Mapping[str, str]], places: Sequence[tuple[int, int]]
+    ) -> Cells:
+        """Rows that are cut into cells; those that do not say when, how long and what are refused."""
+        self._learn_steps(rows[:_SAMPLE_LINES])
+        columns = {role: [row.get(role, "") for row in rows] for role in self._roles}
+        quantities = {
+            role: np.array(self._numbers(columns[role], role, np.nan), np.float64)
+            for role in QUANTITIES
+            if role in columns
+        }
+        kept = ~np.isnan(quantities["start"]) & ~np.isnan(quantities["dur"])
+        kept &= np.array([bool(name) for name in columns["name"]], bool)
+        for number in np.flatnonzero(~kept).tolist():
+            self._refuse(places[number])
+        if self.block.header.form in (Form.ALIGNED, Form.BOXED):
+            self.guessed += sum(self._is_guess(row) for row in rows)
+        return Cells(
+            int(kept.sum()),
+            {role: values[kept] for role, values in quantities.items()},
+            {
+                role: np.array(self._numbers(column, role, MISSING), np.int64)[kept]
+                for role, column in columns.items()
+                if role in INTEGERS
+            },
+            {
+                role: _numbered(column, kept)
+                for role, column in columns.items()
+                if role not in (*QUANTITIES, *INTEGERS) and not role.startswith("other ")
+            },
+        )
+
+    def _is_guess(self, row: Mapping[str, str]) -> bool:
+        spelled = self._spelling
+        return (
+            spelled is not None
+            and spelled.sign is None
+            and any(
+                spelled.is_guess(row.get(role, ""), self._holds(role)) for role in ("start", "dur")
+            )
+        )
+
+    def _numbers(self, column: Sequence[str], role: str, nothing: float) -> list[float]:
+        """The numbers of a column in ns, bytes or as they are; each text is looked at once."""
+        known: dict[str, float] = {}
+        found = []
+        for text in column:
+            value = known.get(text)
+            if value is None:
+                number = self._number(text, role)
+                value = known[text] = nothing if number is None else number
+            found.append(value)
+        return found
+
+    def _number(self, text: str, role: str) -> float | None:
+        scale = self._scales[role]
+        if text.isdecimal() and text.isascii() and len(text) < _MOST_DIGITS:
+            return int(text) * scale
+        number = (self._spelling or Spelling(None)).number(text, self._holds(role))
+        if number is None:
+            return None
+        value = number.value * scale
+        return int(value) if role in INTEGERS else float(value)
+
+    def _refuse(self, place: tuple[int, int]) -> None:
+        line, end = place
+        self.refused.count += 1
+        self.refused.first_line = min(self.refused.first_line or line, line)
+        self.refused.last_end = max(self.refused.last_end, end)
+
+
+def _numbered(values: Iterable[str], kept: Array) -> Texts:
+    known: dict[str, int] = {}
+    place = [-1 if value in _NOTHING else known.setdefault(value, len(known)) for value in values]
+    return Texts(np.array(place, np.int64)[kept], list(known))
+
+
+def pieces(path: Path, spans: Iterable[Span]) -> Iterator[tuple[bytes, int, int]]:
+    """Whole lines of these spans in pieces of bounded size, with the byte and the line of each."""
+    with path.open("rb") as file:
+        for span in spans:
+            file.seek(span.start)
+            place, line = span.start, span.line
+            while place < span.end:
+                data = file.read(min(_PIECE_BYTES, span.end - place))
+                if place + len(data) < span.end:
+                    data += file.readline()
+                if not data:
+                    return
+                yield data, place, line
+                place, line = place + len(data), line + data.count(b"\n")

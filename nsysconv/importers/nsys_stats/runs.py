@@ -1,0 +1,70 @@
+"""Which tables of a log belong to one recording: a table that comes again is of the next one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from nsysconv.importers.nsys_stats.gathered import is_api
+from nsysconv.importers.nsys_stats.survey import Beginning, Block, Item, Skipped, Unread
+from nsysconv.importers.nsys_stats.tables import Table
+
+# As OpenACC's constructs are named: what, file and line.
+_CONSTRUCT = re.compile(r".+@.*:\d+$")
+
+
+@dataclass
+class Run:
+    """The tables of one recording. `nothing`: what nsys says it found none of."""
+
+    database: str = ""
+    blocks: dict[Table, Block] = field(default_factory=dict)
+    nothing: set[str] = field(default_factory=set)
+    not_read: Counter[str] = field(default_factory=Counter)
+
+
+def runs(items: Sequence[Item]) -> Iterator[Run]:
+    """What belongs to one recording: a table that comes again is of the next one."""
+    run = Run()
+    for item in items:
+        if isinstance(item, Block):
+            item.table = _told_by_rows(item)
+        database = getattr(item, "database", "")
+        other = bool(database and run.database and database != run.database)
+        again = isinstance(item, Block) and item.table in run.blocks
+        if again and isinstance(item, Block) and item.table is not None and not other:
+            known = run.blocks[item.table]
+            if database and known.database == database and known.arguments != item.arguments:
+                run.not_read[f"{item.table.value} in another form"] += 1
+                continue
+        begun = bool(run.blocks or run.nothing or run.not_read)
+        if begun and (again or other or isinstance(item, Beginning)):
+            yield run
+            run = Run()
+        run.database = run.database or database
+        if isinstance(item, Block):
+            if item.table is None:
+                run.not_read["a table of calls that nothing names"] += 1
+            else:
+                run.blocks[item.table] = item
+        elif isinstance(item, Skipped):
+            run.nothing.add(item.what)
+        elif isinstance(item, Unread):
+            run.not_read[item.report] += 1
+    if run.blocks or run.nothing or run.not_read:
+        yield run
+
+
+def _told_by_rows(block: Block) -> Table | None:
+    """A table's kind; where neither its announcement nor its header tells it, by its rows' names."""
+    if block.table is not None:
+        return block.table
+    place = block.header.place("name")
+    names = [row[place].strip() for _, row in block.rows] if place is not None else []
+    if block.header.place("category") is not None:
+        return Table.API_AND_GPU
+    if sum(map(is_api, names)) * 2 > len(names):
+        return Table.API
+    return Table.OPENACC if names and all(map(_CONSTRUCT.match, names)) else None

@@ -1,0 +1,387 @@
+"""Where things stand in a log: tables, what announces them, and where one recording ends.
+
+A log is read twice. This is the first time: rows of small tables are kept, and of traces only the places
+where their rows stand.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from nsysconv.importers.nsys_stats import tables
+from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
+from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
+
+_PROCESSING = re.compile(
+    r"Processing \[(?P<file>.+?)\] with \[(?:.*[/\\])?(?P<report>\w+)(?:\.py)?[^\]]*\]"
+    r"(?:\((?P<args>.*?)\))?"
+)
+_RUNNING = re.compile(
+    r"(?:Running|Exporting) \[(?:.*[/\\])?(?P<report>\w+)\.py (?P<file>[^\]]*?)(?P<args>)\]"
+)
+_EXECUTING = re.compile(r"\[\d+/\d+\] Executing '(?P<report>[^']+)' stats report")
+_HEADING = re.compile(r"^\s*\*\* .+ \((?P<report>\w+)(?::(?P<args>.*))?\):\s*$")
+_SKIPPED = re.compile(r"SKIPPED: .*?does not contain (?P<what>.*?)\.?\s*$")
+# What nsys says when it begins with another recording.
+_BEGINS = re.compile(
+    r"^\s*(?:Collecting data\.\.\.|Generating '.*\.qdstrm'|Generating SQLite file )"
+)
+_SAID = re.compile(
+    r"Processing|Running|Exporting|Executing|\*\*|SKIPPED|Collecting|Generating|Stat|Summ|Trac"
+)
+_SIZE_UNIT = re.compile(r"\((?:by size in )?([KMG]i?B)\)")
+# A line between a header and its rows, and around a table in boxes.
+_RULE = re.compile(
+    r"^[\s+\-=|:│┃║┌┐└┘├┤┬┴┼─━═╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╤╧╪╭╮╰╯]*[\-=─━═][\s+\-=|:│┃║┌┐└┘├┤┬┴┼─━═╔╗╚╝╠╣╦╩╬╒╕╘╛╞╡╤╧╪╭╮╰╯]*$"
+)
+_DASHES = re.compile(r"-+")
+_GAP = re.compile(r"\s{2,}")
+# What stands before lines that somebody copied into a comment or a quotation.
+_COMMENT = re.compile(r"^\s*(?://+|#+|>+)(?=\s|$)")
+_LIKE_A_ROW = re.compile(r'^[\s|│"*]*-?\d')
+_NEXT_OTHER = re.compile(rb'\n[^0-9"]')
+_LONGEST_LINE = 1 << 20
+_CHUNK_BYTES = 1 << 20
+_MOST_LINES_OF_A_ROW = 64
+
+# What a table's header has, in one line or as the keys of an object; and what nsys says beside tables.
+_SIGN = re.compile(
+    rb"Time ?\(%\)|Total(?: \([KMG]i?B\))?[^\n]{1,40}(?:Count|Operations)|Start(?: Time)? ?\(|Proj Avg|"
+    rb"QCount|Kern Inst|Migration Size|DurNonChild|API Dur|Total Message Volume|PeerRank"
+)
+_SAYING = re.compile(
+    rb"^[ \t/#>]*(?:Processing \[[^\]\n]{1,400}\] with \[[^\]\n]{1,400}\]|"
+    rb"\[\d{1,4}/\d{1,4}\] Executing '\w{1,40}[^'\n]{0,200}' stats report|"
+    rb"SKIPPED: [^\n]{0,400}does not contain|"
+    rb"(?:CUDA API|CUDA Kernel|CUDA Memory Operation) Statistics \((?:nanoseconds|KiB)\))",
+    re.MULTILINE,
+)
+_KEYS = re.compile(rb'\{\s*"(?:Time \(%\)|Total \([KMG]i?B\)|Start \([num]?s\))"\s*:')
+_LONGEST_HEADER = 1024
+
+
+def is_told(text: bytes) -> bool:
+    """Whether a text holds what nsys prints and no other program, as far as is known."""
+    if _SAYING.search(text) or _KEYS.search(text):
+        return True
+    seen = -1
+    for match in _SIGN.finditer(text):
+        start = text.rfind(b"\n", 0, match.start()) + 1
+        if start == seen:
+            continue
+        seen = start
+        end = text.find(b"\n", match.end())
+        line = text[start : end if end >= 0 else len(text)]
+        if len(line) <= _LONGEST_HEADER and tables.header_of(
+            _plain(line.decode("utf-8", "replace"))
+        ):
+            return True
+    return False
+
+
+def _plain(line: str) -> str:
+    """A line without its end and without what makes it a comment."""
+    return _COMMENT.sub(lambda mark: " " * len(mark.group()), line.rstrip("\r\n"), count=1)
+
+
+@dataclass
+class Span:
+    """Rows of a trace: bytes from `start` to `end`, the first in this line."""
+
+    start: int
+    end: int
+    line: int
+
+
+@dataclass
+class Block:
+    """A table: its kind (None: nothing tells it), header, and rows.
+
+    `unit` is what a heading called its sizes in. `rows` are the cells of small tables, with their lines;
+    `spans` are where the rows of traces are. `extents` are the columns of an aligned table.
+    """
+
+    table: Table | None
+    header: Header
+    line: int
+    unit: str = ""
+    database: str = ""
+    arguments: str = ""
+    rows: list[tuple[int, Sequence[str]]] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    extents: list[tuple[int, int]] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
+
+    def cells(self, line: str) -> list[str] | None:
+        """The cells of a line; None where it does not have the header's columns."""
+        form, count = self.header.form, len(self.header.columns)
+        if form is Form.DELIMITED:
+            found = tables.cells(line, self.header.delimiter)
+        elif form is Form.BOXED:
+            found = tables.boxed(line.strip()) if tables.BOX.search(line) else None
+            if found is not None and len(found) > count:
+                found = [*found[: count - 1], "|".join(found[count - 1 :])]
+        else:
+            found = self._aligned(line) or _GAP.split(line.strip(), count - 1)
+        return found if found is not None and len(found) == count else None
+
+    def _aligned(self, line: str) -> list[str] | None:
+        """The cells under the dashes; None where the line is not aligned with them."""
+        if len(self.extents) != len(self.header.columns):
+            return None
+        edges = [0, *(start for start, _ in self.extents[1:])]
+        parts = [
+            line[edge:following] for edge, following in zip(edges, [*edges[1:], None], strict=True)
+        ]
+        gaps = (
+            line[end:start]
+            for (_, end), (start, _) in zip(self.extents, self.extents[1:], strict=False)
+        )
+        if any(gap.strip() for gap in gaps) or line[: self.extents[0][0]].strip():
+            return None
+        return [
+            line[self.extents[0][0] : self.extents[0][1]].strip(),
+            *(part.strip() for part in parts[1:]),
+        ]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """nsys says that it found nothing of a kind."""
+
+    what: str
+    database: str
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """nsys says that it begins with a recording."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A table that has no place."""
+
+    report: str
+
+
+Item = Block | Skipped | Beginning | Unread
+
+
+class Survey:
+    """What a log holds, in order. `unfinished` is the number of the last line where it does not end."""
+
+    def __init__(self, path: Path) -> None:
+        self.items: list[Item] = []
+        self.unfinished: int | None = None
+        self.truncated: int | None = None
+        self._path = path
+        self._block: Block | None = None
+        self._announced: Table | str | None = None
+        self._database = self._arguments = self._unit = ""
+        self._pending: list[str] = []
+        self._line, self._last = 0, b""
+        with path.open("rb") as file:
+            while raw := file.readline(_LONGEST_LINE):
+                self._one(file, raw)
+        self._end()
+
+    def _end(self) -> None:
+        if self._line and not self._last.endswith(b"\n"):
+            self.unfinished = self._line
+        if self._pending:
+            self.truncated = self._line
+        self._block, self._pending = None, []
+
+    def _one(self, file: BinaryIO, raw: bytes) -> None:
+        self._line, self._last = self._line + 1, raw
+        if self._line == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        start = file.tell() - len(raw)
+        text = _plain(raw.decode("utf-8", "replace"))
+        if self._pending:
+            self._continue(text)
+        elif not text.strip():
+            if self._block is not None and (self._block.rows or self._block.spans):
+                self._close()
+        elif (
+            (BEGINS.match(raw) and self._objects(file, start))
+            or self._said(text)
+            or self._header(text)
+        ):
+            pass
+        elif self._block is not None:
+            self._row(file, text, start)
+
+    # -- what nsys says
+
+    def _said(self, text: str) -> bool:
+        """Whether a line announces a table, or says that there is none."""
+        if _SAID.search(text) is None:
+            return False
+        if (
+            self._block is not None
+            and self._block.header.form is not Form.JSON
+            and _LIKE_A_ROW.match(text)
+        ):
+            return False
+        for pattern in (_PROCESSING, _RUNNING, _EXECUTING, _HEADING):
+            if match := pattern.search(text):
+                told = match.groupdict()
+                self._close()
+                self._announced = tables.report_of(told["report"])
+                self._database = told.get("file") or self._database
+                self._arguments = told.get("args") or told["report"].partition(":")[2]
+                return True
+        if match := _SKIPPED.search(text):
+            self._close()
+            self._announced = None
+            self.items.append(Skipped(match["what"], self._database))
+        elif _BEGINS.match(text) and not text.endswith("Statistics..."):
+            self._close()
+            self.items.append(Beginning())
+            self._announced, self._database = None, ""
+        elif (titled := tables.title_of(text)) is not None and not tables.BOX.search(text):
+            self._close()
+            self._announced, self._arguments = titled, ""
+            unit = _SIZE_UNIT.search(text)
+            self._unit = unit.group(1) if unit else ""
+        else:
+            return False
+        return True
+
+    def _header(self, text: str) -> bool:
+        found = tables.header_of(text)
+        if found is None:
+            if isinstance(self._announced, str) and _RULE.match(text) and text.count("--") > 2:
+                self._open(self._announced)
+                return True
+            return False
+        self._open(found)
+        return True
+
+    def _open(self, found: Header | str) -> None:
+        """A table begins."""
+        self._close()
+        announced, self._announced = self._announced, None
+        if isinstance(found, str) or isinstance(announced, str):
+            report = announced if isinstance(announced, str) else str(found)
+            self.items.append(Unread(report))
+            return
+        table = announced if announced is not None and _fits(announced, found) else found.sure
+        self._block = Block(table, found, self._line, self._unit, self._database, self._arguments)
+        self._unit, self._arguments = "", ""
+        self.items.append(self._block)
+
+    def _close(self) -> None:
+        if self._pending and self._block is not None:
+            self._block.unread.append(self._line)
+        self._block, self._pending = None, []
+
+    # -- rows
+
+    def _row(self, file: BinaryIO, text: str, start: int) -> None:
+        """A line below a header that is nothing else."""
+        block = self._block
+        if block is None:
+            return
+        form = block.header.form
+        if form is not Form.DELIMITED and _RULE.match(text):
+            if not block.extents:
+                block.extents = [match.span() for match in _DASHES.finditer(text)]
+        elif block.table in TRACES:
+            if form is Form.BOXED or _LIKE_A_ROW.match(text):
+                self._span(file, block, start)
+        elif form is Form.DELIMITED and block.header.delimiter != "\t" and text.count('"') % 2:
+            self._pending = [text]
+        else:
+            self._keep(text)
+
+    def _continue(self, text: str) -> None:
+        """A further line of a row whose quotes did not close: names of ranges may hold line ends."""
+        self._pending.append(text)
+        if text.count('"') % 2:
+            row, self._pending = "\n".join(self._pending), []
+            self._keep(row)
+        elif len(self._pending) > _MOST_LINES_OF_A_ROW:
+            self._close()
+
+    def _keep(self, text: str) -> None:
+        block = self._block
+        if block is None:
+            return
+        cells = block.cells(text)
+        # In boxes the name may come first.
+        if block.header.form is Form.BOXED or _LIKE_A_ROW.match(text):
+            if cells is None:
+                block.unread.append(self._line)
+            else:
+                block.rows.append((self._line, cells))
+
+    def _span(self, file: BinaryIO, block: Block, start: int) -> None:
+        """A row of a trace, and of CSV all that follow it."""
+        line, end = self._line, file.tell()
+        if block.header.form is Form.DELIMITED:
+            end = self._behind_rows(file, end)
+        spans = block.spans
+        if spans and spans[-1].end == start:
+            spans[-1].end = end
+        else:
+            spans.append(Span(start, end, line))
+
+    def _behind_rows(self, file: BinaryIO, start: int) -> int:
+        """Where the rows that go on here end; the file is read up to there."""
+        place, last = start, b"\n"
+        while chunk := file.read(_CHUNK_BYTES):
+            other = _NEXT_OTHER.search(last + chunk)
+            if other:
+                behind = other.start() + 1 - len(last)
+                self._line += chunk.count(b"\n", 0, max(behind, 0))
+                file.seek(place + behind)
+                return place + behind
+            self._line += chunk.count(b"\n")
+            place, last = place + len(chunk), chunk[-1:]
+            self._last = last
+        if last != b"\n":
+            self._line += 1
+        return place
+
+    def _objects(self, file: BinaryIO, start: int) -> bool:
+        """Whether an array of objects that are rows begins here; the file is read up to its end."""
+        found = Objects(self._path, start)
+        block: Block | None = None
+        for number, row in enumerate(found):
+            if number == 0:
+                header = tables.header_of_keys(list(row))
+                if header is None:
+                    return False
+                self._open(header)
+                block = self._block
+            if block is not None and block.table not in TRACES:
+                block.rows.append((self._line, list(row.values())))
+        if found.end == start:
+            return False
+        if block is not None:
+            block.unread += [self._line] * found.unread
+            if block.table in TRACES:
+                block.spans.append(Span(start, found.end, self._line))
+        file.seek(start)
+        taken = file.read(found.end - start) if found.end - start <= _LONGEST_LINE else b""
+        file.seek(found.end)
+        self._line += taken.count(b"\n")
+        if not found.closed:
+            self.truncated = self._line
+        self._close()
+        return True
+
+
+def _fits(table: Table, header: Header) -> bool:
+    """Whether a table of this kind may have this header."""
+    if table in TRACES or header.place("start") is not None:
+        return table in TRACES and header.place("start") is not None
+    return (table is Table.MEMORY_SIZE) == (header.place("share") is None)

@@ -1,0 +1,335 @@
+"""The tables that `nsys stats` prints: told by what announces them, and by their headers."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Table(Enum):
+    """The kinds of tables that are read; the value is what nsys calls the report today."""
+
+    API = "cuda_api_sum"
+    KERNELS = "cuda_gpu_kern_sum"
+    KERNELS_BY_GRID = "cuda_gpu_kern_gb_sum"
+    MEMORY_TIME = "cuda_gpu_mem_time_sum"
+    MEMORY_SIZE = "cuda_gpu_mem_size_sum"
+    GPU = "cuda_gpu_sum"
+    API_AND_GPU = "cuda_api_gpu_sum"
+    RANGES = "nvtx_sum"
+    PUSH_POP = "nvtx_pushpop_sum"
+    START_END = "nvtx_startend_sum"
+    OPENACC = "openacc_sum"
+    OPENMP = "openmp_sum"
+    GPU_TRACE = "cuda_gpu_trace"
+    API_TRACE = "cuda_api_trace"
+
+
+TRACES = frozenset({Table.GPU_TRACE, Table.API_TRACE})
+"""Tables with a row per event, which may be millions."""
+RANGES = frozenset({Table.RANGES, Table.PUSH_POP, Table.START_END})
+"""Tables of totals of ranges."""
+
+
+class Form(Enum):
+    """How cells stand in a line."""
+
+    DELIMITED = "delimiters"
+    BOXED = "boxes"
+    ALIGNED = "columns"
+    JSON = "JSON"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: what it holds, and its unit as the header spells it (empty: it does not tell)."""
+
+    role: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Header:
+    """A table's columns and form; `delimiter` is of the form DELIMITED.
+
+    `sure` is what they alone say of the table's kind, None where several kinds have the same.
+    """
+
+    columns: tuple[Column, ...]
+    form: Form
+    sure: Table | None = None
+    delimiter: str = ""
+
+    def place(self, role: str) -> int | None:
+        """Which column holds it; None where none does."""
+        return next((i for i, column in enumerate(self.columns) if column.role == role), None)
+
+
+# What reports were called up to 2022.
+_OLD_NAMES = {
+    "cudaapisum": Table.API,
+    "gpukernsum": Table.KERNELS,
+    "gpukerngbsum": Table.KERNELS_BY_GRID,
+    "gpumemtimesum": Table.MEMORY_TIME,
+    "gpumemsizesum": Table.MEMORY_SIZE,
+    "gpusum": Table.GPU,
+    "apigpusum": Table.API_AND_GPU,
+    "nvtxsum": Table.RANGES,
+    "nvtxppsum": Table.PUSH_POP,
+    "pushpopsum": Table.PUSH_POP,
+    "nvtxsssum": Table.START_END,
+    "nvtxsesum": Table.START_END,
+    "startendsum": Table.START_END,
+    "openaccsum": Table.OPENACC,
+    "openmpevtsum": Table.OPENMP,
+    "openmpsum": Table.OPENMP,
+    "gputrace": Table.GPU_TRACE,
+    "cudaapitrace": Table.API_TRACE,
+}
+_TABLES = {table.value: table for table in Table} | _OLD_NAMES
+# Headings of text up to 2022, in order: the first that fits.
+_TITLES = (
+    (re.compile(r"CUDA API (?:Statistics|Summary)"), Table.API),
+    (re.compile(r"CUDA API Trace"), Table.API_TRACE),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), Table.KERNELS),
+    (re.compile(r"CUDA Memory Operation Statistics \((?:by size.*|KiB|MiB|KB|MB|bytes)\)"),
+     Table.MEMORY_SIZE),
+    (re.compile(r"CUDA Memory Operation Statistics"), Table.MEMORY_TIME),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"), Table.GPU),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), Table.GPU_TRACE),
+    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), Table.PUSH_POP),
+    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), Table.START_END),
+    (re.compile(r"NVTX Range (?:Statistics|Summary)"), Table.RANGES),
+    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), Table.OPENACC),
+    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), Table.OPENMP),
+)  # fmt: skip
+# Others by their old headings, with what nsys calls them.
+_OTHER_TITLES = {
+    "Operating System Runtime API": "osrt_sum",
+    "KHR": "opengl_khr_range_sum",
+    "Vulkan": "vulkan_marker_sum",
+    "DX": "dx12_gpu_marker_sum",
+}
+_OTHER_TITLE = re.compile(
+    r"(Operating System Runtime API|KHR|Vulkan|DX)\b.{0,40} (?:Statistics|Summary)"
+)
+_FEWEST_COLUMNS = 6
+# Columns by which tables that are not read are told where nothing announces them.
+_OTHERS = (
+    ("API Start", "cuda_kern_exec_trace"),
+    ("QCount", "cuda_kern_exec_sum"),
+    ("Projected Start", "nvtx_gpu_proj_trace"),
+    ("Total Proj Time", "nvtx_gpu_proj_sum"),
+    ("Kern Inst", "nvtx_kern_sum"),
+    ("DurNonChild", "nvtx_pushpop_trace"),
+    ("Total HtoD Migration Size", "um_total_sum"),
+    ("HtoD Migration Size", "um_sum"),
+    ("Total Message Volume", "mpi_msg_size_sum"),
+    ("PeerRank", "mpi_event_trace"),
+)
+_WORDS = {
+    "Total Time": "total",
+    "Total": "total",
+    "Num Calls": "count",
+    "Calls": "count",
+    "Instances": "count",
+    "Count": "count",
+    "Operations": "count",
+    "Avg": "avg",
+    "Average": "avg",
+    "Med": "med",
+    "Median": "med",
+    "Min": "min",
+    "Minimum": "min",
+    "Max": "max",
+    "Maximum": "max",
+    "StdDev": "stddev",
+    "Name": "name",
+    "Operation": "name",
+    "Range": "name",
+    "Style": "style",
+    "Category": "category",
+    "Source": "source",
+    "GridXYZ": "grid",
+    "BlockXYZ": "block",
+}
+_TRACE_WORDS = {
+    "Start": "start",
+    "Start Time": "start",
+    "Duration": "dur",
+    "CorrId": "correlation",
+    "CorrID": "correlation",
+    "GrdX": "grid_x",
+    "GrdY": "grid_y",
+    "GrdZ": "grid_z",
+    "BlkX": "block_x",
+    "BlkY": "block_y",
+    "BlkZ": "block_z",
+    "Reg/Trd": "registers",
+    "StcSMem": "static",
+    "DymSMem": "dynamic",
+    "Bytes": "bytes",
+    "Throughput": "throughput",
+    "Thru": "throughput",
+    "SrcMemKd": "src_kind",
+    "DstMemKd": "dst_kind",
+    "Device": "device",
+    "Ctx": "context",
+    "GreenCtx": "green_context",
+    "Strm": "stream",
+    "Name": "name",
+    "Result": "result",
+    "Pid": "pid",
+    "Tid": "tid",
+    "T-Pri": "priority",
+    "Thread Name": "thread",
+}
+SIZES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+"""Units of sizes -> bytes. Unlike nvprof, nsys means 10^6 bytes by MB."""
+TIMES = {
+    **dict.fromkeys(("ns", "nsec", "nanoseconds"), 1),
+    **dict.fromkeys(("us", "µs", "usec", "microseconds"), 10**3),
+    **dict.fromkeys(("ms", "msec", "milliseconds"), 10**6),
+    **dict.fromkeys(("s", "sec", "seconds"), 10**9),
+}
+"""Units of times -> ns."""
+_ON_GPU = {"grid_x", "device", "stream", "context", "bytes"}
+_OF_CALLS = {"pid", "tid", "result"}
+_CELL = re.compile(r"(.*?)\s*\(([^()]*)\)$")
+_GAP = re.compile(r"\s{2,}")
+BOX = re.compile(r"[|│┃║¦]")
+_DELIMITERS = (",", ";", "\t")
+# Lines without any of these are no headers.
+_HEADER_WORDS = re.compile(r"Total|Start|Migration Size|Projected|QCount|Kern Inst|PeerRank")
+
+
+def report_of(name: str) -> Table | str:
+    """The table that a report is called by, in old and new words; its own name where it is not read.
+
+    Arguments stand behind a colon, or in file names behind an underscore.
+    """
+    plain = name.partition(":")[0]
+    return _TABLES.get(plain, plain)
+
+
+def title_of(line: str) -> Table | str | None:
+    """The same of a heading of old; None where the line is none."""
+    for pattern, table in _TITLES:
+        if pattern.search(line):
+            return table
+    other = _OTHER_TITLE.search(line)
+    return _OTHER_TITLES[other.group(1)] if other else None
+
+
+def header_of(line: str) -> Header | str | None:
+    """The header that a line is; of a table that is not read, its report's name; None: no header."""
+    if _HEADER_WORDS.search(line) is None:
+        return None
+    found: Header | str | None = None
+    for delimiter in _DELIMITERS:
+        if delimiter in line:
+            parts = cells(line.strip(" \ufeff"), delimiter) or []
+            found = found or _header([part.strip() for part in parts], Form.DELIMITED, delimiter)
+    plain = line.strip(" \ufeff")
+    if BOX.search(plain):
+        found = found or _header([part.strip(" *`") for part in boxed(plain)], Form.BOXED)
+    return found or _header(_GAP.split(plain), Form.ALIGNED)
+
+
+def header_of_keys(keys: list[str]) -> Header | str | None:
+    """The same of the keys of an object."""
+    return _header(keys, Form.JSON)
+
+
+def boxed(line: str) -> list[str]:
+    """The cells between the lines of a box; a kernel's name may have such a line in it."""
+    parts = BOX.split(line)
+    return [part.strip() for part in parts[1 : len(parts) - (not parts[-1].strip())]]
+
+
+def cells(line: str, delimiter: str) -> list[str] | None:
+    """The cells of one line; None where its quotes do not close. Between tabs there are no quotes."""
+    if delimiter == "\t":
+        return line.split("\t")
+    if line.count('"') % 2:
+        return None
+    try:
+        found = list(csv.reader([line], delimiter=delimiter))
+    except csv.Error:  # a lone carriage return, or a cell longer than any
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _header(words: list[str], form: Form, delimiter: str = "") -> Header | str | None:
+    if len(words) < 3:
+        return None
+    for column, report in _OTHERS:
+        if len(words) >= _FEWEST_COLUMNS and any(_parted(word)[0] == column for word in words):
+            return report
+    for columns, sure in (_totals(words), _trace(words)):
+        roles = [column.role for column in columns]
+        if columns and len(set(roles)) == len(roles):
+            return Header(columns, form, sure, delimiter)
+    return None
+
+
+def _parted(word: str) -> tuple[str, str]:
+    """What a header's cell says, and its unit."""
+    match = _CELL.match(word)
+    return (match.group(1), match.group(2)) if match else (word, "")
+
+
+def _totals(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
+    """The columns of a table of totals, and its kind as far as they tell it; none where it is none."""
+    columns = []
+    for number, word in enumerate(words):
+        name, unit = _parted(word)
+        role = "share" if (name, unit) == ("Time", "%") else _WORDS.get(name, f"other {number}")
+        columns.append(Column(role, unit))
+    roles = {column.role for column in columns}
+    names = {_parted(word)[0] for word in words}
+    if not roles >= {"total", "count", "name"}:
+        return (), None
+    if "share" not in roles:
+        sized = _is_size(words) and roles >= {"avg", "min", "max"}
+        return (tuple(columns), Table.MEMORY_SIZE) if sized else ((), None)
+    if "Total Time" not in names:
+        return (), None
+    sure: Table | None = None
+    if "category" in roles:
+        pass  # with API calls or without, which its rows tell
+    elif "grid" in roles:
+        sure = Table.KERNELS_BY_GRID
+    elif names & {"Operation", "Operations"}:
+        sure = Table.MEMORY_TIME
+    elif "Range" in names:
+        sure = Table.RANGES
+    elif "Instances" in names and "source" not in roles:
+        sure = Table.KERNELS
+    return tuple(columns), sure
+
+
+def _is_size(words: list[str]) -> bool:
+    """Whether a header without shares is that of sizes."""
+    totals = [_parted(word) for word in words if _parted(word)[0] in ("Total", "Total Time")]
+    return all(name == "Total" and unit in ("", *SIZES) for name, unit in totals)
+
+
+def _trace(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
+    """The same of a trace. Its times have units, which tells it from those of others."""
+    columns = []
+    for number, word in enumerate(words):
+        name, unit = _parted(word)
+        columns.append(Column(_TRACE_WORDS.get(name, f"other {number}"), unit))
+    timed = {column.role for column in columns if column.unit}
+    roles = {column.role for column in columns}
+    if (
+        not timed >= {"start", "dur"}
+        or "name" not in roles
+        or "End" in {_parted(w)[0] for w in words}
+    ):
+        return (), None
+    of_calls = roles & _OF_CALLS and not roles & _ON_GPU
+    return tuple(columns), Table.API_TRACE if of_calls else Table.GPU_TRACE

@@ -1,0 +1,844 @@
+"""Slices: what of a profile belongs to one, redone by hand; and against a slow version."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_versions import Slow
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Op,
+    Operator,
+    Overhead,
+    Range,
+    Row,
+    Sync,
+    Total,
+    answers,
+    opened,
+)
+
+from nsysconv.api import Percent, Slice
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.timeline.annotations import ranges
+from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.timeline import Timeline
+
+# Three steps of one process; the program is ahead of the GPU:
+#
+#   annotations  [0, 100)           [100, 200)          [200, 300)
+#   calls        10-20  70-80       110-115  190-195    220-230
+#   launch       gemm   relu        copy     gemm       relu
+#   run          30-60  120-150     160-180  210-260    270-320
+#   steps        [0, 150)           [150, 260)          [260, 320)
+GEMM_1 = Kernel(30, 60, 1, name="gemm")
+RELU_1 = Kernel(120, 150, 2, name="relu")
+COPY = Memcpy(160, 180, 3)
+GEMM_2 = Kernel(210, 260, 4, name="gemm")
+RELU_2 = Kernel(270, 320, 5, name="relu")
+CALLS = (Call(10, 20, 1), Call(70, 80, 2), Call(110, 115, 3, tid=12, name="cudaMemcpyAsync"),
+         Call(190, 195, 4), Call(220, 230, 5))  # fmt: skip
+STEPS = (Range(0, 100, "ProfilerStep#1"), Range(100, 200, "ProfilerStep#2"),
+         Range(200, 300, "ProfilerStep#3"))  # fmt: skip
+EXAMPLE: tuple[Row, ...] = (GEMM_1, RELU_1, COPY, GEMM_2, RELU_2, *CALLS, *STEPS)
+
+
+def cut(timeline: Timeline, **part: Any) -> Timeline:
+    return sliced(timeline, Slice(**part))
+
+
+def kept(*rows: Row, options: dict[str, Any] | None = None, **part: Any) -> dict[str, list[Any]]:
+    """What of these rows a slice holds: operations and calls by their starts, ranges by their texts."""
+    with opened(*rows, **options or {}) as profile:
+        found = cut(profile.timeline, **part)
+        ops, calls, spans = found.ops, found.calls, ranges(found)
+        return {
+            "ops": ops.start.tolist(),
+            "calls": sorted(calls.start[found.called].tolist()),
+            "ranges": [spans.names[i] for i in spans.name[found.holds(spans)].tolist()],
+        }
+
+
+def ops(*rows: Row, **part: Any) -> list[int]:
+    found: list[int] = kept(*rows, **part)["ops"]
+    return found
+
+
+def device(*rows: Row, options: dict[str, Any] | None = None, **part: Any) -> dict[str, Any]:
+    """The only device of the report `overview`."""
+    (row,) = answers("overview", *rows, part=Slice(**part), **options or {})
+    return row
+
+
+def window(row: dict[str, Any]) -> tuple[int, int, int, int]:
+    return row["window_start_ns"], row["window_ns"], row["busy_ns"], row["idle_ns"]
+
+
+def described(*rows: Row, **part: Any) -> dict[str, Any]:
+    """How a report states the slice."""
+    with opened(*rows) as profile:
+        stated = profile.report("overview", slice=Slice(**part)).slice
+        assert stated is not None
+        return dict(stated)
+
+
+def refused(*rows: Row, report: str = "overview", options: Any = None, **part: Any) -> UsageError:
+    """The error that a slice is answered with."""
+    with opened(*rows, **options or {}) as profile, pytest.raises(UsageError) as caught:
+        profile.report(report, slice=Slice(**part))
+    assert caught.value.hint, "what to do next"
+    assert caught.value.where == "small", "which profile"
+    return caught.value
+
+
+# -- time
+
+
+def test_a_row_belongs_to_a_time_that_it_intersects() -> None:
+    """[150, 260): relu ends where it begins, the second gemm where it ends, and the last is later."""
+    found = kept(*EXAMPLE, time=(150, 260))
+    assert found == {"ops": [160, 210], "calls": [190, 220],
+                     "ranges": ["ProfilerStep#2", "ProfilerStep#3"]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("moment", "inside"), [(99, []), (100, [100]), (199, [199]), (200, [])])
+def test_a_time_includes_its_start_and_not_its_end(moment: int, inside: list[int]) -> None:
+    """Of a row without length, that is where it is."""
+    rows: tuple[Row, ...] = (Kernel(moment, moment, 1), Call(moment, moment, 1))
+    assert kept(*rows, time=(100, 200)) == {"ops": inside, "calls": inside, "ranges": []}
+
+
+def test_counts_and_sums_take_whole_rows_and_unions_what_is_inside() -> None:
+    """[140, 220): relu (30), copy (20), gemm (50); 10 + 20 + 10 of it are inside."""
+    row = device(*EXAMPLE, time=(140, 220))
+    assert (row["kernel_count"], row["kernel_sum_ns"], row["memcpy_sum_ns"]) == (2, 80, 20)
+    assert window(row) == (140, 80, 40, 40)
+    assert row["kernel_union_ns"] == 20
+
+
+def test_one_end_of_a_time_may_be_open() -> None:
+    """Rows are then cut at the other alone; the window ends where operations, calls and ranges do."""
+    assert ops(*EXAMPLE, time=(200, None)) == [210, 270]
+    assert window(device(*EXAMPLE, time=(200, None))) == (200, 120, 100, 20)
+    assert ops(*EXAMPLE, time=(None, 150)) == [30, 120]
+    assert window(device(*EXAMPLE, time=(None, 150))) == (0, 150, 60, 90)
+    said = described(*EXAMPLE, time=(200, None))
+    assert said == {"start_ns": 200, "end_ns": 320, "time": "200ns:"}
+
+
+def test_an_open_end_leaves_nothing_out() -> None:
+    """Neither what has no length and is the last, nor migrations, which extend no window."""
+    rows: tuple[Row, ...] = (Kernel(10, 20), Kernel(50, 50), Migration(60, 70), Migration(0, 5))
+    assert ops(*rows, time=(15, None)) == [10, 50, 60]
+    assert ops(*rows, time=(None, 15)) == [0, 10]
+    assert window(device(*rows, time=(15, None))) == (15, 35, 5, 30)
+
+
+def test_shares_of_the_profile() -> None:
+    """It lasts from 0 to 320: 50 % is 160, 75 % is 240."""
+    part = (Percent(50), Percent(75))
+    assert ops(*EXAMPLE, time=part) == [160, 210]
+    assert window(device(*EXAMPLE, time=part)) == (160, 80, 50, 30)
+    said = described(*EXAMPLE, time=part)
+    assert said == {"start_ns": 160, "end_ns": 240, "time": "50%:75%"}
+    assert ops(*EXAMPLE, time=(Percent(50), 200)) == [160]
+
+
+def test_a_share_is_cut_to_whole_ns() -> None:
+    """A third of 320 is 106.67."""
+    third = Percent(Fraction(100, 3))
+    assert described(*EXAMPLE, time=(third, 200))["start_ns"] == 106
+
+
+def test_all_of_the_time_is_all() -> None:
+    rows: tuple[Row, ...] = (*EXAMPLE, Kernel(320, 320), Migration(400, 410))
+    whole = (Percent(0), Percent(100))
+    assert ops(*rows, time=whole) == ops(*rows)
+    assert window(device(*rows, time=whole))[:2] == (0, 320)
+    early = (Migration(1, 5), Kernel(10, 20), Kernel(30, 40))
+    assert ops(*early, time=(Percent(0), Percent(50))) == [1, 10]
+
+
+def test_times_that_are_none() -> None:
+    for time in ((5, 5), (6, 5), (Percent(60), Percent(40))):
+        with pytest.raises(UsageError, match="ends before it starts"):
+            Slice(time)
+    assert "empty" in refused(*EXAMPLE, time=(320, None)).what
+    assert "from 0 ns to 320 ns" in refused(*EXAMPLE, time=(None, 0)).hint
+    assert "empty" in refused(*EXAMPLE, time=(300, Percent(50))).what
+    assert "empty" in refused(*EXAMPLE, time=(10**30, 10**31)).what
+    assert ops(*EXAMPLE, time=(-(10**30), 10**30)) == ops(*EXAMPLE)
+
+
+def test_operations_without_a_time_are_in_no_time_and_counted() -> None:
+    rows: tuple[Row, ...] = (Kernel(None, None), Kernel(10, 20))
+    with opened(*rows) as profile:
+        report = profile.report("overview", slice=Slice((0, 100)))
+        assert report.rows()[0]["kernel_count"] == 1
+        (note,) = [note for note in report.notes if note.slug == "no-time"]
+        assert (note.count, "left out" in note.text) == (1, True)
+        whole = profile.report("overview", slice=Slice(devices=(0,)))
+        assert whole.rows()[0]["kernel_count"] == 2
+        (note,) = [note for note in whole.notes if note.slug == "no-time"]
+        assert "left out" not in note.text
+
+
+def test_rows_of_no_recorded_process_have_a_time_as_well() -> None:
+    rows: tuple[Row, ...] = (Kernel(10, 20, pid=None), Kernel(30, 40, pid=None))  # type: ignore[arg-type]
+    assert ops(*rows, time=(25, 50)) == [30]
+
+
+# -- ranges
+
+
+def test_a_range_is_its_own_time() -> None:
+    """[100, 200): what ran then, whoever launched it."""
+    found = kept(*EXAMPLE, range="ProfilerStep#2")
+    assert (found["ops"], found["calls"]) == ([120, 160], [110, 190])
+    assert window(device(*EXAMPLE, range="ProfilerStep#2")) == (100, 100, 50, 50)
+
+
+def test_a_projected_range_is_what_was_launched_in_it() -> None:
+    """Calls 110 and 190 launched the copy (160-180) and the second gemm (210-260)."""
+    part: dict[str, Any] = {"range": "ProfilerStep#2", "projected": True}
+    found = kept(*EXAMPLE, **part)
+    assert (found["ops"], found["calls"]) == ([160, 210], [110, 190])
+    assert window(device(*EXAMPLE, **part)) == (160, 100, 70, 30)
+    assert described(*EXAMPLE, **part) == {"start_ns": 160, "end_ns": 260, **part}
+
+
+def test_what_a_projected_range_launched_counts_without_a_time_or_a_length() -> None:
+    rows: tuple[Row, ...] = (
+            Range(0, 100, "r"), Call(10, 11, 1), Call(20, 21, 2), Call(30, 31, 3), Kernel(50, 60, 1),
+            Kernel(None, None, 2), Kernel(60, 60, 3), Kernel(55, 58))  # fmt: skip
+    row = device(*rows, range="r", projected=True)
+    assert (row["kernel_count"], *window(row)) == (3, 50, 10, 10, 0)
+
+
+def test_a_projected_range_lasts_until_the_last_of_it_has_ended() -> None:
+    """Which is not the one that started last."""
+    rows = (Range(0, 9, "r"), Call(0, 1, 1), Call(2, 3, 2), Kernel(10, 90, 1), Memcpy(20, 30, 2))
+    assert window(device(*rows, range="r", projected=True)) == (10, 80, 80, 0)
+
+
+def test_a_call_at_the_end_of_a_range_is_not_in_it() -> None:
+    rows: tuple[Row, ...] = (
+        Range(0, 100, "r"),
+        Call(0, 1, 1),
+        Call(100, 101, 2),
+        Kernel(200, 210, 1),
+        Kernel(220, 230, 2),
+    )
+    found = kept(*rows, range="r", projected=True)
+    assert (found["ops"], found["calls"]) == ([200], [0])
+
+
+def test_each_process_has_its_own_range() -> None:
+    """In process 1 it is [0, 50), in 2 [100, 200), and 3 has none: it is not in the slice."""
+    rows: tuple[Row, ...] = (
+            Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Range(0, 300, "s", tid=31, pid=3),
+            *(Kernel(start, start + 10, pid=pid, device=pid) for pid in (1, 2, 3)
+              for start in (20, 120, 220)))  # fmt: skip
+    found = answers("overview", *rows, part=Slice(range="r"))
+    assert [(row["device_id"], row["kernel_count"], *window(row)) for row in found] == [
+        (1, 1, 0, 50, 10, 40), (2, 1, 100, 100, 10, 90), (3, 0, 0, 200, 0, 200)]  # fmt: skip
+    assert kept(*rows, range="r")["ranges"] == ["r", "r"]
+    assert [row["pid"] for row in answers("processes", *rows, part=Slice(range="r"))] == [1, 2]
+    assert described(*rows, range="r") == {"start_ns": 0, "end_ns": 200, "range": "r"}
+
+
+def test_the_window_of_a_device_that_is_idle_in_the_slice_is_that_of_its_process() -> None:
+    """Process 2 launches on device 2 before its range alone."""
+    rows: tuple[Row, ...] = (
+            Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Kernel(20, 30, device=1),
+            Kernel(20, 30, pid=2, device=2))  # fmt: skip
+    options: dict[str, Any] = {"ranks": {1: 0, 2: 1}}
+    found = answers("overview", *rows, part=Slice(range="r"), **options)
+    assert [(row["rank"], row["device_id"], *window(row)) for row in found] == [
+        (0, 1, 0, 50, 10, 40), (1, 2, 100, 100, 0, 100)]  # fmt: skip
+    gaps = answers("idle_gaps", *rows, part=Slice(range="r", devices=(2,)), **options)
+    assert [(row["rank"], row["start_ns"], row["dur_ns"], row["cause"]) for row in gaps] == [
+        (1, 100, 100, "end")]  # fmt: skip
+
+
+def test_a_device_of_several_processes_has_a_window_from_the_first_to_the_last() -> None:
+    rows: tuple[Row, ...] = (Range(0, 50, "r"), Range(100, 200, "r", tid=21, pid=2), Kernel(20, 30),
+            Kernel(120, 130), Kernel(140, 150, pid=2))  # fmt: skip
+    row = device(*rows, range="r")
+    assert (row["kernel_count"], *window(row)) == (2, 0, 200, 20, 180)
+
+
+def test_the_nth_of_a_name() -> None:
+    rows: tuple[Row, ...] = (
+        Range(50, 60, "r"),
+        Range(0, 10, "r"),
+        Range(20, 30, "r"),
+        Kernel(0, 60),
+    )
+    for text, start in (("r", 0), ("r#1", 0), ("r#2", 20), ("r#3", 50)):
+        assert device(*rows, range=text)["window_start_ns"] == start
+    nested = (Range(10, 20, "r"), Range(0, 100, "r"), Kernel(0, 100))
+    assert device(*nested, range="r#2")["window_start_ns"] == 10
+    assert "no range 'r#4'" in refused(*rows, range="r#4").what
+    assert "no range 'r#0'" in refused(*rows, range="r#0").what
+
+
+def test_a_process_without_the_nth_is_out() -> None:
+    rows: tuple[Row, ...] = (Range(0, 10, "r"), Range(20, 30, "r"), Range(0, 10, "r", pid=2, tid=21),
+            Kernel(0, 30), Kernel(0, 30, pid=2))  # fmt: skip
+    assert [row["pid"] for row in answers("processes", *rows, part=Slice(range="r#2"))] == [1]
+
+
+def test_a_domain() -> None:
+    rows: tuple[Row, ...] = (
+            Range(0, 10, "r"), Range(20, 30, "r", domain=1), Range(40, 50, "r", domain=2),
+            Range(60, 70, "r", domain=2), Kernel(0, 70))  # fmt: skip
+    options: dict[str, Any] = {"domains": {(1, 1): "nccl", (1, 2): "my@do#1"}}
+    for text, start in (
+        ("r", 0),
+        ("r@nccl", 20),
+        ("r@n*", 20),
+        ("*@nccl#1", 20),
+        ("r@", 0),
+        ("r#2", 20),
+    ):
+        assert device(*rows, range=text, options=options)["window_start_ns"] == start
+    assert refused(*rows, range="r@nccl#2", options=options).hint == "Names of ranges there are: r"
+
+
+def test_names_that_hold_the_signs_themselves() -> None:
+    rows: tuple[Row, ...] = (Range(0, 10, "ProfilerStep#5"), Range(20, 30, "a@b"), Range(40, 50, "a@b#2"),
+            Range(60, 70, "a@b"), Range(80, 90, "x#3", domain=1), Kernel(0, 90))  # fmt: skip
+    options: dict[str, Any] = {"domains": {(1, 1): "d#2"}}
+    for text, start in (
+        ("ProfilerStep#5", 0), ("a@b", 20), ("a@b#2", 40), ("a@b#1", 20), ("Profiler*", 0),
+        ("x#3@d#2", 80), ("x#3@d#2#1", 80), ("x*@d*", 80),
+    ):  # fmt: skip
+        assert device(*rows, range=text, options=options)["window_start_ns"] == start
+
+
+def test_an_operator_may_be_a_range_and_a_range_comes_first() -> None:
+    rows: tuple[Row, ...] = (
+        Operator(0, 10, "mm"),
+        Operator(20, 30, "both"),
+        Range(40, 50, "both"),
+        Kernel(0, 50),
+    )
+    assert device(*rows, range="mm")["window_start_ns"] == 0
+    assert device(*rows, range="both")["window_start_ns"] == 40
+    assert refused(Operator(0, 10, "mm"), Kernel(0, 1), range="x").hint.endswith("there are: mm")
+
+
+def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
+    rows: tuple[Row, ...] = (Range(10, None, "r"), Kernel(20, 30))
+    assert window(device(*rows, range="r", options={"recording_ns": 100})) == (10, 90, 10, 80)
+
+
+def test_ranges_that_make_no_slice() -> None:
+    rows: tuple[Row, ...] = (Range(0, 10, "a"), Range(20, 20, "nothing"), Kernel(0, 30))
+    assert "a, nothing" in refused(*rows, range="b").hint
+    assert "empty" in refused(*rows, range="nothing").what
+    assert "empty" in refused(*rows, range="a", time=(10, 20)).what
+    assert "launched" in refused(*rows, range="a", projected=True).what
+    assert "none" in refused(Kernel(0, 30), range="b").hint
+    with pytest.raises(UsageError, match="projected"):
+        Slice(time=(0, 1), projected=True)
+
+
+def test_time_and_range_have_to_hold_together() -> None:
+    """[150, 250) and [100, 200) meet in [150, 200)."""
+    assert window(device(*EXAMPLE, time=(150, 250), range="ProfilerStep#2")) == (150, 50, 20, 30)
+    # The call at 190 is the only one of the range then, and its gemm runs to 260.
+    part: dict[str, Any] = {"time": (150, 250), "range": "ProfilerStep#2", "projected": True}
+    assert window(device(*EXAMPLE, **part)) == (210, 50, 50, 0)
+
+
+# -- steps
+
+
+@pytest.mark.parametrize("step", ["2", "ProfilerStep#2", "2:2"])
+def test_a_step_lasts_until_what_it_launched_has_run(step: str) -> None:
+    """[150, 260), as the report `steps` has it."""
+    found = kept(*EXAMPLE, step=step)
+    assert (found["ops"], found["calls"]) == ([160, 210], [190, 220])
+    assert window(device(*EXAMPLE, step=step)) == (150, 110, 70, 40)
+    (row,) = answers("steps", *EXAMPLE, part=Slice(step=step))
+    assert (row["step"], row["start_ns"], row["dur_ns"]) == ("ProfilerStep#2", 150, 110)
+
+
+def test_a_projected_step_is_what_its_annotation_launched() -> None:
+    """Not what was launched while that ran: the call at 220 is of step 3."""
+    found = kept(*EXAMPLE, step="2", projected=True)
+    assert (found["ops"], found["calls"]) == ([160, 210], [110, 190])
+    assert window(device(*EXAMPLE, step="2", projected=True)) == (160, 100, 70, 30)
+
+
+def test_steps_from_to() -> None:
+    assert window(device(*EXAMPLE, step="2:3"))[:2] == (150, 170)
+    assert window(device(*EXAMPLE, step="1:2"))[:2] == (0, 260)
+    assert window(device(*EXAMPLE, step="3:9"))[:2] == (260, 60)
+
+
+def test_numbers_are_those_in_the_names_and_else_count() -> None:
+    numbered: tuple[Row, ...] = (
+        Range(0, 10, "ProfilerStep#7"),
+        Range(10, 20, "ProfilerStep#8"),
+        Kernel(0, 20),
+    )
+    assert device(*numbered, step="8")["window_start_ns"] == 10
+    assert "no step '2'" in refused(*numbered, step="2").what
+    plain: tuple[Row, ...] = (
+        Range(0, 10, "train"),
+        Range(10, 20, "train"),
+        Range(20, 30, "train"),
+        Kernel(0, 30),
+    )
+    assert device(*plain, step="2", step_range="train")["window_start_ns"] == 10
+    assert window(device(*plain, step="train", step_range="train"))[:2] == (0, 30)
+    # Of names with one number, as of those where one has none, it counts.
+    same: tuple[Row, ...] = (Range(0, 10, "epoch 9 a"), Range(10, 20, "epoch 9 b"), Kernel(0, 20))
+    assert device(*same, step="2", step_range="epoch*")["window_start_ns"] == 10
+
+
+def test_each_process_has_its_own_steps() -> None:
+    rows: tuple[Row, ...] = (
+            *STEPS, Range(0, 1000, "ProfilerStep#3", tid=21, pid=2), Kernel(10, 20, device=1),
+            Kernel(10, 20, pid=2, device=2))  # fmt: skip
+    found = answers("overview", *rows, part=Slice(step="3"))
+    assert [window(row)[:2] for row in found] == [(200, 100), (0, 1000)]
+    found = answers("overview", *rows, part=Slice(step="2"))
+    assert [row["kernel_count"] for row in found] == [0, 0]
+    assert [row["pid"] for row in answers("processes", *rows, part=Slice(step="2"))] == [1]
+
+
+def test_what_is_before_the_end_of_a_step_is_skipped() -> None:
+    """[150, 320), to the end of the last; projected, what the second and third launched."""
+    assert window(device(*EXAMPLE, skip_first=1)) == (150, 170, 120, 50)
+    assert ops(*EXAMPLE, Kernel(400, 410), skip_first=1) == [160, 210, 270]
+    part: dict[str, Any] = {"skip_first": 1, "projected": True}
+    assert (ops(*EXAMPLE, **part), window(device(*EXAMPLE, **part))) == (
+        [160, 210, 270], (160, 160, 120, 40))  # fmt: skip
+    assert described(*EXAMPLE, skip_first=2) == {"start_ns": 260, "end_ns": 320, "skip_first": 2}
+
+
+def test_steps_that_make_no_slice() -> None:
+    assert "no step '9'" in refused(*EXAMPLE, step="9").what
+    assert "no step '3:2'" in refused(*EXAMPLE, step="3:2").what
+    assert "no step 'x'" in refused(*EXAMPLE, step="x").what
+    assert "no process has more than 3" in refused(*EXAMPLE, skip_first=3).what
+    assert "--step-range" in refused(GEMM_1, step="1").hint
+    assert "empty" in refused(*EXAMPLE, step="1", skip_first=1).what
+    with pytest.raises(UsageError, match="negative"):
+        Slice(skip_first=-1)
+
+
+def test_a_name_with_more_digits_than_a_number_has() -> None:
+    rows: tuple[Row, ...] = (Range(0, 10, "ProfilerStep#" + "7" * 5000), Kernel(0, 10))
+    assert "no step" in refused(*rows, step="1").what
+
+
+def test_what_steps_are_called_is_stated() -> None:
+    rows: tuple[Row, ...] = (Range(0, 10, "it 1"), Range(10, 20, "it 2"), Kernel(0, 20))
+    assert described(*rows, step="2", step_range="it *") == {
+        "start_ns": 10, "end_ns": 20, "step": "2", "step_range": "it *"}  # fmt: skip
+    assert described(*rows, devices=(0,), step_range="it *") == {"devices": [0]}
+
+
+# -- clocks that disagree
+
+# The only copy that its call waits for ends two seconds after it.
+OTHER_CLOCK: tuple[Row, ...] = (Range(0, 100, "r"), Call(10, 20, 1), Call(30, 40, 2, name="cudaMemcpy"),
+               Kernel(2_000_000_010, 2_000_000_030, 1),
+               Memcpy(2_000_000_040, 2_000_000_050, 2, direction="DtoH"))  # fmt: skip
+
+
+def test_on_two_clocks_only_what_was_launched_can_be_told() -> None:
+    assert refused(*OTHER_CLOCK, range="r").hint.startswith("--projected")
+    assert "not on one clock" in refused(*OTHER_CLOCK, time=(5, None)).what
+    assert "not on one clock" in refused(*OTHER_CLOCK, time=(5, Percent(50))).what
+    row = device(*OTHER_CLOCK, range="r", projected=True)
+    assert (row["kernel_count"], *window(row)) == (1, 2_000_000_010, 40, 30, 10)
+    assert kept(*OTHER_CLOCK, range="r", projected=True)["calls"] == [10, 30]
+    assert device(*OTHER_CLOCK, time=(2_000_000_000, 2_000_000_035))["kernel_count"] == 1
+
+
+# -- rows
+
+SEVERAL: tuple[Row, ...] = (
+    Call(0, 5, 1), Call(6, 9, 2, tid=12), Call(0, 5, 1, pid=2, tid=21, layer="driver", name="cuLaunch"),
+    Kernel(10, 20, 1, stream=7, name="void gemm<float>(int)"), Kernel(15, 30, 2, stream=8, name="relu"),
+    Kernel(40, 50, 1, stream=7, pid=2, device=1, name="gemm2"), Memcpy(60, 70, stream=9, device=1, pid=2),
+    Memset(80, 85), Migration(90, 95), Graph(100, 110),
+    Range(0, 50, "gemms"), Range(0, 50, "rest", tid=12), Overhead(0, 1), Sync(20, 21, stream=8),
+)  # fmt: skip
+RANKS: dict[str, Any] = {"ranks": {1: 4, 2: 5}}
+
+
+@pytest.mark.parametrize(("part", "starts", "calls", "texts"), [
+    ({"devices": (0,)}, [10, 15, 80, 90, 100], 3, ["gemms", "rest"]),
+    ({"devices": (1,)}, [40, 60], 3, ["gemms", "rest"]),
+    ({"devices": (0, 1)}, [10, 15, 40, 60, 80, 90, 100], 3, ["gemms", "rest"]),
+    ({"streams": (7,)}, [10, 40, 80, 100], 3, ["gemms", "rest"]),
+    ({"streams": (8, 9)}, [15, 60], 3, ["gemms", "rest"]),
+    ({"processes": (2,)}, [40, 60], 1, []),
+    ({"ranks": (4,)}, [10, 15, 80, 90, 100], 2, ["gemms", "rest"]),
+    ({"ranks": (4, 5)}, [10, 15, 40, 60, 80, 90, 100], 3, ["gemms", "rest"]),
+    ({"threads": (11,)}, [10], 1, ["gemms"]),
+    ({"threads": (12, 21)}, [15, 40], 2, ["rest"]),
+    ({"name": "gemm"}, [10, 40], 0, ["gemms"]),
+    ({"name": "^gemm"}, [40], 0, ["gemms"]),
+    ({"name": "Launch"}, [], 3, []),
+    ({"name": r"\[memcpy HtoD\]"}, [60], 0, []),
+    ({"name": "memset|HtoD"}, [60, 80, 90], 0, []),
+    ({"name": r"\[UM "}, [90], 0, []),
+    ({"name": "graph launch"}, [100], 0, []),
+    ({"name": ""}, [10, 15, 40, 60, 80, 90, 100], 3, ["gemms", "rest"]),
+    ({"devices": (0,), "streams": (7,), "name": "gemm"}, [10], 0, ["gemms"]),
+    ({"processes": (1,), "time": (60, 90)}, [80], 0, []),
+    ({"threads": (11,), "time": (0, 5)}, [], 1, ["gemms"]),
+    ({"range": "rest", "streams": (8,)}, [15], 2, ["gemms", "rest"]),
+    ({"range": "rest", "projected": True, "streams": (8,)}, [15], 2, ["gemms", "rest"]),
+    ({"range": "rest", "threads": (12,)}, [15], 1, ["rest"]),
+])  # fmt: skip
+def test_rows_of_a_kind_are_left_out(
+    part: dict[str, Any], starts: list[int], calls: int, texts: list[str]
+) -> None:
+    found = kept(*SEVERAL, options=RANKS, **part)
+    assert (found["ops"], len(found["calls"]), found["ranges"]) == (starts, calls, texts)
+
+
+@pytest.mark.parametrize(("part", "message"), [
+    ({"devices": (2,)}, "no device 2"), ({"devices": (0, 2, 3)}, "no device 2, 3"),
+    ({"streams": (1,)}, "no stream 1"), ({"processes": (3,)}, "no process 3"),
+    ({"ranks": (0,)}, "no rank 0"), ({"threads": (7,)}, "no thread 7"),
+    ({"name": "("}, "no regular expression"), ({"ranks": (4,), "processes": (2,)}, "empty"),
+])  # fmt: skip
+@pytest.mark.parametrize("report", ["overview", "processes", "cuda_api_sum"])
+def test_what_the_profile_does_not_have(part: dict[str, Any], message: str, report: str) -> None:
+    with opened(*SEVERAL, **RANKS) as profile, pytest.raises(UsageError, match=message) as caught:
+        profile.report(report, slice=Slice(**part))
+    assert caught.value.hint
+    assert "thread" not in part or caught.value.hint == "There are: 11, 12, 21"
+
+
+def test_what_there_is_is_said() -> None:
+    assert refused(*SEVERAL, devices=(2,)).hint == "There are: 0, 1"
+    assert refused(*SEVERAL, streams=(1,)).hint == "There are: 7, 8, 9"
+    assert refused(*SEVERAL, processes=(9,)).hint == "There are: 1, 2"
+    assert refused(*SEVERAL, threads=(9,)).hint == "There are: 11, 12, 21"
+    assert refused(*SEVERAL, options=RANKS, ranks=(9,)).hint == "There are: 4, 5"
+    assert refused(*SEVERAL, ranks=(9,)).hint == "There are: none"
+
+
+def test_operations_without_a_call_are_of_no_thread_and_counted() -> None:
+    """The copy, the set and the graph have no call; the migration never has one."""
+    with opened(*SEVERAL) as profile:
+        for part, count in (({"threads": (11,)}, 3), ({"threads": (11,), "devices": (0,)}, 2),
+                            ({"threads": (11,), "time": (75, 90)}, 1),
+                            ({"range": "gemms", "projected": True}, 2)):  # fmt: skip
+            report = profile.report("kernels", slice=Slice(**part))
+            (note,) = [note for note in report.notes if note.slug == "unlinked-ops"]
+            assert (note.count, "left out" in note.text) == (count, True)
+
+
+def test_notes_count_in_the_slice() -> None:
+    rows: tuple[Row, ...] = (
+            Kernel(10, 20), Kernel(110, 120), Kernel(115, 130), Graph(200, 210), Call(118, 119, 3),
+            Kernel(117, 118, 3))  # fmt: skip
+    with opened(*rows) as profile:
+
+        def counts(**part: Any) -> dict[str, int]:
+            report = profile.report("api_vs_kernel", slice=Slice(**part))
+            return {note.slug: note.count for note in report.notes}
+
+        assert counts() == {"unlinked-ops": 4, "op-before-call": 1, "graph-intervals": 1}
+        assert counts(time=(0, 100)) == {"unlinked-ops": 1}
+        assert counts(time=(100, 150)) == {"unlinked-ops": 2, "op-before-call": 1}
+
+
+def test_notes_name_the_graphs_of_the_slice() -> None:
+    with opened(Graph(10, 20, graph=5), Graph(30, 40, graph=6)) as profile:
+        (note,) = profile.report("overview", slice=Slice((25, 50))).notes
+        assert (note.slug, note.count) == ("graph-intervals", 1)
+        assert note.text.startswith("launches of graphs (6) recorded")
+
+
+def test_devices_and_streams_that_are_idle_in_the_slice_have_rows() -> None:
+    rows: tuple[Row, ...] = (Kernel(10, 20, stream=7), Kernel(10, 20, stream=8), Kernel(50, 60, stream=7),
+            Kernel(10, 20, device=1))  # fmt: skip
+    found = answers("overview", *rows, part=Slice((30, 100)))
+    assert [(row["device_id"], row["kernel_count"], row["idle_pct"]) for row in found] == [
+        (0, 1, 100 * 60 / 70), (1, 0, 100)]  # fmt: skip
+    gaps = answers("idle_gaps", *rows, part=Slice((30, 100)), idle=("stream",))
+    assert [(row["device_id"], row["stream"], row["start_ns"], row["dur_ns"]) for row in gaps] == [
+        (0, "8", 30, 70), (1, "7", 30, 70), (0, "7", 60, 40), (0, "7", 30, 20)]  # fmt: skip
+    found = answers("overview", *rows, part=Slice((30, 100), devices=(1,)))
+    assert [row["device_id"] for row in found] == [1]
+
+
+def test_without_a_time_the_window_is_that_of_the_rows() -> None:
+    assert window(device(*EXAMPLE, name="gemm")) == (30, 230, 80, 150)
+    assert described(*EXAMPLE, name="gemm") == {"name": "gemm"}
+
+
+def test_a_call_has_its_latency_though_its_operation_is_outside() -> None:
+    """The call at 70 launches what runs at 120; [60, 90) holds it and nothing that runs."""
+    (row,) = answers("api_vs_kernel", *EXAMPLE, part=Slice((60, 90)))
+    assert (row["call_count"], row["gpu_op_count"], row["launch_latency_avg_ns"]) == (1, 0, 50)
+
+
+def test_an_operation_counts_though_its_call_is_outside() -> None:
+    """[110, 155): relu, launched before it, and the call for the copy, which comes after it."""
+    found = answers("api_vs_kernel", *EXAMPLE, part=Slice((115, 155)))
+    assert [(row["name"], row["call_count"], row["kernel_count"], row["launch_latency_avg_ns"])
+            for row in found] == [("cudaLaunchKernel", 0, 1, None)]  # fmt: skip
+
+
+def test_what_a_thread_does_is_told_with_all_that_it_does() -> None:
+    """Rows outside of a slice are still what the host did: a gap of gemms is filled with anything."""
+    rows: tuple[Row, ...] = (
+            Range(0, 100, "outer"), Kernel(0, 10, 1, name="gemm"), Call(30, 50, 9, name="cudaMalloc"),
+            Call(60, 65, 2), Kernel(70, 80, 2, name="gemm"))  # fmt: skip
+    found = answers("idle_host", *rows, part=Slice(name="gemm"))
+    assert {row["name"]: row["host_sum_ns"] for row in found} == {"cudaMalloc": 20, "outer": 30}
+    found = answers("idle_host", *rows, part=Slice((40, 55)))
+    assert found == [], "no operation ends the gap: nobody waited for a host"
+    found = answers("idle_host", *rows, part=Slice((40, 75)))
+    assert {row["name"]: row["host_sum_ns"] for row in found} == {"cudaMalloc": 10, "outer": 10}
+
+
+def test_steps_are_cut_to_a_time() -> None:
+    found = answers("steps", *EXAMPLE, part=Slice((100, 200)))
+    assert [(row["step"], row["start_ns"], row["dur_ns"], row["kernel_ns"]) for row in found] == [
+        ("ProfilerStep#1", 100, 50, 30), ("ProfilerStep#2", 150, 50, 0)]  # fmt: skip
+    found = answers("steps", *EXAMPLE, part=Slice(name="gemm"))
+    assert [(row["dur_ns"], row["kernel_ns"]) for row in found] == [(150, 30), (110, 50), (60, 0)]
+
+
+def test_utilisation_by_step_has_a_row_for_a_device_that_is_idle_in_the_slice() -> None:
+    found = answers("gpu_utilization", *EXAMPLE, part=Slice((180, 205)), by="step")
+    assert [(row["step"], row["window_start_ns"], row["window_ns"], row["kernel_graph_union_ns"])
+            for row in found] == [("ProfilerStep#2", 180, 25, 0)]  # fmt: skip
+
+
+def test_totals_tell_no_part_of_themselves() -> None:
+    rows: tuple[Row, ...] = (Total("kernel", 3, 30, name="k", device=0),)
+    options: dict[str, Any] = {"holds": {Fact.GPU_TOTALS}}
+    assert answers("kernels", *rows, **options)[0]["kernel_count"] == 3
+    with opened(*rows, **options) as profile, pytest.raises(NotRecorded):
+        profile.report("kernels", slice=Slice((0, 10)))
+    (row,) = answers("processes", *rows, part=Slice((0, 10)), **options)
+    assert row["gpu_op_count"] is None
+
+
+# -- tables
+
+
+@pytest.mark.parametrize(("table", "part", "expected"), [
+    ("kernel", {"time": (0, 12)}, [True, False, False]),
+    ("kernel", {"streams": (8,)}, [False, True, False]),
+    ("memcpy", {"devices": (1,)}, [True]),
+    ("unified_memory_event", {"name": "UM"}, [True]),
+    ("graph_launch", {"time": (0, 100)}, [False]),
+    ("api_call", {"threads": (11,)}, [True, False, False]),
+    ("api_call", {"name": "^cuL"}, [False, False, True]),
+    ("sync", {"streams": (8,)}, [True]),
+    ("sync", {"streams": (7,)}, [False]),
+    ("sync", {"time": (0, 20)}, [False]),
+    ("overhead", {"devices": (1,)}, [True]),
+    ("overhead", {"processes": (2,)}, [False]),
+    ("range", {"name": "gemm"}, [True, False]),
+    ("range", {"time": (50, 60)}, [False, False]),
+])  # fmt: skip
+def test_rows_of_tables(table: str, part: dict[str, Any], expected: list[bool]) -> None:
+    with opened(*SEVERAL) as profile:
+        found = cut(profile.timeline, **part)
+        assert found.rows(table).tolist() == expected
+        kept = found.columns(table, ("start_ns",))["start_ns"].tolist()
+        whole = profile.timeline.columns(table, ("start_ns",))["start_ns"].tolist()
+        assert kept == [start for start, inside in zip(whole, expected, strict=True) if inside]
+
+
+def test_an_open_range_is_in_the_time_until_the_recording_ends() -> None:
+    with opened(Range(10, None, "r"), recording_ns=100) as profile:
+        assert cut(profile.timeline, time=(50, 60)).rows("range").tolist() == [True]
+
+
+def test_what_a_device_waits_for_belongs_to_its_time() -> None:
+    """Of a projected range [160, 260), not of the time in which the calls were made."""
+    with opened(*EXAMPLE, Sync(120, 130), Sync(240, 250)) as profile:
+        found = cut(profile.timeline, range="ProfilerStep#2", projected=True)
+        assert found.rows("sync").tolist() == [False, True]
+
+
+# -- one slice
+
+
+def test_a_slice_that_is_all_of_it_is_the_same_time_line() -> None:
+    with opened(*EXAMPLE) as profile:
+        timeline = profile.timeline
+        assert sliced(timeline, Slice()) is timeline
+        assert sliced(timeline, Slice(step_range="x")) is timeline
+        assert cut(timeline, devices=(0,)) is cut(timeline, devices=(0,)) is not timeline
+        assert timeline.is_whole
+        assert not cut(timeline, devices=(0,)).is_whole
+        assert profile.report("overview").slice is None
+
+
+def test_it_forgets_and_makes_again() -> None:
+    with opened(*EXAMPLE) as profile:
+        found = cut(profile.timeline, step="2")
+        before = found.ops.start.tolist(), found.called.tolist(), found.rows("kernel").tolist()
+        found.forget()
+        large = {"ops", "called", "at_any_time", "_chosen_ops", "_at_any_time", "_named_ops"}
+        assert not large & vars(found).keys()
+        assert not {"ops", "calls", "owner"} & vars(profile.timeline).keys()
+        after = found.ops.start.tolist(), found.called.tolist(), found.rows("kernel").tolist()
+        assert after == before
+
+
+# -- against a slow version
+
+NAMES = ("gemm", "relu", "gemm_2")
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> list[Row]:
+    """A few rows of two processes on two devices."""
+    rows: list[Row] = []
+    for _ in range(draw(st.integers(1, 12))):
+        start = draw(st.one_of(st.none(), st.integers(1, 30)))
+        end = None if start is None else start + draw(st.integers(0, 10))
+        pid, stream = draw(st.sampled_from([1, 2])), draw(st.sampled_from([7, 8]))
+        number, gpu = draw(st.integers(0, 6)), draw(st.sampled_from([0, 1]))
+        kind = draw(st.sampled_from([Kernel, Kernel, Memcpy, Memset]))
+        op: Op = kind(start, end, number, stream, pid, gpu)
+        rows.append(
+            op._replace(name=draw(st.sampled_from(NAMES))) if isinstance(op, Kernel) else op
+        )
+    for number in range(1, 7):
+        start = draw(st.integers(1, 20))
+        pid = draw(st.sampled_from([1, 2]))
+        tid, name = pid * 10 + draw(st.integers(1, 2)), draw(st.sampled_from(["cudaA", "cudaB"]))
+        rows.append(
+            Call(start, start + draw(st.integers(0, 10)), number, tid=tid, pid=pid, name=name)
+        )
+    return rows
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Slice:
+    def some(*numbers: int) -> tuple[int, ...]:
+        return tuple(draw(st.lists(st.sampled_from(numbers), max_size=1)))
+
+    low = draw(st.integers(-2, 30))
+    return Slice(
+        time=draw(st.sampled_from([None, (low, low + draw(st.integers(1, 15)))])),
+        devices=some(0, 1), streams=some(7, 8), processes=some(1, 2), threads=some(11, 12, 21),
+        name=draw(st.sampled_from([None, None, "gemm", "2$", "cuda", "memcpy", "A|m"])),
+    )  # fmt: skip
+
+
+def in_part(slow: Slow, row: Any, part: Slice) -> bool:
+    """Whether a row belongs to a slice, by the definition."""
+    call = row if isinstance(row, Call) else slow.owner(row)
+    label = row.name if isinstance(row, Kernel | Call) else (
+        "[memcpy HtoD]" if isinstance(row, Memcpy) else "[memset]")  # fmt: skip
+    if part.time is not None:
+        low, high = part.time
+        assert isinstance(low, int)
+        assert isinstance(high, int)
+        if row.start is None or not row.start < high:
+            return False
+        if not (row.end > low or row.start == row.end >= low):
+            return False
+    on_gpu = not isinstance(row, Call)
+    return not (
+        (part.devices and on_gpu and row.device not in part.devices)
+        or (part.streams and on_gpu and row.stream not in part.streams)
+        or (part.processes and row.pid not in part.processes)
+        or (part.threads and (call is None or call.tid not in part.threads))
+        or (part.name is not None and not re.search(part.name, label))
+    )  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(profiles(), parts())
+def test_counts_sums_and_bytes_of_random_slices(rows: list[Row], part: Slice) -> None:
+    """Row by row."""
+    slow = Slow(rows)
+    mine: list[Any] = [row for row in rows if in_part(slow, row, part)]
+    kernels: Counter[Any] = Counter()
+    copied: Counter[Any] = Counter()
+    called: Counter[Any] = Counter()
+    launched: Counter[Any] = Counter()
+    for row in mine:
+        spent = 0 if row.start is None else row.end - row.start
+        if isinstance(row, Kernel):
+            kernels.update(
+                {(row.device, row.name, "count"): 1, (row.device, row.name, "ns"): spent}
+            )
+        elif isinstance(row, Memcpy):
+            copied.update({(row.device, "count"): 1, (row.device, "bytes"): row.bytes or 0})
+        elif isinstance(row, Call):
+            called.update({(row.name, "count"): 1, (row.name, "ns"): spent})
+        if not isinstance(row, Call):
+            owner = slow.owner(row)
+            launched[owner.name if owner else "[no API call]"] += 1
+    with opened(*rows) as profile:
+
+        def found(report: str, keys: tuple[str, ...], values: dict[str, str]) -> Counter[Any]:
+            try:
+                told = profile.report(report, slice=part).rows()
+            except UsageError as error:
+                # Not all random profiles have everything, in this order of the checks.
+                assert re.search(r"no (device|stream|process|thread) ", error.what)
+                return Counter({None: -1})
+            return Counter({(*(row[key] for key in keys), short): row[name] or 0
+                            for row in told for name, short in values.items()})  # fmt: skip
+
+        answer = found(
+            "kernels", ("device_id", "name"), {"kernel_count": "count", "kernel_sum_ns": "ns"}
+        )
+        if None in answer:
+            return
+        assert answer == kernels
+        answer = found("transfers", ("device_id",), {"memcpy_count": "count", "bytes_sum": "bytes"})
+        assert answer == copied
+        calls = profile.report("api_vs_kernel", slice=part).rows()
+        assert Counter({row["name"]: row["gpu_op_count"] for row in calls}) == launched
+        assert +Counter({(row["name"], short): row[name] or 0 for row in calls for name, short in
+                         (("call_count", "count"), ("api_sum_ns", "ns"))}) == +called  # fmt: skip
+        counted = [(row["kernel_count"], row["memcpy_count"], row["memset_count"])
+                   for row in profile.report("overview", slice=part).rows()]  # fmt: skip
+        assert [sum(column) for column in zip(*counted, strict=True)] == [
+            sum(isinstance(row, kind) for row in mine) for kind in (Kernel, Memcpy, Memset)
+        ] or not counted  # fmt: skip
+
+
+EVERYTHING = [Slice(name=""), Slice(processes=(1, 2)), Slice(devices=(0, 1)), Slice(streams=(7, 8))]
+
+
+@settings(max_examples=20)
+@given(profiles(), st.sampled_from(EVERYTHING))
+def test_a_slice_that_holds_everything_is_the_whole(rows: list[Row], part: Slice) -> None:
+    """Every report, to the last value."""
+    present = (Kernel(0, 1, 0, 7), Kernel(0, 1, 0, 8, 2, 1), Range(0, 5, "r"))
+    with opened(*rows, *present) as profile:
+        for whole, part_of_it in zip(
+            profile.reports(limit=0), profile.reports(limit=0, slice=part), strict=True
+        ):
+            assert part_of_it.rows() == whole.rows(), whole.name
+            assert part_of_it.notes == whole.notes
