@@ -385,6 +385,18 @@ def test_diff_says_which_side_lacks_the_step(two: Path) -> None:
     failed(run("diff", "base.db", "short.db", "--step", "3", cwd=two), "no step '3'")
 
 
+def test_steps_are_counted_in_the_slice(two: Path) -> None:
+    """Runs of three steps and of four are not alike; their second steps are."""
+    write(two / "longer.db", *steps(0, 50, 60, 70, 80))
+
+    def slugs(*flags: str) -> set[str]:
+        found = told(run("diff", "base.db", "longer.db", "kernels", *flags, "-f", "json", cwd=two))
+        return {note["slug"] for note in found["notes"]}
+
+    assert "steps-differ" in slugs()
+    assert "steps-differ" not in slugs("--step", "2")
+
+
 def test_of_a_step_that_has_nothing_no_verdict_is_given(two: Path) -> None:
     """An empty slice is no improvement."""
     # Totals say nothing of a slice: these three kernels may be of any step.

@@ -533,6 +533,12 @@ def test_what_the_profile_does_not_have(part: dict[str, Any], message: str, repo
     assert "thread" not in part or caught.value.hint == "There are: 11, 12, 21"
 
 
+def test_a_direction_that_is_not_recorded_is_unknown() -> None:
+    rows = (Memcpy(10, 20, direction=None), Memcpy(30, 40), Migration(50, 60, direction=None))
+    assert ops(*rows, name="HtoD") == [30]
+    assert ops(*rows, name="Unknown") == [10, 50]
+
+
 def test_what_there_is_is_said() -> None:
     assert refused(*SEVERAL, devices=(2,)).hint == "There are: 0, 1"
     assert refused(*SEVERAL, streams=(1,)).hint == "There are: 7, 8, 9"
@@ -627,6 +633,13 @@ def test_steps_are_cut_to_a_time() -> None:
     assert [(row["dur_ns"], row["kernel_ns"]) for row in found] == [(150, 30), (110, 50), (60, 0)]
 
 
+def test_steps_of_a_process_that_is_not_in_the_slice_are_not() -> None:
+    rows = (*STEPS, Range(50, 150, "r"), Range(0, 100, "ProfilerStep#1", tid=21, pid=2))
+    found = answers("steps", *rows, part=Slice(range="r"))
+    assert [(row["pid"], row["step"], row["dur_ns"]) for row in found] == [
+        (1, "ProfilerStep#1", 50), (1, "ProfilerStep#2", 50)]  # fmt: skip
+
+
 def test_utilisation_by_step_has_a_row_for_a_device_that_is_idle_in_the_slice() -> None:
     found = answers("gpu_utilization", *EXAMPLE, part=Slice((180, 205)), by="step")
     assert [(row["step"], row["window_start_ns"], row["window_ns"], row["kernel_graph_union_ns"])
@@ -635,7 +648,7 @@ def test_utilisation_by_step_has_a_row_for_a_device_that_is_idle_in_the_slice() 
 
 def test_totals_tell_no_part_of_themselves() -> None:
     rows: tuple[Row, ...] = (Total("kernel", 3, 30, name="k", device=0),)
-    options: dict[str, Any] = {"holds": {Fact.GPU_TOTALS}}
+    options: dict[str, Any] = {"holds": {Fact.KERNEL_TOTALS}}
     assert answers("kernels", *rows, **options)[0]["kernel_count"] == 3
     with opened(*rows, **options) as profile, pytest.raises(NotRecorded):
         profile.report("kernels", slice=Slice((0, 10)))

@@ -48,7 +48,6 @@ def times(timeline: Timeline, part: Slice) -> Times:
         )
     # Rows of which no process is recorded have MISSING for one.
     pids = {int(row["pid"]) for row in timeline.profile.rows("process")} | {MISSING}
-    pids |= set(distinct(timeline.ops.pid).tolist()) | {pid for pid, _ in timeline.calls.threads}
     (low, high), ends = _moments(timeline, part)
     times = dict.fromkeys(pids, (low, high))
     if part.skip_first:

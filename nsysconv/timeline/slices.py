@@ -51,6 +51,10 @@ class Slice:
     name: str | None = None
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, list):  # as people write it; slices are kept by what they ask for
+                object.__setattr__(self, field.name, tuple(value))
         if self.time is not None and not _in_order(*self.time):
             raise UsageError("the slice ends before it starts", hint="START:END, START before END.")
         if self.projected and not self.by_range:
