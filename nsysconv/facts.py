@@ -17,7 +17,6 @@ class Fact(StrEnum):
     MEMCPYS = "memcpys"
     MEMSETS = "memsets"
     UNIFIED_MEMORY = "unified_memory"
-    PAGE_FAULTS = "page_faults"
     GRAPH_LAUNCHES = "graph_launches"
     GRAPH_NODES = "graph_nodes"
     API_CALLS = "api_calls"
@@ -32,7 +31,9 @@ class Fact(StrEnum):
     LIBRARY_CALLS = "library_calls"
     MPI_CALLS = "mpi_calls"
     OSRT_CALLS = "osrt_calls"
-    GPU_TOTALS = "gpu_totals"
+    PAGE_FAULTS = "page_faults"
+    KERNEL_TOTALS = "kernel_totals"
+    MEMORY_TOTALS = "memory_totals"
     API_TOTALS = "api_totals"
     UNIFIED_MEMORY_TOTALS = "unified_memory_totals"
     RANGE_TOTALS = "range_totals"
@@ -55,7 +56,6 @@ _LABELS: dict[Fact, str] = {
     Fact.MEMCPYS: "memory copies",
     Fact.MEMSETS: "memory sets",
     Fact.UNIFIED_MEMORY: "unified-memory migrations",
-    Fact.PAGE_FAULTS: "page faults on unified memory",
     Fact.GRAPH_LAUNCHES: "graph launches as intervals",
     Fact.GRAPH_NODES: "graph nodes",
     Fact.API_CALLS: "API calls",
@@ -70,7 +70,9 @@ _LABELS: dict[Fact, str] = {
     Fact.LIBRARY_CALLS: "calls of cuBLAS and cuDNN",
     Fact.MPI_CALLS: "MPI calls",
     Fact.OSRT_CALLS: "calls of the operating system's runtime libraries",
-    Fact.GPU_TOTALS: "totals of kernels, copies and memory sets by name",
+    Fact.PAGE_FAULTS: "page faults on unified memory",
+    Fact.KERNEL_TOTALS: "totals of kernels by name",
+    Fact.MEMORY_TOTALS: "totals of copies and memory sets",
     Fact.API_TOTALS: "totals of API calls by name",
     Fact.UNIFIED_MEMORY_TOTALS: "totals of unified-memory migrations",
     Fact.RANGE_TOTALS: "totals of ranges by name",

@@ -44,6 +44,11 @@ class Note:
 # Every slug, with the paragraph that docs/messages.md prints: what happened, what it does to numbers,
 # what one can do.
 MEANINGS: dict[str, str] = {
+    "activities-partial": (
+        "A table of API calls, kernels and memory operations together, of which the profile does not "
+        "record all. That it has no such rows does not mean that there was no such work; shares are of "
+        "the time of what is there."
+    ),
     "api-call-crossing": (
         "Two API calls of one thread overlap without one containing the other, which real calls cannot "
         "do. The later one is cut where the earlier one ends when time is summed without nesting. "
@@ -75,8 +80,8 @@ MEANINGS: dict[str, str] = {
         "or API calls, were left out."
     ),
     "cell-unreadable": (
-        "Cells of a table of totals that are no numbers (n/a, or cut). They are not recorded; the other "
-        "cells of their rows are."
+        "Cells of a table of totals or of samples that are no numbers (n/a, or cut). They are not recorded; "
+        "the other cells of their rows are."
     ),
     "clocks-differ": (
         "On one side of a comparison GPU times and CPU times are not on one clock. It tells no "
@@ -90,6 +95,10 @@ MEANINGS: dict[str, str] = {
     "coarse-times": (
         "The profiler wrote times in whole microseconds. Operations shorter than that have 0 or 1 "
         "microsecond; sums over many are right on average."
+    ),
+    "column-not-read": (
+        "Columns of a log hold words (a mode, a version) where samples have numbers. Nothing of them is "
+        "in any report."
     ),
     "counter-overflow": (
         "Values that the GPU's counters could not hold (`<OVERFLOW>`). They are not recorded; the "
@@ -175,6 +184,11 @@ MEANINGS: dict[str, str] = {
         "What a trace says of itself outside its events is not valid JSON. Known numbers were read from "
         "it; devices and ranks may be missing."
     ),
+    "mixed-output": (
+        "The file holds what two profilers printed. It was read as the output of one; the tables of the "
+        "other, which the note names, are in no report. Cut them out and import them from a file of their "
+        "own."
+    ),
     "names-merged": (
         "In a comparison, two names of one profile are the same to the chosen matching: they differ only "
         "in what the matching leaves out. Their rows are added up."
@@ -203,6 +217,15 @@ MEANINGS: dict[str, str] = {
     "not-a-table": (
         "The file holds a view or virtual table under the name of an event table. Only plain tables are "
         "read; it was ignored."
+    ),
+    "not-aligned": (
+        "Of several profiles in one trace some do not say what time of day their zero is. Each is drawn from "
+        "its own zero: times within a profile hold, what stands below each other in two profiles did not "
+        "happen at the same time."
+    ),
+    "not-drawn": (
+        "Rows without a time were left out of a trace: it has no place for them. They are in the profile's "
+        "reports."
     ),
     "number-ambiguous": (
         "Numbers such as 1.234 with one sign and three digits behind it, in a table of which nothing "
@@ -247,6 +270,10 @@ MEANINGS: dict[str, str] = {
         "A trace recorded with stacks holds a row per call of a Python function, most of its rows. They "
         "are left out unless `--include python_functions` asks for them."
     ),
+    "queues-not-drawn": (
+        "A trace of many operations was written without the lengths of launch queues, which would have been "
+        "most of it. The report queue_length tells them."
+    ),
     "range-number-shared": (
         "The file joins beginnings and ends of ranges by a number, and several ranges have the same one. "
         "Each ends with the first end of that number; durations of these ranges may be wrong."
@@ -290,6 +317,14 @@ MEANINGS: dict[str, str] = {
         "that is reported depends on them."
     ),
     "rows-unchanged": ("Rows that are the same on both sides of a comparison. They are not shown."),
+    "sample-without-gpu": (
+        "The log has no column that tells GPUs apart. Its samples are of no device; on a machine of several "
+        "GPUs they are of all of them, mixed."
+    ),
+    "sample-without-time": (
+        "The log does not tell when its samples were taken. Their values and their number hold; they "
+        "stand on no time line, and a slice that is a time has none of them."
+    ),
     "serialised-differs": (
         "On one side of a comparison, or in some of its runs, the profiler ran kernels one after the "
         "other. Durations, gaps and overlap of kernels are not comparable with those of a timeline."
@@ -321,13 +356,15 @@ MEANINGS: dict[str, str] = {
         "The export's times were shifted to the time of day. Times are shown from the whole second at or "
         "before the first event."
     ),
+    "time-zone-assumed": (
+        "The log tells times of day without their zone. They were read in the zone of the machine that "
+        "imported it, or in the one that `TZ` names. In another zone, the log lies beside a profile of the "
+        "same time by that many hours off; distances within it hold. Import it again with "
+        "`TZ=Europe/Berlin nsysconv import --replace …`."
+    ),
     "totals-incomplete": (
         "The rows of a table of totals tell their shares of its time, and those do not add up to 100 %: "
         "rows of it are missing in the log, because it was cut or lines of it cannot be read."
-    ),
-    "totals-partial": (
-        "Tables of kernels without those of copies, or the other way round. What is not there is missing "
-        "in reports; that a report has no such rows does not mean that there was no such work."
     ),
     "trace-truncated": (
         "The file ends before its events do: the program was killed, the disk was full, or the copy is "

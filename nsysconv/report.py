@@ -69,6 +69,39 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """What a report is best drawn as; the names are those of its columns.
+
+    | kind | drawn | x | values |
+    |---|---|---|---|
+    | bars | a bar per row and value, side by side | names the row, as one label | lengths, of one unit |
+    | stacked | a bar per row, the values laid end to end | names the row | parts of one whole |
+    | histogram | as stacked, over bins in order | lower edge of the row's bin | parts of the bin |
+    | strip | a value over time | when the row's bin starts | what there was in the bin |
+
+    Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
+    says. Rows that differ in the `by` columns are in different pictures; so are those of different
+    profiles. What is null is not recorded and not drawn.
+    """
+
+    kind: Literal["bars", "stacked", "histogram", "strip"]
+    x: tuple[str, ...]
+    values: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    width: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that it is drawn of."""
+        return (*self.by, *self.x, *self.values, *((self.width,) if self.width else ()))
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether it means something else where rows are cut off."""
+        return self.kind in ("histogram", "strip")
+
+
+@dataclass(frozen=True)
 class ProfileRef:
     """The profile that a report speaks of."""
 
@@ -83,7 +116,8 @@ class Report:
     """A typed table and what has to be said with it.
 
     `table` is None where the report could not be answered; then `not_recorded` names what is missing.
-    `row_count` counts all rows, also those that `limited` cut off.
+    `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows as they were
+    before. `picture` is None where nothing is drawn.
     """
 
     name: str
@@ -96,6 +130,16 @@ class Report:
     not_recorded: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     row_count: int = 0
+    picture: Picture | None = None
+    uncut: pa.Table | None = None
+
+    @property
+    def drawn(self) -> pa.Table | None:
+        """The rows that the picture is made of; None where there is none, or no row."""
+        table = self.table
+        if self.picture is not None and self.picture.needs_all_rows and self.uncut is not None:
+            table = self.uncut
+        return table if self.picture is not None and table is not None and len(table) else None
 
     @property
     def is_printed(self) -> bool:
@@ -120,16 +164,17 @@ class Report:
         return list(self.to_arrow().to_pylist())
 
     def briefly(self) -> Report:
-        """The report with its brief columns only."""
+        """The report with its brief columns only, and without a picture."""
         columns = tuple(column for column in self.columns if column.brief)
         table = self.table if self.table is None else self.table.select([c.name for c in columns])
-        return replace(self, columns=columns, table=table)
+        return replace(self, columns=columns, table=table, picture=None, uncut=None)
 
     def limited(self, limit: int) -> Report:
         """The report with at most `limit` rows (0 = all); `row_count` keeps the full number."""
         if self.table is None or not limit or self.table.num_rows <= limit:
             return self
-        return replace(self, table=self.table.slice(0, limit))
+        uncut = self.table if self.uncut is None else self.uncut
+        return replace(self, table=self.table.slice(0, limit), uncut=uncut)
 
 
 def build_table(

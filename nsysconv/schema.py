@@ -8,6 +8,7 @@ profile's zero (`profile.zero_utc_ns` says when that was, where the source knows
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -74,7 +75,7 @@ AGGREGATE_KINDS = (
     "openmp_inclusive",
 )
 METRIC_KINDS = ("metric", "event")
-METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level")
+METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level", "W", "°C", "Hz")
 
 
 # STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
@@ -725,7 +726,8 @@ metric_sample = sa.Table(
     _real("value_max", "Greatest."),
     _real("value_avg", "Mean."),
     _real("value_sum", "Sum; null: the source does not tell it."),
-    comment="One metric or event of hardware counters, over executions of a kernel or at one time.",
+    comment="One metric or event of hardware counters, over executions of a kernel or at one time; or "
+    "what a monitor of the GPU read at one time.",
 )
 
 aggregate = sa.Table(
@@ -749,7 +751,10 @@ aggregate = sa.Table(
         "name_id",
         "The kernel, the API function's symbol, the range or the construct, `name.id`.",
     ),
-    _column("domain_id", "The domain of a range, `domain.domain_id`."),
+    _column(
+        "domain_id", "The domain of a range, `domain.domain_id`; null: the name says it, or none."
+    ),
+    _column("range_kind", "Of ranges: push_pop or start_end; null: not told.", codes=RANGE_KINDS),
     _column(
         "range_name_id",
         "Only what belongs to ranges of this name, `name.id`, whose time is a part of the row with "
@@ -808,3 +813,8 @@ GPU_OP_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "graph_la
 def event_columns(table: sa.Table) -> tuple[str, ...]:
     """The columns of an event table that a source fills in (all but the two the store assigns)."""
     return tuple(c.name for c in table.columns if c.name not in ("id", "profile_id"))
+
+
+def is_name_id(column: sa.Column[Any]) -> bool:
+    """Whether the numbers in a column are those of names, as its comment says."""
+    return "`name.id`" in (column.comment or "")

@@ -218,6 +218,7 @@ class Total(NamedTuple):
     bytes_max: int | None = None
     range_name: str | None = None
     domain: int | None = None
+    style: str | None = None
     med: float | None = None
     stddev: float | None = None
 
@@ -265,6 +266,7 @@ def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, A
         "bytes_sum": row.bytes, "bytes_min": row.bytes_min,
         "bytes_max": row.bytes_max, "domain_id": row.domain, "name_id": name_id(row.name),
         "range_name_id": name_id(row.range_name),
+        "range_kind": None if row.style is None else schema.RANGE_KINDS.index(row.style),
         "layer": None if row.layer is None else schema.API_LAYERS.index(row.layer),
         "direction": None if row.direction is None else schema.DIRECTIONS.index(row.direction),
     }  # fmt: skip
@@ -305,8 +307,9 @@ def write(
     gpus: Mapping[int, Mapping[str, Any]] | None = None,
     domains: Mapping[tuple[int, int], str] | None = None,
     threads: Mapping[tuple[int, int], Mapping[str, Any]] | None = None,
+    label: str = "small",
 ) -> None:
-    """Makes a store of these rows; `holds`: the facts that were recorded, but for those in `without`;
+    """Makes a store of these rows, or adds a profile of another label; `holds`: the facts that were recorded, but for those in `without`;
     `gpus`: what is known of a device beside its name; `domains`: (pid, domain) -> its name;
     `threads`: what is known of (pid, tid).
     """
@@ -343,7 +346,7 @@ def write(
         lambda: frozenset(holds) - frozenset(without), {}, [], iter(batches),
     )  # fmt: skip
     with writing(path) as writer:
-        writer.add([recording], lambda: Origin("small", "test", "", "", str(path)),
+        writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}"),
                    lambda table, count: None)  # fmt: skip
 
 

@@ -75,6 +75,17 @@ def test_exactly_one_importer_claims_printed_tables(path: Path) -> None:
     assert claims(path) == ["nsys_stats"]
 
 
+# Without a header nobody can tell what the columns of a sampler's log are.
+SAMPLES = [
+    path for path in sorted((FIXTURES / "nvidia_smi").iterdir()) if path.name != "odd-no-header.csv"
+]
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=name_of)
+def test_exactly_one_importer_claims_samples(path: Path) -> None:
+    assert claims(path) == ["nvidia_smi"]
+
+
 @real
 @pytest.mark.parametrize("path", REAL_LOGS, ids=name_of)
 def test_exactly_one_importer_claims_a_real_log(path: Path) -> None:

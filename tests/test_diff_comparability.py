@@ -244,15 +244,18 @@ def test_events_against_totals(profile: Make) -> None:
         Total("kernel", 1, 100, name="kernel"),
         Total("api_call", 1, 10, name="cudaLaunchKernel"),
     )
-    summary = profile(*rows, holds={Fact.GPU_TOTALS, Fact.API_TOTALS, Fact.THREADS})
+    summed = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.API_TOTALS, Fact.THREADS}
+    summary = profile(*rows, holds=summed)
     events = profile(holds={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.THREADS})
-    first, second = differences([events], [summary])
-    assert {first.slug, second.slug} == {"events-against-totals"}
-    assert first.severity is Severity.INFO
-    assert first.text == "kernel events against totals of kernels, copies and memory sets by name"
-    assert first.facts == {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GPU_TOTALS}
-    assert second.text == "API calls against totals of API calls by name"
-    turned = differences([summary], [events])[1]
+    kernels, copies, calls = differences([events], [summary])
+    assert {kernels.slug, copies.slug, calls.slug} == {"events-against-totals"}
+    assert kernels.severity is Severity.INFO
+    assert kernels.text == "kernel events against totals of kernels by name"
+    assert kernels.facts == {Fact.KERNELS, Fact.KERNEL_TOTALS}
+    assert copies.text == "memory copies against totals of copies and memory sets"
+    assert copies.facts == {Fact.MEMCPYS, Fact.MEMSETS, Fact.MEMORY_TOTALS}
+    assert calls.text == "API calls against totals of API calls by name"
+    turned = differences([summary], [events])[2]
     assert turned.text == "totals of API calls by name against API calls"
 
 

@@ -12,7 +12,7 @@ import make_fixtures
 import pytest
 from conftest import FIXTURES
 
-FOLDERS = ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log", "nsys_stats")
+FOLDERS = ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log", "nsys_stats", "nvidia_smi")
 ROW = re.compile(
     rf"\| `((?:{'|'.join(FOLDERS)})/[^`]+)` \| (.+) \| (.+) \| (\d+) \| `([0-9a-f]{{64}})` \|"
 )

@@ -21,7 +21,7 @@ from test_queries_contract import check
 from test_secrets import everything
 
 from nsysconv import api
-from nsysconv.errors import InputError
+from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers
@@ -353,7 +353,52 @@ def test_sizes_alone_have_no_times() -> None:
     with read(SIZES) as profile:
         copy, _ = totals_of(profile)
         assert (copy["count"], copy["bytes_sum"], copy.get("sum_ns")) == (4, 8000, None)
-        assert "kernels" in note(profile, "totals-partial").text
+        assert profile.facts == {Fact.MEMORY_TOTALS}
+
+
+def test_kernels_alone_say_nothing_of_copies(tmp_path: Path) -> None:
+    (tmp_path / "kernels.csv").write_text(KERNELS)
+    with api.open(tmp_path / "kernels.csv") as profile:
+        assert profile.profile.facts == {Fact.KERNEL_TOTALS}
+        with pytest.raises(NotRecorded):
+            profile.report("transfers")
+        (row,) = profile.report("overview").rows()
+        assert (row["kernel_count"], row["memcpy_count"], row["memset_count"]) == (2, None, None)
+
+
+def test_copies_alone_say_nothing_of_kernels() -> None:
+    with read(COPIES) as profile:
+        assert profile.facts == {Fact.MEMORY_TOTALS}
+
+
+def test_what_nsys_found_none_of_did_not_happen_where_other_work_of_the_gpu_is_told() -> None:
+    none = "SKIPPED: report1.sqlite does not contain {}.\n\n"
+    with read(none.format("GPU memory data") + KERNELS) as profile:
+        assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
+    with read(none.format("CUDA kernel data") + COPIES) as profile:
+        assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
+
+
+def test_a_table_of_all_work_without_copies_tells_that_there_were_none() -> None:
+    header = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Category,Operation\n"
+    with read(f"{header}100.0,5000,2,2500.0,1000,4000,CUDA_KERNEL,k\n") as profile:
+        assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
+    with read(f"{header}100.0,500,2,250.0,100,400,CUDA_API,cudaFree\n") as profile:
+        assert profile.facts == {Fact.API_TOTALS}
+
+
+def test_the_tables_of_one_style_tell_it(tmp_path: Path) -> None:
+    header = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Range\n"
+    (tmp_path / "ranges.csv").write_text(
+        f" ** NVTX Push/Pop Range Summary (nvtx_pushpop_sum):\n{header}100.0,50,1,50.0,50,50,:a\n\n"
+        f" ** NVTX Start/End Range Summary (nvtx_startend_sum):\n{header}100.0,70,1,70.0,70,70,X:a\n"
+    )
+    with api.open(tmp_path / "ranges.csv") as profile:
+        rows = profile.report("nvtx_sum").rows()
+    assert [(row["style"], row["name"], row["range_sum_ns"]) for row in rows] == [
+        ("StartEnd", "X:a", 70),
+        ("PushPop", ":a", 50),
+    ]
 
 
 def test_calls_of_others_are_not_those_of_cuda() -> None:

@@ -25,8 +25,8 @@ from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.nvprof_log.quantities import spelled
+from nsysconv.importers.printed.quantity import common
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.quantity import common
 from nsysconv.notes import Note, Severity
 from nsysconv.schema import AGGREGATE_KINDS
 from nsysconv.store.read import Profile, reading

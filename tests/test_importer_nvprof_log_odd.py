@@ -19,7 +19,7 @@ from nvprof_spelling import SECRET
 from odd_nvprof_counters import DEVICES, EVENTS, INVOCATIONS, KERNELS, METRICS, PID
 from odd_nvprof_logs import ODD_LOGS
 from scenarios import WORKLOADS
-from test_importer_nvprof_log_workloads import GPU_TABLES, imported, totals_of
+from test_importer_nvprof_log_workloads import GPU_TABLES, imported, slugs, totals_of
 from test_secrets import everything
 from workload import Workload
 from write_nvprof_log import gpu_trace_csv, write_log
@@ -104,6 +104,51 @@ def test_what_nsys_prints_is_no_log() -> None:
         assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
             "nsys_stats"
         ]
+
+
+NSYS = FOLDER.parent / "nsys_stats"
+TABLES = "cuda_api_sum, cuda_gpu_kern_sum, cuda_gpu_mem_time_sum, cuda_gpu_mem_size_sum"
+
+
+@pytest.mark.parametrize(
+    "nvprof", ["basic-summary.txt", "basic-summary.csv", "basic-both-traces.csv"]
+)
+@pytest.mark.parametrize("nsys", ["basic-2020.txt", "basic-2025.txt", "basic-2025.csv",
+                                  "basic-2025.json"])  # fmt: skip
+@pytest.mark.parametrize("first", ["nvprof", "nsys"])
+def test_tables_of_nsys_in_the_same_file_are_left_out_and_named(
+    nvprof: str, nsys: str, first: str, tmp_path: Path
+) -> None:
+    texts = [(FOLDER / nvprof).read_text("utf-8"), (NSYS / nsys).read_text("utf-8")]
+    mixed = tmp_path / "mixed"
+    mixed.write_text("\n".join(texts if first == "nvprof" else texts[::-1]), encoding="utf-8")
+    with Probe(mixed) as probe:
+        assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
+            "nvprof_log"
+        ]
+    with imported(mixed) as (found,), imported(FOLDER / nvprof) as (wanted,):
+        assert _said(found) == _said(wanted)
+        (note,) = [note for note in found.notes if note.slug == "mixed-output"]
+        assert note.severity is Severity.DROPPED
+        assert note.text.endswith(TABLES)
+
+
+@pytest.mark.parametrize("nvprof", ["basic-summary.csv", "basic-both-traces.csv"])
+def test_rows_of_nsys_are_no_broken_rows_of_the_table_above_them(
+    nvprof: str, tmp_path: Path
+) -> None:
+    texts = [(FOLDER / nvprof).read_text("utf-8"), (NSYS / "basic-2025.csv").read_text("utf-8")]
+    (tmp_path / "mixed").write_text("\n".join(texts), encoding="utf-8")
+    with imported(tmp_path / "mixed") as (found,), imported(FOLDER / nvprof) as (wanted,):
+        assert slugs(found) - slugs(wanted) == {"mixed-output"}
+
+
+def test_a_banner_of_nvprof_over_tables_of_nsys_alone_is_refused(tmp_path: Path) -> None:
+    banner = "==42== NVPROF is profiling process 42, command: ./a\n"
+    (tmp_path / "mixed").write_text(banner + (NSYS / "basic-2025.txt").read_text("utf-8"))
+    with pytest.raises(InputError, match="cuda_api_sum of nsys stats") as error:
+        api.open(tmp_path / "mixed")
+    assert "from a file of its own" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("name", ["odd-nothing.txt", "odd-nothing.csv"])
@@ -228,7 +273,7 @@ def test_a_reshaped_summary() -> None:
         wanted = [{k: v for k, v in row.items() if k != "pid"} for row in totals_of(plain)
                   if row["kind"] in ("kernel", "memcpy", "memset") and "within" not in row]  # fmt: skip
         assert in_any_order(totals_of(found)) == in_any_order(wanted)
-        assert Fact.GPU_TOTALS in found.facts
+        assert found.facts >= {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
         assert Fact.API_TOTALS not in found.facts
 
 

@@ -320,7 +320,8 @@ def test_totals_are_those_of_the_workload(name: str) -> None:
             assert {row["pid"] for row in rows} == {process.pid}
             assert _gpu_and_calls(rows) == _wanted_totals(workload, process)
             wanted = {Fact.API_TOTALS}
-            wanted |= {Fact.GPU_TOTALS} if workload != "no_gpu" else set()
+            if workload != "no_gpu":
+                wanted |= {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
             wanted |= {Fact.UNIFIED_MEMORY_TOTALS} if workload == "unified_memory" else set()
             if "cuda8" not in name and own(workload, process, "ranges"):
                 wanted |= {Fact.RANGE_TOTALS}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from small_store import (
 from nsysconv import api
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
+from nsysconv.render import Options, renderer
 
 OTHER = 12  # another thread
 TIMES = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns)"
@@ -121,11 +124,38 @@ def test_operators_are_no_ranges() -> None:
 def test_totals_of_ranges_answer_where_there_are_no_ranges() -> None:
     rows = [Total("range", 2, 30, 10, 20, "a", domain=0), Total("range", 1, 10, 10, 10, "a", domain=1),
             Total("kernel", 1, 99, 99, 99, "k")]  # fmt: skip
-    holds = {Fact.RANGE_TOTALS, Fact.GPU_TOTALS}
+    holds = {Fact.RANGE_TOTALS, Fact.KERNEL_TOTALS}
     lines = printed("nvtx_sum", *rows, holds=holds, domains={(1, 1): "X"})
     assert lines[1:] == ["75.0,30,2,15.0,,10,20,,,:a", "25.0,10,1,10.0,,10,10,,,X:a"]
     with pytest.raises(NotRecorded):
         answers("nvtx_pushpop_sum", *rows, holds=holds)
+
+
+def test_totals_of_one_name_and_two_styles_are_two_rows() -> None:
+    rows = [Total("range", 2, 30, 10, 20, "a", domain=0, style="push_pop"),
+            Total("range", 1, 10, 10, 10, "a", domain=0, style="start_end")]  # fmt: skip
+    assert printed("nvtx_sum", *rows, holds={Fact.RANGE_TOTALS})[1:] == [
+        "75.0,30,2,15.0,,10,20,,PushPop,:a", "25.0,10,1,10.0,,10,10,,StartEnd,:a"]  # fmt: skip
+
+
+@pytest.mark.parametrize("format_name", ["csv", "tsv", "json", "column"])
+def test_a_table_read_back_prints_the_same(format_name: str, tmp_path: Path) -> None:
+    """Of both styles, in a named domain and in the default one; a text may look like a domain's."""
+    rows = [Range(0, 10, "a"), Range(20, 41, "a"), Range(100, 160, "a", "start_end"),
+            Range(5, 8, "b", domain=1), Range(6, 8, "c:d"), Range(7, 8, ":e")]  # fmt: skip
+    with opened(*rows, domains={(1, 1): "X"}) as profile:
+        first = written(profile, "nvtx_sum", format_name)
+    path = tmp_path / "table"
+    path.write_text(first, encoding="utf-8")
+    with api.open(path) as profile:
+        assert written(profile, "nvtx_sum", format_name) == first
+    assert all(name in first for name in (":a", "X:b", ":c:d", "::e", "PushPop", "StartEnd"))
+
+
+def written(profile: api.OpenProfile, report: str, format_name: str) -> str:
+    out = io.StringIO()
+    renderer(format_name)([profile.report(report)], out, Options())
+    return out.getvalue()
 
 
 def test_totals_that_do_not_tell_a_domain_keep_their_name() -> None:

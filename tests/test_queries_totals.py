@@ -27,8 +27,9 @@ from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS, query
 
-GPU = (Fact.GPU_TOTALS,)
-MIGRATIONS = (Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS)
+KERNELS_ALONE, MEMORY_ALONE = (Fact.KERNEL_TOTALS,), (Fact.MEMORY_TOTALS,)
+GPU = (*KERNELS_ALONE, *MEMORY_ALONE)
+MIGRATIONS = (*GPU, Fact.UNIFIED_MEMORY_TOTALS)
 
 
 def told(report: str, *rows: Row, **options: Any) -> list[dict[str, Any]]:
@@ -213,6 +214,20 @@ def test_no_totals_no_rows() -> None:
         assert told(report) == []
 
 
+def test_an_overview_of_kernels_alone_says_nothing_of_copies() -> None:
+    row = only("overview", *ALL_KINDS[:2], holds=KERNELS_ALONE)
+    assert picked(row, "kernel_count", "kernel_sum_ns") == [3 + 1, 30 + 50]
+    others = ("memcpy_count", "memcpy_sum_ns", "memset_count", "memset_sum_ns", "um_count")
+    assert picked(row, *others) == [None] * len(others)
+
+
+def test_an_overview_of_copies_alone_says_nothing_of_kernels() -> None:
+    row = only("overview", ALL_KINDS[2], holds=MEMORY_ALONE)
+    assert picked(row, "memcpy_count", "memcpy_sum_ns") == [2, 8]
+    assert picked(row, "memset_count", "memset_sum_ns") == [0, 0]
+    assert picked(row, "kernel_count", "kernel_sum_ns", "um_count") == [None] * 3
+
+
 # -- transfers
 
 
@@ -273,6 +288,7 @@ def test_totals_do_not_tell_which_calls_lie_inside_others() -> None:
 
 @pytest.mark.parametrize(("holds", "expected"), [
     ((Fact.API_TOTALS,), [7, None]), (GPU, [None, 6]), (MIGRATIONS, [None, 16]),
+    (KERNELS_ALONE, [None, None]), (MEMORY_ALONE, [None, None]),
     ((Fact.UNIFIED_MEMORY_TOTALS,), [None, None]), ((), [None, None]),
 ])  # fmt: skip
 def test_processes_show_what_is_held(holds: tuple[Fact, ...], expected: list[int | None]) -> None:
@@ -333,6 +349,61 @@ def test_of_a_slice_totals_tell_nothing(report: str, missing: Fact) -> None:
 def test_neither_events_nor_totals_is_not_recorded(report: str) -> None:
     with pytest.raises(NotRecorded):
         told(report, *FAR_OFF, holds=TOTALS - query(report).TOTALS)
+
+
+@pytest.mark.parametrize(("report", "holds"), [
+    ("kernels", MEMORY_ALONE), ("kernel_categories", MEMORY_ALONE), ("cuda_gpu_kern_sum", MEMORY_ALONE),
+    ("transfers", KERNELS_ALONE), ("cuda_gpu_mem_time_sum", KERNELS_ALONE),
+    ("cuda_gpu_mem_size_sum", KERNELS_ALONE)])  # fmt: skip
+def test_totals_of_the_other_kind_alone_are_not_recorded(
+    report: str, holds: tuple[Fact, ...]
+) -> None:
+    with pytest.raises(NotRecorded):
+        told(report, *ALL_KINDS[:3], holds=holds)
+
+
+@pytest.mark.parametrize(("report", "holds"), [
+    ("kernels", KERNELS_ALONE), ("kernel_categories", KERNELS_ALONE),
+    ("cuda_gpu_kern_sum", KERNELS_ALONE), ("transfers", MEMORY_ALONE),
+    ("cuda_gpu_mem_time_sum", MEMORY_ALONE),
+    ("cuda_gpu_mem_size_sum", MEMORY_ALONE)])  # fmt: skip
+def test_totals_of_its_own_kind_alone_answer(report: str, holds: tuple[Fact, ...]) -> None:
+    rows = ALL_KINDS[:1] if holds == KERNELS_ALONE else ALL_KINDS[2:3]
+    assert len(told(report, *rows, holds=holds)) == 1
+    assert told(report, holds=holds) == []  # none of its own kind is no row
+
+
+@pytest.mark.parametrize(("report", "holds", "operations", "missing"), [
+    ("cuda_gpu_sum", KERNELS_ALONE, ["k", "other"], "memory operations are"),
+    ("cuda_gpu_sum", MEMORY_ALONE, ["[CUDA memcpy Host-to-Device]"], "kernels are"),
+    ("cuda_gpu_sum", GPU, ["[CUDA memcpy Host-to-Device]", "k", "other"], ""),
+    ("cuda_api_gpu_sum", (Fact.API_TOTALS,), ["cudaFree"], "kernels and memory operations are"),
+    ("cuda_api_gpu_sum", (Fact.API_TOTALS, *KERNELS_ALONE), ["cudaFree", "k", "other"],
+     "memory operations are"),
+])  # fmt: skip
+def test_tables_of_several_kinds_say_which_of_them_is_not_recorded(
+    report: str, holds: tuple[Fact, ...], operations: list[str], missing: str
+) -> None:
+    calls = Total("api_call", 1, 5, 5, 5, "cudaFree", layer="runtime")
+    rows = [row for fact, row in ((Fact.API_TOTALS, calls), (Fact.KERNEL_TOTALS, ALL_KINDS[0]),
+            (Fact.KERNEL_TOTALS, ALL_KINDS[1]), (Fact.MEMORY_TOTALS, ALL_KINDS[2]))
+            if fact in holds]  # fmt: skip
+    with opened(*rows, holds=holds) as profile:
+        found = profile.report(report)
+    assert sorted(row["operation"] for row in found.rows()) == operations
+    texts = [note.text for note in found.notes if note.slug == "activities-partial"]
+    assert texts == ([f"{missing} not recorded: no row is of them"] if missing else [])
+
+
+def test_in_a_table_of_several_kinds_totals_tell_nothing_of_a_slice() -> None:
+    """The calls are events and cut to the slice; kernels are totals of the whole profile."""
+    holds = (Fact.API_CALLS, Fact.THREADS, *GPU)
+    with opened(Call(10, 20), *ALL_KINDS[:3], holds=holds) as profile:
+        whole = profile.report("cuda_api_gpu_sum")
+        part = profile.report("cuda_api_gpu_sum", slice=Slice((0, 100)))
+    assert len(whole.rows()) == 1 + 3
+    assert [row["category"] for row in part.rows()] == ["CUDA_API"]
+    assert [note.slug for note in part.notes] == ["activities-partial"]
 
 
 @pytest.mark.parametrize("report", [

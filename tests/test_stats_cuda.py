@@ -424,6 +424,7 @@ TOLD = (
     Total("memset", 1, 5, 5, 5),
     Total("api_call", 4, 300, 50, 100, name="cudaLaunchKernel_v7000"),
 )  # fmt: skip
+SUMMED = (Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.API_TOTALS)
 
 
 @pytest.mark.parametrize(("report", "expected"), [
@@ -443,15 +444,14 @@ TOLD = (
 ])  # fmt: skip
 def test_totals_answer_as_far_as_they_go(report: str, expected: list[str]) -> None:
     """Sums over devices; nobody tells medians and deviations of totals."""
-    holds = (Fact.GPU_TOTALS, Fact.API_TOTALS)
-    assert lines(report, *TOLD, holds=holds) == expected
+    assert lines(report, *TOLD, holds=SUMMED) == expected
 
 
 @pytest.mark.parametrize("report", ["cuda_api_trace", "cuda_gpu_trace", "cuda_gpu_kern_gb_sum",
                                     "cuda_kern_exec_sum", "cuda_kern_exec_trace"])  # fmt: skip
 def test_totals_are_no_events(report: str) -> None:
     with pytest.raises(NotRecorded):
-        lines(report, *TOLD, holds=(Fact.GPU_TOTALS, Fact.API_TOTALS))
+        lines(report, *TOLD, holds=SUMMED)
 
 
 @pytest.mark.parametrize("report", ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from nsysconv.report import MISSING
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import GPU_KINDS, MIGRATION, Total, totals
+from nsysconv.timeline.totals import GPU_KINDS, Total, totals
 
 
 def op_count(timeline: Timeline) -> int:
@@ -27,8 +29,8 @@ def devices_used(timeline: Timeline) -> set[int | None]:
 
 
 def _totals(timeline: Timeline) -> list[Total]:
-    """Totals of GPU operations; they say nothing of a slice."""
-    return totals(timeline, *GPU_KINDS, MIGRATION) if timeline.is_whole else []
+    """Totals of GPU operations."""
+    return totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
 
 
 def step_counts(timeline: Timeline, pattern: str) -> list[int]:

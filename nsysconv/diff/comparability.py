@@ -36,7 +36,7 @@ _Lengths = dict[tuple[frozenset[int], int], list[int]]
 
 _ALL: frozenset[Fact] = frozenset()
 _API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
-_GPU = frozenset({Fact.KERNELS, Fact.GPU_TOTALS})
+_GPU = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
 _LINKS = frozenset({Fact.API_LINKS})
 _WINDOW = frozenset({Fact.KERNELS})
 _GRAPHS = frozenset(
@@ -45,7 +45,8 @@ _GRAPHS = frozenset(
 # Where one side holds the first of these events and the other only such totals, these stand against
 # those, and neither is told as missing.
 _EVENTS_AND_TOTALS = (
-    ((Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS), Fact.GPU_TOTALS),
+    ((Fact.KERNELS,), Fact.KERNEL_TOTALS),
+    ((Fact.MEMCPYS, Fact.MEMSETS), Fact.MEMORY_TOTALS),
     ((Fact.API_CALLS,), Fact.API_TOTALS),
     ((Fact.UNIFIED_MEMORY,), Fact.UNIFIED_MEMORY_TOTALS),
     ((Fact.RANGES,), Fact.RANGE_TOTALS),

@@ -14,7 +14,7 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Answer, Data, Option, Query, Request
+from nsysconv.queries.contract import Answer, Data, Option, Query, Request, picture_of
 from nsysconv.report import Report, build_table
 from nsysconv.timeline.timeline import Timeline
 
@@ -34,12 +34,15 @@ CORE = (
 OWN = (
     *CORE,
     "gpu_utilization",
+    "utilization_over_time",
+    "timeline_events",
     "steps",
     "ranges",
     "comm_overlap",
     "kernel_categories",
     "launch_stats",
     "queue_length",
+    "metrics",
 )
 """Modules of this folder that are reports. A new report is one more word here."""
 
@@ -188,6 +191,7 @@ def answer(spec: str, timeline: Timeline, request: Request) -> Report:
         slice=timeline.described,
         notes=tuple(_notes(module, timeline, found.notes)),
         row_count=table.num_rows if found.row_count is None else found.row_count,
+        picture=picture_of(module),
     )
     return report.limited(request.limit)
 

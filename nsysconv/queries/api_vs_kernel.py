@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request, ranks_by_group
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.statistics import number
@@ -80,6 +80,7 @@ COLUMNS = (
         brief=False,
     ),
 )
+PICTURE = Picture("bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum_ns"), by=("rank",))
 
 NO_CALL = "[no API call]"
 

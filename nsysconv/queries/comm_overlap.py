@@ -7,7 +7,7 @@ from typing import Any
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Request
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.ops import Kind
@@ -77,6 +77,18 @@ COLUMNS = (
         Unit.NS,
         "Window minus busy. With computation and what is exposed it adds up to the window.",
         better="less",
+    ),
+)
+PICTURE = Picture(
+    "stacked",
+    x=("rank", "device_id"),
+    values=(
+        "computation_union_ns",
+        "exposed_communication_ns",
+        "exposed_memcpy_ns",
+        "exposed_memset_ns",
+        "exposed_um_ns",
+        "idle_ns",
     ),
 )
 

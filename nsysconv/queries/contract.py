@@ -10,7 +10,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Column
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -60,7 +60,7 @@ class Answer:
 
 
 class Query(Protocol):
-    """One report: a module with these names."""
+    """One report: a module with these names; and a PICTURE, if there is one (see `picture_of`)."""
 
     TITLE: str
     """What the report shows, for people."""
@@ -78,6 +78,12 @@ class Query(Protocol):
     @staticmethod
     def compute(timeline: Timeline, request: Request) -> Data | Answer:
         """The columns' values by name, all of one length, in the report's order."""
+
+
+def picture_of(query: Query) -> Picture | None:
+    """What a query's report is best drawn as: its module's PICTURE, which most have not."""
+    picture: Picture | None = getattr(query, "PICTURE", None)
+    return picture
 
 
 PROFILE = Column("profile", Unit.TEXT, "Label of the profile.", key=True)

@@ -12,7 +12,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
@@ -73,6 +73,12 @@ COLUMNS = (
         "ran in graphs.",
         better="more",
     ),
+)
+PICTURE = Picture(
+    "bars",
+    x=("step", "occurrence", "device_id"),
+    values=("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct"),
+    by=("rank", "pid"),
 )
 
 

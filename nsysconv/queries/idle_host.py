@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.queries.idle_summary import identity
-from nsysconv.report import Column
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.activity import activity
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads
 from nsysconv.timeline.statistics import number
@@ -57,6 +57,7 @@ COLUMNS = (
         counted_by="gap_count",
     ),
 )
+PICTURE = Picture("bars", x=("activity", "name"), values=("host_sum_ns",), by=("rank", "device_id"))
 
 
 def compute(timeline: Timeline, request: Request) -> Data:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, stream_label
@@ -65,6 +65,12 @@ COLUMNS = (
         )
         for part in PARTS
     ),
+)
+PICTURE = Picture(
+    "histogram",
+    x=("bucket_min_ns",),
+    values=tuple(f"{part}_sum_ns" for part in PARTS),
+    by=("rank", "device_id", "kind", "stream"),
 )
 
 

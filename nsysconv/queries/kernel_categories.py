@@ -18,7 +18,7 @@ from nsysconv.queries.contract import (
     Request,
     ranks_by_group,
 )
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, rules
@@ -31,7 +31,7 @@ from nsysconv.units import Unit
 TITLE = "Kernels by kind of work"
 NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset({Fact.GRAPH_LAUNCHES, Fact.DEVICES})
-TOTALS = frozenset({Fact.GPU_TOTALS})
+TOTALS = frozenset({Fact.KERNEL_TOTALS})
 RULES = Option(
     "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
 )
@@ -71,6 +71,7 @@ COLUMNS = (
     Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),
 )
+PICTURE = Picture("bars", x=("category",), values=("kernel_sum_ns",), by=("rank", "device_id"))
 
 
 def compute(timeline: Timeline, request: Request) -> Data:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
@@ -15,7 +15,7 @@ from nsysconv.units import Unit
 TITLE = "Kernels by name"
 NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset({Fact.DEVICES})
-TOTALS = frozenset({Fact.GPU_TOTALS})
+TOTALS = frozenset({Fact.KERNEL_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
@@ -59,6 +59,7 @@ COLUMNS = (
         brief=False,
     ),
 )
+PICTURE = Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "device_id"))
 
 _NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "mangled_name_id"}
 

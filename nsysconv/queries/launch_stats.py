@@ -16,7 +16,7 @@ from nsysconv.queries.contract import (
     Request,
     ranks_by_group,
 )
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import counts
 from nsysconv.timeline.launches import Launches, launches
 from nsysconv.timeline.statistics import grouped_statistics, number
@@ -120,6 +120,9 @@ COLUMNS = (
         "Calls with a queue time above the option long_queue_ns.",
         better="less",
     ),
+)
+PICTURE = Picture(
+    "bars", x=("layer", "name"), values=("api_sum_ns", "gpu_op_sum_ns"), by=("rank", "device_id")
 )
 
 

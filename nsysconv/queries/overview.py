@@ -8,12 +8,13 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
+    GPU_KINDS,
     KERNEL,
     MEMCPY,
     MEMSET,
@@ -31,7 +32,7 @@ NEEDS = frozenset({Fact.KERNELS})
 USES = frozenset(
     {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
 )
-TOTALS = frozenset({Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = frozenset(GPU_KINDS)
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
@@ -107,6 +108,7 @@ COLUMNS = (
         counted_by="graph_launch_count",
     ),
 )
+PICTURE = Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns"))
 
 _OPTIONAL = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "um": Fact.UNIFIED_MEMORY}
 
@@ -177,9 +179,9 @@ def _migrated_bytes(timeline: Timeline, ops: GpuOps) -> int:
 
 
 _TOTALS = {
-    "kernel": (KERNEL, Fact.GPU_TOTALS),
-    "memcpy": (MEMCPY, Fact.GPU_TOTALS),
-    "memset": (MEMSET, Fact.GPU_TOTALS),
+    "kernel": (KERNEL, Fact.KERNEL_TOTALS),
+    "memcpy": (MEMCPY, Fact.MEMORY_TOTALS),
+    "memset": (MEMSET, Fact.MEMORY_TOTALS),
     "um": (MIGRATION, Fact.UNIFIED_MEMORY_TOTALS),
 }
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Data, Option, Request
-from nsysconv.report import Column
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import API_CALL, GPU_KINDS, MIGRATION, totals
+from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
 from nsysconv.units import Unit
 
 TITLE = "Processes"
 NEEDS: frozenset[Fact] = frozenset()
 USES = frozenset({Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS})
-TOTALS = frozenset({Fact.API_TOTALS, Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = frozenset({Fact.API_TOTALS, *GPU_KINDS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
@@ -36,6 +36,7 @@ COLUMNS = (
     ),
     Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
 )
+PICTURE = Picture("bars", x=("rank", "pid"), values=("api_sum_ns",))
 
 
 def compute(timeline: Timeline, request: Request) -> Data:
@@ -62,29 +63,36 @@ def compute(timeline: Timeline, request: Request) -> Data:
                 else None,
                 "api_call_count": int(mine.sum())
                 if calls_told
-                else _in_all(timeline, pid, {Fact.API_TOTALS: (API_CALL,)}),
+                else _in_all(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
                 # Of totals, and of calls without a thread, nobody knows which lie inside others.
                 "api_sum_ns": int((calls.end[outer] - calls.start[outer]).sum())
                 if calls_told and threads_told
                 else None,
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
                 if ops_told
-                else _in_all(timeline, pid, _GPU_OPS),
+                else _in_all(
+                    timeline, pid, GPU_KINDS, needed=(Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS)
+                ),
             }
         )
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
 
 
-_GPU_OPS = {Fact.GPU_TOTALS: GPU_KINDS, Fact.UNIFIED_MEMORY_TOTALS: (MIGRATION,)}
+_CALLS = {Fact.API_TOTALS: (API_CALL,)}
 
 
-def _in_all(timeline: Timeline, pid: int, kinds: Mapping[Fact, tuple[int, ...]]) -> int | None:
+def _in_all(
+    timeline: Timeline,
+    pid: int,
+    kinds: Mapping[Fact, tuple[int, ...]],
+    needed: Iterable[Fact],
+) -> int | None:
     """How many of these kinds the totals of a process count; None where they do not tell.
 
-    The first fact has to be held; the others count in where they are.
+    All that is needed has to be held; the others count in where they are.
     """
     facts = timeline.profile.facts
-    if not timeline.is_whole or next(iter(kinds)) not in facts:
+    if not timeline.is_whole or not facts.issuperset(needed):
         return None
     held = [kind for fact, its_kinds in kinds.items() if fact in facts for kind in its_kinds]
     found = totals(timeline, *held)

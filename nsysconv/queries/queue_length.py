@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Data, Option, Request
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import counts
 from nsysconv.timeline.idle import stream_label
 from nsysconv.timeline.launches import Queues, queues
@@ -88,6 +88,7 @@ COLUMNS = (
     ),
     Column("full_pct", Unit.PCT, "That time as a share of span_ns.", better="less", brief=False),
 )
+PICTURE = Picture("bars", x=("stream",), values=("waiting_avg",), by=("rank", "device_id"))
 
 
 def compute(timeline: Timeline, request: Request) -> Data:

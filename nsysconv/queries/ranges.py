@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, Array, Data, Option, Request, ranks_by_group
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.annotations import (
     OPERATOR,
     START_END,
@@ -107,6 +107,7 @@ COLUMNS = (
         adds=True,
     ),
 )
+PICTURE = Picture("bars", x=("tree",), values=("range_sum_ns", "projected_sum_ns"), by=("rank",))
 _ON_GPU = tuple(column.name for column in COLUMNS[12:])
 _INDENT = "  "
 

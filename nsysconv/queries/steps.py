@@ -7,7 +7,7 @@ from typing import Any
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, Data, Option, Request
-from nsysconv.report import Column
+from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.statistics import distinct
@@ -79,6 +79,12 @@ COLUMNS = (
         )
         for place, (name, doc) in enumerate(_DOCS.items())
     ),
+)
+PICTURE = Picture(
+    "stacked",
+    x=("step", "occurrence"),
+    values=tuple(f"{name}_ns" for name in _DOCS),
+    by=("rank", "pid"),
 )
 
 _ANY = frozenset({Fact.RANGES, Fact.OPERATORS})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.queries.copies import direction_names, moved
-from nsysconv.report import Column
+from nsysconv.report import Column, Picture
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
@@ -41,6 +41,12 @@ COLUMNS = (
         better="less",
         counted_by="memcpy_count",
     ),
+)
+PICTURE = Picture(
+    "histogram",
+    x=("bucket_min_bytes",),
+    values=("bytes_sum",),
+    by=("rank", "device_id", "direction"),
 )
 
 

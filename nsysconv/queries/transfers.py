@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.queries.copies import direction_code, direction_names, kind_names, moved
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals
@@ -16,7 +16,7 @@ from nsysconv.units import Unit
 TITLE = "Transfers by direction and memory kind"
 NEEDS = frozenset({Fact.MEMCPYS})
 USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS})
-TOTALS = frozenset({Fact.GPU_TOTALS})
+TOTALS = frozenset({Fact.MEMORY_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
@@ -50,6 +50,12 @@ COLUMNS = (
         "Sum of bytes over sum of durations; null where no time passed.",
         better="more",
     ),
+)
+PICTURE = Picture(
+    "bars",
+    x=("direction", "peer_device_id", "src_kind", "dst_kind"),
+    values=("bytes_sum",),
+    by=("rank", "device_id"),
 )
 
 

@@ -109,3 +109,15 @@ def intersecting_sums(starts: Array, ends: Array, values: Array, low: Array, hig
         - until_over[:, np.searchsorted(ends[over], low, side="right")]
     )
     return np.where(high > low, result, 0)
+
+
+def equal_parts(low: int, high: int, count: int) -> Array:
+    """The edges that cut [low, high) in `count` parts, one more than there are parts.
+
+    Lengths differ by 1 ns at most. Where there are fewer nanoseconds than that, each is a part; an
+    empty interval is one part.
+    """
+    count = max(1, min(count, high - low))
+    whole, rest = divmod(high - low, count)
+    place = np.arange(count + 1, dtype=np.int64)
+    return low + whole * place + rest * place // count

@@ -5,13 +5,14 @@ Definitions, with worked examples: docs/definitions.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
@@ -25,8 +26,12 @@ RANGE, OPENACC, OPENACC_EXCLUSIVE = (
     schema.AGGREGATE_KINDS.index(kind)
     for kind in ("range", "openacc_inclusive", "openacc_exclusive")
 )
-GPU_KINDS = (KERNEL, MEMCPY, MEMSET)
-"""The kinds that the fact GPU_TOTALS speaks of."""
+GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {
+    Fact.KERNEL_TOTALS: (KERNEL,),
+    Fact.MEMORY_TOTALS: (MEMCPY, MEMSET),
+    Fact.UNIFIED_MEMORY_TOTALS: (MIGRATION,),
+}
+"""The kinds of GPU operations that each fact speaks of."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Total:
     pid: int | None
     device_id: int | None
     domain_id: int | None
+    range_kind: int | None
     layer: int | None
     direction: int | None
     name: str
@@ -84,10 +90,12 @@ class Sum:
 
 
 def totals(timeline: Timeline, *kinds: int) -> list[Total]:
-    """The totals of these kinds.
+    """The totals of these kinds; of a slice, of which they tell nothing, none.
 
     Those of a range's own share are parts of others and are left out; so is what never happened.
     """
+    if not timeline.is_whole:
+        return []
     found = timeline.kept("totals", lambda: _totals(timeline))
     return [total for total in found if total.kind in kinds]
 

@@ -29,7 +29,8 @@ POSSIBLE = frozenset(
         Fact.API_CALLS,
         Fact.API_LINKS,
         Fact.THREADS,
-        Fact.GPU_TOTALS,
+        Fact.KERNEL_TOTALS,
+        Fact.MEMORY_TOTALS,
         Fact.API_TOTALS,
         Fact.UNIFIED_MEMORY_TOTALS,
         Fact.RANGE_TOTALS,
@@ -44,9 +45,12 @@ _CALLS = f"Print it with `nsys stats -r cuda_api_trace -f csv REPORT.nsys-rep`, 
 _BOTH = (
     f"Print both traces as CSV and import them together (`nsysconv import --join`), or {_EXPORT}."
 )
-_SUMS = (
-    "Print it with `nsys stats -r cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum -f csv "
-    f"REPORT.nsys-rep`, or {_EXPORT}."
+_KERNEL_SUM = (
+    f"Print it with `nsys stats -r cuda_gpu_kern_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
+)
+_MEMORY_SUMS = (
+    "Print it with `nsys stats -r cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum -f csv REPORT.nsys-rep`, "
+    f"or {_EXPORT}."
 )
 _API = f"Print it with `nsys stats -r cuda_api_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
 _RANGES = (
@@ -62,9 +66,10 @@ ADVICE: Mapping[Fact, str] = {
     Fact.API_CALLS: _CALLS,
     Fact.API_LINKS: _BOTH,
     Fact.THREADS: _CALLS,
-    Fact.GPU_TOTALS: _SUMS,
+    Fact.KERNEL_TOTALS: _KERNEL_SUM,
+    Fact.MEMORY_TOTALS: _MEMORY_SUMS,
     Fact.API_TOTALS: _API,
-    Fact.UNIFIED_MEMORY_TOTALS: _SUMS,
+    Fact.UNIFIED_MEMORY_TOTALS: _MEMORY_SUMS,
     Fact.RANGE_TOTALS: _RANGES,
     Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP with `nsys profile --trace=cuda,"
     "openacc,openmp …`, and print `nsys stats -r openacc_sum,openmp_sum -f csv REPORT.nsys-rep`.",
@@ -81,9 +86,9 @@ _LONGEST_SIGN = 1024
 
 def sniff(probe: Probe) -> Yes | No:
     """Text with the header of a table of nsys, or with what nsys says before one; none of nvprof's."""
-    from nsysconv.importers.encoding import pieces
     from nsysconv.importers.nsys_stats.survey import is_told
     from nsysconv.importers.nvprof_log.survey import SIGNATURE as NVPROF
+    from nsysconv.importers.printed.encoding import pieces
 
     if probe.is_sqlite:
         return No("it is a SQLite database")

@@ -14,11 +14,11 @@ from pyarrow import csv
 
 from nsysconv.importers.nsys_stats.numbers import Holds, Spelling, spelling
 from nsysconv.importers.nsys_stats.objects import Objects
-from nsysconv.importers.nsys_stats.survey import Block, Span
+from nsysconv.importers.nsys_stats.survey import Block
 from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Form
+from nsysconv.importers.printed.lines import Refused, pieces
+from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
 from nsysconv.report import MISSING
-
-Array = np.ndarray
 
 INTEGERS = (
     "correlation", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers",
@@ -27,20 +27,11 @@ INTEGERS = (
 """Columns of whole numbers."""
 QUANTITIES = ("start", "dur", "bytes", "throughput", "static", "dynamic")
 """Columns of numbers with units."""
-_PIECE_BYTES = 8 << 20
 _PIECE_ROWS = 1 << 16
 _BLOCK_BYTES = 1 << 20
 _SAMPLE_LINES = 1000
 _NOTHING = ("", "-")
 _MOST_DIGITS = 19
-
-
-@dataclass(frozen=True)
-class Texts:
-    """A column of texts: per row the place of its own in `known`, -1 for none."""
-
-    place: Array
-    known: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -55,15 +46,6 @@ class Cells:
     quantities: Mapping[str, Array]
     integers: Mapping[str, Array]
     texts: Mapping[str, Texts]
-
-
-@dataclass
-class Refused:
-    """Lines that are no rows of the trace they stand in: how many, the first, and the end of the last."""
-
-    count: int = 0
-    first_line: int = 0
-    last_end: int = 0
 
 
 @dataclass
@@ -89,7 +71,7 @@ class TraceReader:
         for data, start, line in pieces(self.path, self.block.spans):
             found = self._many(data) if self.block.header.delimiter in (",", ";") else None
             if found is None:
-                found = self._cut(data, start, line)
+                found = self._cut(data, line)
             if found.count:
                 yield found, start + len(data)
 
@@ -185,42 +167,37 @@ class TraceReader:
 
     # -- one by one
 
-    def _cut(self, data: bytes, start: int, line: int) -> Cells:
+    def _cut(self, data: bytes, line: int) -> Cells:
         """The rows of a piece, cell by cell; lines that are none are refused."""
         rows: list[Mapping[str, str]] = []
-        places = []
-        end = start
+        lines = []
         for number, raw in enumerate(data.split(b"\n"), line):
-            end += len(raw) + 1
             text = raw.decode("utf-8", "replace").rstrip("\r")
             if not text.strip():
                 continue
             cells = self.block.cells(text)
             if cells is None:
-                self._refuse((number, end))
+                self.refused.add(number)
             else:
                 rows.append(dict(zip(self._roles, (cell.strip() for cell in cells), strict=True)))
-                places.append((number, end))
-        return self._one_by_one(rows, places)
+                lines.append(number)
+        return self._one_by_one(rows, lines)
 
     def _of_objects(self) -> Iterator[tuple[Cells, int]]:
         for span in self.block.spans:
-            place = (span.line, span.end)
             rows: list[Mapping[str, str]] = []
             for row in Objects(self.path, span.start):
                 if len(row) == len(self._roles):
                     rows.append(dict(zip(self._roles, row.values(), strict=True)))
                 else:
-                    self._refuse(place)
+                    self.refused.add(span.line)
                 if len(rows) == _PIECE_ROWS:
-                    yield self._one_by_one(rows, [place] * len(rows)), span.end
+                    yield self._one_by_one(rows, [span.line] * len(rows)), span.end
                     rows = []
             if rows:
-                yield self._one_by_one(rows, [place] * len(rows)), span.end
+                yield self._one_by_one(rows, [span.line] * len(rows)), span.end
 
-    def _one_by_one(
-        self, rows: Sequence[Mapping[str, str]], places: Sequence[tuple[int, int]]
-    ) -> Cells:
+    def _one_by_one(self, rows: Sequence[Mapping[str, str]], lines: Sequence[int]) -> Cells:
         """Rows that are cut into cells; those that do not say when, how long and what are refused."""
         self._learn_steps(rows[:_SAMPLE_LINES])
         columns = {role: [row.get(role, "") for row in rows] for role in self._roles}
@@ -232,7 +209,7 @@ class TraceReader:
         kept = ~np.isnan(quantities["start"]) & ~np.isnan(quantities["dur"])
         kept &= np.array([bool(name) for name in columns["name"]], bool)
         for number in np.flatnonzero(~kept).tolist():
-            self._refuse(places[number])
+            self.refused.add(lines[number])
         if self.block.header.form in (Form.ALIGNED, Form.BOXED):
             self.guessed += sum(self._is_guess(row) for row in rows)
         return Cells(
@@ -244,7 +221,7 @@ class TraceReader:
                 if role in INTEGERS
             },
             {
-                role: _numbered(column, kept)
+                role: _texts(column, kept)
                 for role, column in columns.items()
                 if role not in (*QUANTITIES, *INTEGERS) and not role.startswith("other ")
             },
@@ -282,30 +259,7 @@ class TraceReader:
         value = number.value * scale
         return int(value) if role in INTEGERS else float(value)
 
-    def _refuse(self, place: tuple[int, int]) -> None:
-        line, end = place
-        self.refused.count += 1
-        self.refused.first_line = min(self.refused.first_line or line, line)
-        self.refused.last_end = max(self.refused.last_end, end)
 
-
-def _numbered(values: Iterable[str], kept: Array) -> Texts:
-    known: dict[str, int] = {}
-    place = [-1 if value in _NOTHING else known.setdefault(value, len(known)) for value in values]
-    return Texts(np.array(place, np.int64)[kept], list(known))
-
-
-def pieces(path: Path, spans: Iterable[Span]) -> Iterator[tuple[bytes, int, int]]:
-    """Whole lines of these spans in pieces of bounded size, with the byte and the line of each."""
-    with path.open("rb") as file:
-        for span in spans:
-            file.seek(span.start)
-            place, line = span.start, span.line
-            while place < span.end:
-                data = file.read(min(_PIECE_BYTES, span.end - place))
-                if place + len(data) < span.end:
-                    data += file.readline()
-                if not data:
-                    return
-                yield data, place, line
-                place, line = place + len(data), line + data.count(b"\n")
+def _texts(values: Iterable[str], kept: Array) -> Texts:
+    found = numbered_texts(None if value in _NOTHING else value for value in values)
+    return Texts(found.place[kept], found.known)

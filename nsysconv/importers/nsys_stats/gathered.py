@@ -1,20 +1,13 @@
-"""Who appears in one recording: names, devices, streams, threads; numbered as rows refer to them."""
+"""Who appears in one recording: beside names and devices the streams, threads and processes."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from nsysconv import schema
-from nsysconv.names import plain_api_name
+from nsysconv.importers.printed.registry import Registry, Row
 
-Row = dict[str, Any]
-
-_INDEXED = re.compile(r"(.*?)\s*\((\d{1,6})\)$")
-_API = re.compile(r"cu(?:da)?[A-Z]\w*$")
-_DRIVER = re.compile(r"cu[A-Z]")
 _MIGRATION = re.compile(r"\[CUDA (?:memcpy Unified|Unified Memory memcpy) (.+)\]$")
 _COPY = re.compile(r"\[CUDA memcpy (.+)\]$")
 _ENDS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
@@ -22,24 +15,17 @@ SHORTENED = "\u2026"
 """What stands at the end of a name that was cut."""
 
 
-class Gathered:
-    """Numbers of one recording. `demangled` turns symbols into names, None where nothing can.
+class Gathered(Registry):
+    """Numbers of one recording.
 
     `pids` are the processes that rows name; `shortened` counts names that were cut.
     """
 
     def __init__(self, demangled: Callable[[str], str] | None) -> None:
-        self.rows: Counter[str] = Counter()
-        self.symbols_only = 0
+        super().__init__(demangled)
         self.unknown_directions = 0
-        self.end_ns = 0
         self.pids: set[int] = set()
         self.shortened: set[str] = set()
-        self._demangled = demangled
-        self._names: dict[str, int] = {}
-        self._api_names: set[int] = set()
-        self._devices: dict[str, int] = {}
-        self._device_rows: dict[int, Row] = {}
         self._streams: set[tuple[int, int]] = set()
         self._threads: dict[tuple[int, int], str | None] = {}
 
@@ -52,22 +38,11 @@ class Gathered:
         """The number of a name."""
         if text.endswith(SHORTENED):
             self.shortened.add(text)
-        return self._names.setdefault(text, len(self._names) + 1)
-
-    def api_name(self, text: str) -> int:
-        """The number of an API function's name."""
-        number = self.name(text)
-        self._api_names.add(number)
-        return number
+        return super().name(text)
 
     def kernel(self, text: str) -> tuple[int, int | None]:
-        """The numbers of a kernel's name and of its symbol, where the table spells that."""
-        if not text.startswith("_Z") or text.endswith(SHORTENED):
-            return self.name(text), None
-        if self._demangled is None:
-            self.symbols_only += 1
-            return self.name(text), self.name(text)
-        return self.name(self._demangled(text)), self.name(text)
+        """The numbers of a kernel's name and of its symbol, where the table spells that in full."""
+        return (self.name(text), None) if text.endswith(SHORTENED) else super().kernel(text)
 
     def direction(self, words: str) -> int:
         """The code of schema.DIRECTIONS for `HtoD` or `Host-to-Device`; 0 for what is not known."""
@@ -77,22 +52,6 @@ class Gathered:
             self.unknown_directions += 1
             return 0
         return schema.DIRECTIONS.index(word)
-
-    def device(self, text: str) -> int:
-        """The number of a device, `Tesla T4 (0)`; one that has none gets the next free one."""
-        if text not in self._devices:
-            match = _INDEXED.match(text)
-            name, ordinal = (match.group(1), int(match.group(2))) if match else (text, None)
-            number = ordinal if ordinal is not None else 0
-            while number in self._device_rows:
-                number += 1
-            self._devices[text] = number
-            self._device_rows[number] = {
-                "device_id": number,
-                "ordinal": ordinal,
-                "name": name or None,
-            }
-        return self._devices[text]
 
     def stream(self, context: int, stream: int) -> None:
         """A stream that something ran on."""
@@ -104,10 +63,6 @@ class Gathered:
         self._threads[pid, tid] = name or self._threads.get((pid, tid))
 
     # -- rows of the small tables
-
-    def device_rows(self) -> list[Row]:
-        """The devices."""
-        return [self._device_rows[number] for number in sorted(self._device_rows)]
 
     def process_rows(self) -> list[Row]:
         """The processes."""
@@ -127,27 +82,6 @@ class Gathered:
             for context, stream in sorted(self._streams)
             if self.pid is not None
         ]
-
-    def name_rows(self) -> list[Row]:
-        """The names."""
-        return [
-            {
-                "id": number,
-                "text": text,
-                "plain": plain_api_name(text) if number in self._api_names else None,
-            }
-            for text, number in self._names.items()
-        ]
-
-
-def is_api(name: str) -> bool:
-    """Whether a name is that of an API function."""
-    return _API.match(name) is not None
-
-
-def layer(name: str) -> int | None:
-    """The code of schema.API_LAYERS for an API function: 0 runtime, 1 driver; None: neither."""
-    return (1 if _DRIVER.match(name) else 0) if is_api(name) else None
 
 
 def memory_operation(name: str) -> tuple[str, str] | None:

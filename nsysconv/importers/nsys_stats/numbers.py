@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from nsysconv.importers.quantity import Quantity
+from nsysconv.importers.printed.quantity import Quantity
 
 # Spaces of all widths, and what is left of one that was written in another encoding.
 _SPACES = " \u00a0\u2007\u2009\u202f\ufffd"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.demangle import demangler
-from nsysconv.importers.encoding import as_utf8
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.nsys_stats import remarks
 from nsysconv.importers.nsys_stats.cells import TraceReader
@@ -22,16 +19,17 @@ from nsysconv.importers.nsys_stats.survey import Block, Survey
 from nsysconv.importers.nsys_stats.tables import TRACES, Table
 from nsysconv.importers.nsys_stats.totals import Totals
 from nsysconv.importers.nsys_stats.trace import TraceRows
+from nsysconv.importers.printed import remarks as printed
+from nsysconv.importers.printed.aggregates import GPU_SUMS
+from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
 
 _MIB = 20
 # What nsys says in the place of a table without rows.
-_NO_KERNELS, _NO_COPIES = "CUDA kernel data", "GPU memory data"
-_MEMORY = frozenset({Table.MEMORY_TIME, Table.MEMORY_SIZE})
-_KERNELS = frozenset({Table.KERNELS, Table.KERNELS_BY_GRID})
-_ALL_GPU = frozenset({Table.GPU, Table.API_AND_GPU, Table.GPU_TRACE})
+_NO_KERNELS = "CUDA kernel data"
+_NOTHING = {_NO_KERNELS: Fact.KERNEL_TOTALS, "GPU memory data": Fact.MEMORY_TOTALS}
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,10 @@ class Reader:
 
     def recordings(self) -> Iterator[Recording]:
         """The recordings of the files, in the order in which they begin."""
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-")))
+        with in_utf8(self._probes) as paths:
             files = [
                 _File(probe, path, Survey(path))
-                for number, probe in enumerate(self._probes)
-                for path in [as_utf8(probe, folder / str(number))]
+                for probe, path in zip(self._probes, paths, strict=True)
             ]
             told = [[_Part(file, run) for run in runs(file.survey.items)] for file in files]
             for file, parts in zip(files, told, strict=True):
@@ -113,6 +109,9 @@ class _Recorded:
         cut = list(self._cut_rows())
         totals.add({t: block for t, block in self.blocks.items() if t not in TRACES})
         self._facts |= totals.facts
+        if totals.facts & GPU_SUMS:
+            # The GPU's work was recorded: what nsys found none of did not happen.
+            self._facts |= {_NOTHING[what] for what in self._nothing() & _NOTHING.keys()}
         notes += [*remarks.on_traces(rows), *remarks.on_totals(totals)]
         notes += [*cut, *remarks.on_names(self.gathered), *self._on_whole()]
         yield rows_of(schema.aggregate, totals.rows)
@@ -132,15 +131,9 @@ class _Recorded:
                 self._facts.add(Fact.THREADS)
         else:
             self._facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
-        refused = reader.refused
-        size = part.file.path.stat().st_size
-        if refused.count and part.file.survey.unfinished and refused.last_end >= size:
-            notes.append(remarks.truncated(part.file.survey.unfinished))
-            refused.count -= 1
+        notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
         if reader.guessed:
             notes.append(remarks.guessed(reader.guessed, block.line))
-        if refused.count:
-            notes.append(remarks.unread(refused.count, refused.first_line))
 
     def _cut_rows(self) -> Iterator[Note]:
         """What of tables of totals is missing because a file ends too early."""
@@ -149,7 +142,7 @@ class _Recorded:
             for block in part.run.blocks.values():
                 if unfinished in block.unread:
                     block.unread = [line for line in block.unread if line != unfinished]
-                    yield remarks.truncated(unfinished or 0)
+                    yield printed.truncated(unfinished or 0)
 
     def _small(self) -> Iterator[ArrowRows]:
         found = self.gathered
@@ -162,17 +155,17 @@ class _Recorded:
     def _on_whole(self) -> Iterator[Note]:
         for part in self._parts:
             if part.file.survey.truncated is not None:
-                yield remarks.truncated(part.file.survey.truncated)
+                yield printed.truncated(part.file.survey.truncated)
             for what, count in part.run.not_read.items():
                 yield remarks.not_read(what, count)
-        nothing = {what for part in self._parts for what in part.run.nothing}
-        told = self._facts & {Fact.GPU_TOTALS, Fact.KERNELS}
-        if not told and Table.API in self.blocks and _NO_KERNELS in nothing:
+        told = self._facts & {*GPU_SUMS, Fact.KERNELS}
+        if not told and Table.API in self.blocks and _NO_KERNELS in self._nothing():
             # Whether there was none, or it was not recorded, nsys does not say.
             yield NO_GPU_WORK
-        lacking = _lacking(set(self.blocks), nothing)
-        if lacking:
-            yield remarks.partial(lacking)
+
+    def _nothing(self) -> set[str]:
+        """What nsys says it found none of."""
+        return {what for part in self._parts for what in part.run.nothing}
 
     def facts(self) -> frozenset[Fact]:
         """What the recording holds."""
@@ -185,16 +178,6 @@ class _Recorded:
         if {Fact.KERNELS, Fact.API_CALLS} <= found and len(self.gathered.pids) <= 1:
             found.add(Fact.API_LINKS)
         return frozenset(found)
-
-
-def _lacking(there: set[Table], nothing: set[str]) -> list[str]:
-    """What of GPU work is not told although the rest is; what nsys found none of is told."""
-    lacking = []
-    if there & _MEMORY and not there & (_KERNELS | _ALL_GPU) and _NO_KERNELS not in nothing:
-        lacking.append("kernels")
-    if there & _KERNELS and not there & (_MEMORY | _ALL_GPU) and _NO_COPIES not in nothing:
-        lacking.append("copies and memory sets")
-    return lacking
 
 
 def _refuse_empty(file: _File, found: Sequence[Run]) -> None:
@@ -246,7 +229,7 @@ def _needless(tables: set[Table]) -> frozenset[Fact]:
     """Totals that nobody misses: the events themselves are there, or the log is no summary."""
     needless: set[Fact] = set()
     if Table.GPU_TRACE in tables:
-        needless |= {Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+        needless |= {*GPU_SUMS, Fact.UNIFIED_MEMORY_TOTALS}
     if Table.API_TRACE in tables:
         needless.add(Fact.API_TOTALS)
     if tables <= TRACES:

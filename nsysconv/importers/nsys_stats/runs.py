@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from nsysconv.importers.nsys_stats.gathered import is_api
-from nsysconv.importers.nsys_stats.survey import Beginning, Block, Item, Skipped, Unread
+from nsysconv.importers.nsys_stats.survey import Beginning, Block, Item, Skipped, Survey, Unread
 from nsysconv.importers.nsys_stats.tables import Table
+from nsysconv.importers.printed.registry import is_api
 
 # As OpenACC's constructs are named: what, file and line.
 _CONSTRUCT = re.compile(r".+@.*:\d+$")
@@ -55,6 +56,15 @@ def runs(items: Sequence[Item]) -> Iterator[Run]:
             run.not_read[item.report] += 1
     if run.blocks or run.nothing or run.not_read:
         yield run
+
+
+def tables_in(path: Path) -> Counter[str]:
+    """The tables of nsys in a text of somebody else, by what nsys calls them."""
+    found: Counter[str] = Counter()
+    for run in runs(Survey(path).items):
+        found.update(table.value for table in run.blocks)
+        found.update(run.not_read)
+    return found
 
 
 def _told_by_rows(block: Block) -> Table | None:

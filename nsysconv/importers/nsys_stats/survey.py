@@ -16,6 +16,7 @@ from typing import BinaryIO
 from nsysconv.importers.nsys_stats import tables
 from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
 from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
+from nsysconv.importers.printed.lines import Span
 
 _PROCESSING = re.compile(
     r"Processing \[(?P<file>.+?)\] with \[(?:.*[/\\])?(?P<report>\w+)(?:\.py)?[^\]]*\]"
@@ -67,7 +68,12 @@ _LONGEST_HEADER = 1024
 
 def is_told(text: bytes) -> bool:
     """Whether a text holds what nsys prints and no other program, as far as is known."""
-    if _SAYING.search(text) or _KEYS.search(text):
+    return _SAYING.search(text) is not None or has_table(text)
+
+
+def has_table(text: bytes) -> bool:
+    """Whether the header of a table of nsys stands in a text, as a line or as the keys of an object."""
+    if _KEYS.search(text):
         return True
     seen = -1
     for match in _SIGN.finditer(text):
@@ -87,15 +93,6 @@ def is_told(text: bytes) -> bool:
 def _plain(line: str) -> str:
     """A line without its end and without what makes it a comment."""
     return _COMMENT.sub(lambda mark: " " * len(mark.group()), line.rstrip("\r\n"), count=1)
-
-
-@dataclass
-class Span:
-    """Rows of a trace: bytes from `start` to `end`, the first in this line."""
-
-    start: int
-    end: int
-    line: int
 
 
 @dataclass

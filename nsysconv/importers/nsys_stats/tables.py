@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from enum import Enum
+
+from nsysconv.importers.printed import lines
 
 
 class Table(Enum):
@@ -251,15 +252,7 @@ def boxed(line: str) -> list[str]:
 
 def cells(line: str, delimiter: str) -> list[str] | None:
     """The cells of one line; None where its quotes do not close. Between tabs there are no quotes."""
-    if delimiter == "\t":
-        return line.split("\t")
-    if line.count('"') % 2:
-        return None
-    try:
-        found = list(csv.reader([line], delimiter=delimiter))
-    except csv.Error:  # a lone carriage return, or a cell longer than any
-        return None
-    return found[0] if len(found) == 1 else None
+    return line.split("\t") if delimiter == "\t" else lines.cells(line, delimiter)
 
 
 def _header(words: list[str], form: Form, delimiter: str = "") -> Header | str | None:

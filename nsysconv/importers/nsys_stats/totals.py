@@ -8,11 +8,13 @@ from typing import Any
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers.nsys_stats.gathered import Gathered, layer, memory_operation
+from nsysconv.importers.nsys_stats.gathered import Gathered, memory_operation
 from nsysconv.importers.nsys_stats.numbers import LARGEST, Holds, Spelling, spelling
 from nsysconv.importers.nsys_stats.survey import Block
 from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Table
-from nsysconv.importers.quantity import Quantity, Rounding, common
+from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
+from nsysconv.importers.printed.quantity import Quantity, Rounding, common
+from nsysconv.importers.printed.registry import is_api, layer
 
 Row = dict[str, Any]
 
@@ -31,16 +33,10 @@ _ONLY = {
     Table.KERNELS_BY_GRID: "kernel",
     Table.MEMORY_TIME: "memory",
 }
-_RANGES = (Table.PUSH_POP, Table.START_END)
+_PUSH_POP, _START_END = (schema.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
+_RANGES = {Table.PUSH_POP: _PUSH_POP, Table.START_END: _START_END}
+_STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
 _CONSTRUCTS = {Table.OPENACC: "openacc_inclusive", Table.OPENMP: "openmp_inclusive"}
-_FACTS = {
-    "kernel": Fact.GPU_TOTALS,
-    "memcpy": Fact.GPU_TOTALS,
-    "memset": Fact.GPU_TOTALS,
-    "unified_memory": Fact.UNIFIED_MEMORY_TOTALS,
-    "api_call": Fact.API_TOTALS,
-    "range": Fact.RANGE_TOTALS,
-}
 _WHOLE_PCT = 100
 
 
@@ -51,6 +47,7 @@ class Figures:
     line: int
     name: str
     category: str
+    style: str
     count: int
     told: Mapping[str, Quantity]
 
@@ -106,6 +103,10 @@ class Totals:
             if table is not None:
                 used.add(table)
                 self._operations(table, what, blocks)
+        whole = [t for t in (Table.GPU, Table.API_AND_GPU) if t in blocks]
+        if any(self._tells(blocks[t], t, what) for t in whole for what in ("kernel", "memory")):
+            # They hold all of the GPU's work: of what is not in them, there was none.
+            self.facts |= GPU_SUMS
         used |= self._others(blocks)
         self.repeated += [table for table in blocks if table not in used | {Table.MEMORY_SIZE}]
         for block in blocks.values():
@@ -130,20 +131,22 @@ class Totals:
         if what == "api_call":
             self.facts.add(Fact.API_TOTALS)
         elif what == "kernel":
-            self.facts.add(Fact.GPU_TOTALS)
+            self.facts.add(Fact.KERNEL_TOTALS)
         else:
             self._memory(found, blocks.get(Table.MEMORY_SIZE))
             return
         for row in found:
+            numbers: Row
             if what == "api_call":
-                numbers = {"layer": layer(row.name), "name_id": self.gathered.api_name(row.name)}
+                code = layer(row.name) if is_api(row.name) else None
+                numbers = {"layer": code, "name_id": self.gathered.api_name(row.name)}
             else:
                 numbers = {"name_id": self.gathered.kernel(row.name)[0]}
             self._put(what, row, numbers)
 
     def _memory(self, times: Iterable[Figures], sized: Block | None) -> None:
         """Rows of copies, sets and migrations: times and sizes of one operation in one."""
-        self.facts.add(Fact.GPU_TOTALS)
+        self.facts.add(Fact.MEMORY_TOTALS)
         sizes = {row.name: row for row in self._figures(sized)} if sized is not None else {}
         for row in times:
             size = sizes.pop(row.name, None)
@@ -163,7 +166,7 @@ class Totals:
         kind, words = operation
         numbers: Row = {"direction": self.gathered.direction(words)} if words else {}
         if size is not None:
-            total, rounding = size.total(), self.sizes.setdefault(_fact(kind), Rounding())
+            total, rounding = size.total(), self.sizes.setdefault(fact_of(kind), Rounding())
             numbers |= {
                 "bytes_sum": None if total is None else rounding.add(total),
                 "bytes_min": size.whole("min"),
@@ -184,8 +187,7 @@ class Totals:
         for table in sorted(used, key=lambda table: table.value):
             self.facts.add(Fact.RANGE_TOTALS)
             for row in self._figures(blocks[table]):
-                # The domain without a name is spelled by its colon alone.
-                self._put("range", row, {"name_id": self.gathered.name(row.name.removeprefix(":"))})
+                self._put("range", row, self._range(row, _RANGES.get(table)))
         for table, kind in _CONSTRUCTS.items():
             if table in blocks:
                 used.add(table)
@@ -201,9 +203,21 @@ class Totals:
             self._memory((), blocks[Table.MEMORY_SIZE])
         return used
 
+    def _range(self, row: Figures, kind: int | None) -> Row:
+        """Which range a row is about; the domain without a name is spelled by its colon alone.
+
+        Where a named domain ends in a name, and where its text begins, nothing tells.
+        """
+        text = row.name.removeprefix(":")
+        return {
+            "name_id": self.gathered.name(text),
+            "domain_id": 0 if text != row.name else None,
+            "range_kind": _STYLES.get(row.style) if kind is None else kind,
+        }
+
     def _put(self, kind: str, row: Figures, numbers: Row) -> None:
         """One row of totals with its times."""
-        rounding = self.times.setdefault(_fact(kind), Rounding())
+        rounding = self.times.setdefault(fact_of(kind), Rounding())
         total = row.total()
         self._keep(
             kind,
@@ -219,7 +233,7 @@ class Totals:
         )
 
     def _keep(self, kind: str, numbers: Row) -> None:
-        self.facts.add(_fact(kind))
+        self.facts.add(fact_of(kind))
         code = schema.AGGREGATE_KINDS.index(kind)
         self.rows.append({"id": len(self.rows) + 1, "kind": code, **numbers})
 
@@ -251,7 +265,8 @@ class Totals:
                 self.guessed += [line] * cells.is_guess(row, role)
             if share := cells.quantity(row, "share"):
                 shares.append(share)
-            yield Figures(line, name, cells.text(row, "category"), count.whole, told)
+            category, style = (cells.text(row, role) for role in ("category", "style"))
+            yield Figures(line, name, category, style, count.whole, told)
         most = sum(share.high for share in shares)
         # No time at all is spelled as shares of 0.
         if any(share.low > 0 for share in shares) and most < _WHOLE_PCT:
@@ -339,7 +354,3 @@ class _Cells:
         if not self._sized and any(self._scale(role) > 1 for role in most):
             return dict.fromkeys(most, max(most.values()))
         return most
-
-
-def _fact(kind: str) -> Fact:
-    return _FACTS.get(kind, Fact.DIRECTIVE_TOTALS)

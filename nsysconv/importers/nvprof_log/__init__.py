@@ -28,7 +28,8 @@ POSSIBLE = frozenset(
         Fact.UNIFIED_MEMORY,
         Fact.API_CALLS,
         Fact.API_LINKS,
-        Fact.GPU_TOTALS,
+        Fact.KERNEL_TOTALS,
+        Fact.MEMORY_TOTALS,
         Fact.API_TOTALS,
         Fact.UNIFIED_MEMORY_TOTALS,
         Fact.RANGE_TOTALS,
@@ -56,7 +57,8 @@ ADVICE: Mapping[Fact, str] = {
     Fact.API_CALLS: _API_TRACE,
     Fact.API_LINKS: "Record with `nvprof -o FILE …` or `nsys profile …`; or print the GPU trace and "
     "the API trace of one run and import both: `nsysconv import --join GPU.csv API.csv`.",
-    Fact.GPU_TOTALS: _SUMMARY,
+    Fact.KERNEL_TOTALS: _SUMMARY,
+    Fact.MEMORY_TOTALS: _SUMMARY,
     Fact.API_TOTALS: _SUMMARY,
     Fact.UNIFIED_MEMORY_TOTALS: "Record with `nvprof --unified-memory-profiling per-process-device "
     "--csv --log-file FILE …`.",
@@ -76,8 +78,8 @@ _LONGEST_SIGN = 256
 
 def sniff(probe: Probe) -> Yes | No:
     """Text with a line that nvprof marks, or with the header of one of its tables."""
-    from nsysconv.importers.encoding import pieces
     from nsysconv.importers.nvprof_log.survey import SIGNATURE
+    from nsysconv.importers.printed.encoding import pieces
 
     if probe.is_sqlite:
         return No("it is a SQLite database")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from nsysconv.importers.nvprof_log import headers
 from nsysconv.importers.nvprof_log.headers import Header
 from nsysconv.importers.nvprof_log.quantities import UNITS, number, spelled
 from nsysconv.importers.nvprof_log.survey import Block
+from nsysconv.importers.printed import lines
+from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
 from nsysconv.report import MISSING
-
-Array = np.ndarray
 
 QUANTITIES = ("Start", "Duration", "Static SMem", "Dynamic SMem", "Size", "Throughput")
 """Columns of numbers with units."""
@@ -45,14 +44,6 @@ _COMMON_SIGNS = frozenset("0123456789.")
 
 
 @dataclass(frozen=True)
-class Texts:
-    """A column of texts: per row the place of its own in `known`, -1 for none."""
-
-    place: Array
-    known: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Cells:
     """Rows by column, as nvprof's CSV calls the columns; absent ones are left out.
 
@@ -74,7 +65,7 @@ def row_of(line: str, header: Header) -> dict[str, str] | None:
     """The cells of a line by column; None where it does not have the header's columns."""
     columns = header.columns
     if header.delimiter:
-        cells = headers.cells(line, header.delimiter)
+        cells = lines.cells(line, header.delimiter)
         if cells is None:
             return None
     else:
@@ -218,10 +209,10 @@ class Spelling:
         names = [without_number(row["Name"]) for row in found]
         numbered = [MISSING if number is None else number for _, number in names]
         texts = {
-            name: _numbered_texts([row.get(name) for row in found])
+            name: numbered_texts([row.get(name) for row in found])
             for name in columns - {"Name", *QUANTITIES, *INTEGERS}
         }
-        texts["Name"] = _numbered_texts([name for name, _ in names])
+        texts["Name"] = numbered_texts([name for name, _ in names])
         return Cells(
             len(found),
             quantities,
@@ -264,12 +255,6 @@ def numbers_at_ends(names: pa.StringArray) -> Array:
 def _encoded(column: pa.DictionaryArray) -> Texts:
     place = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
     return Texts(place, column.dictionary.to_pylist())
-
-
-def _numbered_texts(values: Sequence[str | None]) -> Texts:
-    known: dict[str, int] = {}
-    place = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
-    return Texts(np.array(place, np.int64), list(known))
 
 
 def _whole(cell: str | None) -> int:

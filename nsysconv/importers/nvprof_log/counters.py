@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nsysconv import schema
-from nsysconv.importers.nvprof_log import headers
 from nsysconv.importers.nvprof_log.cells import without_number
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.headers import Table
 from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.nvprof_log.survey import Block, device_of, kernel_of
+from nsysconv.importers.printed import lines
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -21,7 +21,9 @@ _GAP = re.compile(r"\s{2,}")
 # How much a part of the device was used: in words, and from 0 to 10.
 _LEVEL = re.compile(r"(?:Idle|Low|Mid|High|Max) \((\d{1,2})\)$")
 _VALUES = {"value_min": "Min", "value_max": "Max", "value_avg": "Avg", "value_sum": "Total"}
-_NUMBER, _PERCENT, _BYTES, _RATE, _LEVELS = range(len(schema.METRIC_UNITS))
+_NUMBER, _PERCENT, _BYTES, _RATE, _LEVELS = (
+    schema.METRIC_UNITS.index(word) for word in ("number", "%", "bytes", "bytes/s", "level")
+)
 _METRIC, _EVENT = range(len(schema.METRIC_KINDS))
 _OF_LAUNCHES = ("Device", "Context", "Stream", "Kernel", "Correlation_ID")
 
@@ -54,7 +56,7 @@ class Counters:
         """Rows with a column for each metric or event."""
         names = [name for name in block.header.columns if name not in _OF_LAUNCHES]
         for line, text in block.lines:
-            cells = headers.cells(text, block.header.delimiter) if block.header.delimiter else None
+            cells = lines.cells(text, block.header.delimiter) if block.header.delimiter else None
             if cells is None or len(cells) != len(block.header.columns):
                 self.unread.append(line)
                 continue
@@ -122,10 +124,8 @@ def _rows(block: Block) -> Iterator[tuple[int, Cells | None]]:
         elif (kernel := kernel_of(text)) is not None:
             above = {**above, "Kernel": kernel}
         else:
-            if header.delimiter:
-                cells = headers.cells(text, header.delimiter)
-            else:
-                cells = _GAP.split(text.strip())
+            split = _GAP.split(text.strip())
+            cells = lines.cells(text, header.delimiter) if header.delimiter else split
             if cells is None or len(cells) != len(header.columns):
                 yield line, None
                 continue

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from enum import Enum
 
 from nsysconv.importers.nvprof_log.quantities import UNITS
+from nsysconv.importers.printed import lines
 
 
 class Table(Enum):
@@ -50,7 +50,7 @@ def of_csv(line: str) -> Header | None:
     """The header that a line of CSV is, None if it is none."""
     for delimiter in _DELIMITERS:
         if delimiter in line:
-            columns = tuple(cell.strip() for cell in cells(line, delimiter) or ())
+            columns = tuple(cell.strip() for cell in lines.cells(line, delimiter) or ())
             table = _table(set(columns))
             if table is not None and len(set(columns)) == len(columns):
                 return Header(table, columns, delimiter)
@@ -82,21 +82,10 @@ def _table(columns: set[str]) -> Table | None:
 
 def units_of(line: str, header: Header) -> tuple[str, ...] | None:
     """The units below a header, one per column, empty for none; None if the line is a row of values."""
-    row = cells(line, header.delimiter)
+    row = lines.cells(line, header.delimiter)
     if row is None or len(row) > len(header.columns):
         return None
     row = [cell.strip() for cell in row]
     if not any(row) or any(cell and cell not in UNITS for cell in row):
         return None
     return tuple(row) + ("",) * (len(header.columns) - len(row))
-
-
-def cells(line: str, delimiter: str) -> list[str] | None:
-    """The cells of one line of CSV; None where it is none, such as when its quotes do not close."""
-    if line.count('"') % 2:
-        return None
-    try:
-        found = list(csv.reader([line], delimiter=delimiter))
-    except csv.Error:  # a lone carriage return, or a cell longer than any
-        return None
-    return found[0] if len(found) == 1 else None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 
-_GPU = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GPU_TOTALS})
+_GPU = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
 _API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
 _ALL: frozenset[Fact] = frozenset()
 

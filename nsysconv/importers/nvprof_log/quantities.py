@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from nsysconv.importers.quantity import Quantity
+from nsysconv.importers.printed.quantity import Quantity
 
 _K = 1024
 UNITS: dict[str, int] = {

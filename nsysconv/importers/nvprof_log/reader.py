@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +11,8 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.demangle import demangler
-from nsysconv.importers.encoding import as_utf8
 from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.nsys_stats.runs import tables_in
 from nsysconv.importers.nvprof_log import messages, remarks
 from nsysconv.importers.nvprof_log.counters import Counters
 from nsysconv.importers.nvprof_log.gathered import Gathered
@@ -23,6 +21,9 @@ from nsysconv.importers.nvprof_log.pieces import Reader as RowReader
 from nsysconv.importers.nvprof_log.survey import Run, Survey
 from nsysconv.importers.nvprof_log.totals import Totals
 from nsysconv.importers.nvprof_log.trace import TraceRows
+from nsysconv.importers.printed import remarks as printed
+from nsysconv.importers.printed.aggregates import GPU_SUMS
+from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
@@ -33,17 +34,19 @@ _EVENT_FACTS = {
     Table.COUNTERS: frozenset({Fact.METRICS}),
     Table.COUNTER_TRACE: frozenset({Fact.METRICS}),
 }
-_NOTHING_PROFILED = {Table.GPU_TRACE: Fact.GPU_TOTALS, Table.API_TRACE: Fact.API_TOTALS}
+_NOTHING_PROFILED = {Table.GPU_TRACE: GPU_SUMS, Table.API_TRACE: frozenset({Fact.API_TOTALS})}
 _MIB = 20
+_CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a file of its own."
 
 
 @dataclass(frozen=True)
 class _File:
-    """One log: where its text stands, and what is in it."""
+    """One log: where its text stands, and what is in it; `nsys`: of nsys's tables, which are not read."""
 
     probe: Probe
     path: Path
     survey: Survey
+    nsys: Counter[str]
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,9 @@ class Reader:
 
     def recordings(self) -> Iterator[Recording]:
         """The recordings of the files, in the order in which they begin."""
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-")))
+        with in_utf8(self._probes) as paths:
             files = [
-                _File(probe, path, Survey(path))
-                for number, probe in enumerate(self._probes)
-                for path in [as_utf8(probe, folder / str(number))]
+                _surveyed(probe, path) for probe, path in zip(self._probes, paths, strict=True)
             ]
             runs = [
                 [_Part(file, run) for run in file.survey.runs if run.blocks or run.nothing]
@@ -90,7 +90,10 @@ class Reader:
                 continue
             said = [note.text for run in file.survey.runs for note in messages.notes(run.messages)]
             others = sorted({what for run in file.survey.runs for what in run.not_read})
-            if parts:
+            if file.nsys:
+                said.append(_CUT_OUT)
+                others += [f"{table} of nsys stats" for table in file.nsys]
+            if parts and not file.nsys:
                 what = "nvprof profiled nothing: no kernels and no API calls"
             elif others:
                 what = f"the log holds only what nsysconv does not read: {', '.join(others)}"
@@ -142,14 +145,14 @@ class _Recorded:
                     totals.summary(block)
                 elif table is Table.UNIFIED_MEMORY:
                     others = totals.unified_memory(block)
-                    rows.counts["fault"] += others
+                    rows.tally.counts["fault"] += others
                 elif table in (Table.COUNTERS, Table.COUNTER_TRACE):
                     counters.add(block)
             for nothing in part.run.nothing:
                 if not any(block.header.table in TRACES for block in part.run.blocks):
-                    self._facts.add(_NOTHING_PROFILED[nothing])
+                    self._facts |= _NOTHING_PROFILED[nothing]
         self._facts |= totals.facts
-        notes += [*remarks.on_traces(rows), *remarks.on_totals(totals)]
+        notes += [*printed.on_traces(rows.tally), *remarks.on_totals(totals)]
         notes += [*remarks.on_counters(counters), *self._on_whole()]
         yield rows_of(schema.metric_sample, counters.rows)
         yield rows_of(schema.aggregate, totals.rows)
@@ -166,8 +169,7 @@ class _Recorded:
                 yield from rows.batches(cells, only_calls=only_calls, done=done)
             if "Unified Memory" in block.header.columns:
                 self._facts.add(Fact.UNIFIED_MEMORY)
-            if reader.refused.count:
-                notes += _on_refused(reader, part.file.survey.unfinished)
+            notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
 
     def _small(self) -> Iterator[ArrowRows]:
         found = self.gathered
@@ -183,6 +185,8 @@ class _Recorded:
             yield from messages.notes(part.run.messages)
             for what, count in part.run.not_read.items():
                 yield remarks.not_read(what, count)
+            if part.file.nsys:
+                yield remarks.nsys_tables(part.file.nsys)
         if self.gathered.symbols_only:
             yield remarks.symbols_only(self.gathered.symbols_only)
         if self.gathered.pid is None:
@@ -201,14 +205,9 @@ class _Recorded:
         return frozenset(found)
 
 
-def _on_refused(reader: RowReader, unfinished: int | None) -> Iterator[Note]:
-    """What lines that are no rows tell: of the log's end, or of what stands in between."""
-    count, (first, last) = reader.refused.count, reader.refused_lines()
-    if last == unfinished:
-        yield remarks.truncated(last)
-        count -= 1
-    if count:
-        yield remarks.unread(count, first)
+def _surveyed(probe: Probe, path: Path) -> _File:
+    survey = Survey(path)
+    return _File(probe, path, survey, tables_in(path) if survey.has_nsys else Counter())
 
 
 def _joined(runs: Sequence[Sequence[_Part]]) -> list[list[_Part]]:
@@ -237,7 +236,7 @@ def _needless(parts: Sequence[_Part]) -> frozenset[Fact]:
     tables = {block.header.table for block in blocks}
     needless: set[Fact] = set()
     if Table.GPU_TRACE in tables:
-        needless |= {Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+        needless |= {*GPU_SUMS, Fact.UNIFIED_MEMORY_TOTALS}
     if Table.API_TRACE in tables:
         needless.add(Fact.API_TOTALS)
     if Table.SUMMARY not in tables:

@@ -12,8 +12,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nsysconv.importers.nsys_stats.survey import has_table
 from nsysconv.importers.nvprof_log import headers
 from nsysconv.importers.nvprof_log.headers import TRACES, Header, Table
+from nsysconv.importers.printed.lines import Span
 
 # One process's lines are marked with its number, or with nothing while none is known.
 _MARKED = re.compile(r"==(\d{1,10})== ?(.*)|={8} ?(.*)")
@@ -72,15 +74,6 @@ _LONGEST_LINE = 1 << 20
 _END_OF_LINE = ord("\n")
 
 
-@dataclass
-class Span:
-    """Rows of a trace: bytes from `start` to `end`, the first in this line."""
-
-    start: int
-    end: int
-    line: int
-
-
 @dataclass(frozen=True)
 class Within:
     """The thread, domain and range that a table of totals is about."""
@@ -123,11 +116,15 @@ class Run:
 
 
 class Survey:
-    """What a log holds. `unfinished` is the number of the last line where it does not end."""
+    """What a log holds. `unfinished` is the number of the last line where it does not end.
+
+    `has_nsys`: tables of nsys stats stand in it, too.
+    """
 
     def __init__(self, path: Path) -> None:
         self.runs: list[Run] = []
         self.unfinished: int | None = None
+        self.has_nsys = False
         self._run: Run | None = None
         self._by_pid: dict[int, Run] = {}
         self._block: Block | None = None
@@ -200,6 +197,8 @@ class Survey:
             return
         elif text.strip() in _NOTHING:
             self._current().nothing.add(_NOTHING[text.strip()])
+        elif has_table(raw):
+            self.has_nsys, self._block = True, None
         elif named := _DEVICE.match(text):
             self._device = named.group(1)
             self._keep(text)

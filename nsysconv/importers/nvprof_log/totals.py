@@ -11,11 +11,13 @@ from typing import Any
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers.nvprof_log import headers
-from nsysconv.importers.nvprof_log.gathered import Gathered, is_api, layer
+from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
-from nsysconv.importers.quantity import Quantity, Rounding, common
+from nsysconv.importers.printed import lines
+from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
+from nsysconv.importers.printed.quantity import Quantity, Rounding, common
+from nsysconv.importers.printed.registry import is_api, layer
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -81,7 +83,7 @@ class Totals:
         header = block.header
         for line, text in block.lines:
             if header.delimiter:
-                cells = headers.cells(text, header.delimiter)
+                cells = lines.cells(text, header.delimiter)
                 if cells is None or len(cells) != len(header.columns):
                     self.unread.append(line)
                     continue
@@ -112,14 +114,14 @@ class Totals:
         if row is None:
             self.unknown_types[kind] += 1
             return {}
-        fact = _fact(str(row["kind"]))
+        fact = fact_of(str(row["kind"]))
         count = int(calls)
         sums = [told["Time"]] + ([_total(told["Avg"], count)] if told["Avg"] else [])
         if count == 1:
             sums += [each for each in (told["Min"], told["Max"]) if each]
         rounding = self.times.setdefault(fact, Rounding())
         total = common(sums)
-        self.facts.add(fact)
+        self.facts |= GPU_SUMS if fact in GPU_SUMS else {fact}
         return {
             **row,
             "pid": self.gathered.pid,
@@ -206,7 +208,7 @@ class Totals:
         header = block.header
         for line, text in block.lines:
             if header.delimiter:
-                cells = headers.cells(text, header.delimiter)
+                cells = lines.cells(text, header.delimiter)
             else:
                 cells = _GAP.split(text.strip(), len(header.columns) - 1)
             if cells is None or len(cells) != len(header.columns):
@@ -219,14 +221,6 @@ class Totals:
             row["device_id"] = self.gathered.device(block.device)
         row["kind"] = schema.AGGREGATE_KINDS.index(row["kind"])
         self.rows.append({"id": len(self.rows) + 1, **row})
-
-
-def _fact(kind: str) -> Fact:
-    if kind in ("kernel", "memcpy", "memset"):
-        return Fact.GPU_TOTALS
-    return {"api_call": Fact.API_TOTALS, "range": Fact.RANGE_TOTALS}.get(
-        kind, Fact.DIRECTIVE_TOTALS
-    )
 
 
 def _total(average: Quantity, count: int) -> Quantity:

@@ -8,9 +8,8 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Answer, Option, Request
-from nsysconv.queries.rules.launched import NAME, PID
+from nsysconv.queries.rules.launched import NAME, PID, ids_of_calls
 from nsysconv.report import Column
-from nsysconv.timeline.calls import call_ids
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -41,7 +40,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
     waits = timeline.called & calls.outermost & np.isin(calls.name_id, functions)
     found = np.flatnonzero(waits)
-    dur, ids = (calls.end - calls.start)[found], call_ids(timeline.profile, calls)[found]
+    dur, ids = (calls.end - calls.start)[found], ids_of_calls(timeline)[found]
     order = np.lexsort((ids, calls.start[found], -dur))
     total = len(order)
     order = order[: request.limit] if request.limit else order

@@ -90,7 +90,7 @@ class Launched:
         if name == f"{self.table}_id":
             return self.row.astype(np.int64) + timeline.profile.first_id(self.table)
         if name == "call_id":
-            ids: Array = call_ids(timeline.profile, calls)[self.call]
+            ids: Array = ids_of_calls(timeline)[self.call]
             return ids
         if name == "call_dur_ns":
             took: Array = calls.end[self.call] - calls.start[self.call]
@@ -102,6 +102,12 @@ class Launched:
         if name.endswith("_kind"):
             return kind_names(self.column(name))
         return self.column(name)
+
+
+def ids_of_calls(timeline: Timeline) -> Array:
+    """Per call its id in the table api_call; made once for all rules, for it reads a long table."""
+    whole = timeline.whole
+    return whole.kept("ids of calls", lambda: call_ids(whole.profile, whole.calls))
 
 
 def launched(timeline: Timeline, kind: Kind, by: Callable[[str], bool]) -> Launched:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Request
 from nsysconv.queries.stats.api_calls import call_sums
 from nsysconv.queries.stats.kernels import kernel_names
@@ -30,6 +31,26 @@ OPERATION = Column(
     key=True,
     printed=Printed("Operation"),
 )
+
+# What beside calls stands in one table: events, and the totals that answer for them.
+_RECORDED = (
+    ("kernels", Fact.KERNELS, Fact.KERNEL_TOTALS),
+    ("memory operations", Fact.MEMCPYS, Fact.MEMORY_TOTALS),
+)
+
+
+def partial(timeline: Timeline) -> tuple[Note, ...]:
+    """The note that kernels or memory operations are missing, where they are not recorded."""
+    facts = timeline.profile.facts
+    missing = [
+        what
+        for what, events, summed in _RECORDED
+        if events not in facts and not (summed in facts and timeline.is_whole)
+    ]
+    if not missing:
+        return ()
+    text = f"{' and '.join(missing)} are not recorded: no row is of them"
+    return (Note("activities-partial", Severity.INFO, text),)
 
 
 def of_kernels(timeline: Timeline, request: Request) -> list[Sum]:

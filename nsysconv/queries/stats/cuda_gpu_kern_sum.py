@@ -16,7 +16,7 @@ __all__ = ["OPTIONS"]
 TITLE = "CUDA GPU Kernel Summary"
 NEEDS = frozenset({Fact.KERNELS})
 USES: frozenset[Fact] = frozenset()
-TOTALS = frozenset({Fact.GPU_TOTALS})
+TOTALS = frozenset({Fact.KERNEL_TOTALS})
 COLUMNS = time_columns(
     "kernel",
     Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Instances")),

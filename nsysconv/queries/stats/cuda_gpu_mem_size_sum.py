@@ -19,8 +19,8 @@ from nsysconv.units import Unit
 
 TITLE = "CUDA GPU MemOps Summary (by Size)"
 NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.MEMSETS, Fact.UNIFIED_MEMORY})
-TOTALS = frozenset({Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+USES = frozenset({Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = frozenset({Fact.MEMORY_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = size_columns(
     Column("memory_op_count", Unit.COUNT, "Operations.", printed=Printed("Count")),

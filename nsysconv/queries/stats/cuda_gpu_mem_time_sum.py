@@ -12,8 +12,8 @@ from nsysconv.units import Unit
 
 TITLE = "CUDA GPU MemOps Summary (by Time)"
 NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.MEMSETS, Fact.UNIFIED_MEMORY})
-TOTALS = frozenset({Fact.GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+USES = frozenset({Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = frozenset({Fact.MEMORY_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = time_columns(
     "memory_op",

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Request
-from nsysconv.queries.stats.activities import CATEGORY, OPERATION, kernel_sums, memory_sums
+from nsysconv.queries.contract import Answer, Request
+from nsysconv.queries.stats.activities import (
+    CATEGORY,
+    OPERATION,
+    kernel_sums,
+    memory_sums,
+    partial,
+)
 from nsysconv.queries.stats.kernels import OPTIONS
 from nsysconv.queries.stats.summary import most_first, time_columns, time_table
 from nsysconv.report import Column, Printed
@@ -15,8 +21,8 @@ __all__ = ["OPTIONS"]
 
 TITLE = "CUDA GPU Summary (Kernels/MemOps)"
 NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY})
-TOTALS = frozenset({Fact.GPU_TOTALS})
+USES = frozenset({Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = frozenset({Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
 COLUMNS = time_columns(
     "gpu_op",
     Column("gpu_op_count", Unit.COUNT, "Kernels or operations.", printed=Printed("Instances")),
@@ -25,7 +31,7 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per name, most time first."""
     rows = most_first([*kernel_sums(timeline, request), *memory_sums(timeline)])
-    return time_table(COLUMNS, rows)
+    return Answer(time_table(COLUMNS, rows), notes=partial(timeline))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Data, Option, Request
-from nsysconv.queries.stats.nvtx import INSTANCES, RANGE, STYLE, sums_by_name
+from nsysconv.queries.stats.nvtx import INSTANCES, RANGE, STYLE, STYLES, sums_by_name
 from nsysconv.queries.stats.summary import most_first, time_columns, time_table, times_of_totals
 from nsysconv.report import Column, Printed
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
@@ -43,5 +43,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
             return total.name
         return f"{known.get((total.pid or 0, total.domain_id), '')}:{total.name}"
 
-    found = times_of_totals(totals(timeline, RANGE_TOTAL), name, lambda text: (None, text))
+    found = times_of_totals(
+        totals(timeline, RANGE_TOTAL),
+        lambda total: (total.range_kind, name(total)),
+        lambda key: (None if key[0] is None else STYLES.get(key[0]), key[1]),
+    )
     return time_table(COLUMNS, most_first(found))

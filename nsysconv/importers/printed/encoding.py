@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from nsysconv.importers.probe import Probe
@@ -17,6 +19,13 @@ _JSON = (b'{"', b"{\n", b"[{", b"[\n")
 def encoding_of(head: bytes) -> str | None:
     """The encoding that a file's mark names; None for UTF-8, marked or not."""
     return _MARKS.get(head[:2])
+
+
+@contextmanager
+def in_utf8(probes: Sequence[Probe]) -> Iterator[list[Path]]:
+    """Where the text of each file stands in UTF-8: in itself, or in a copy that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="nsysconv-") as folder:
+        yield [as_utf8(probe, Path(folder) / str(place)) for place, probe in enumerate(probes)]
 
 
 def as_utf8(probe: Probe, copy: Path) -> Path:

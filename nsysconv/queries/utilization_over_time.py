@@ -1,0 +1,110 @@
+"""How busy each device was as time went by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
+from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.intervals import equal_parts, union
+from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Utilisation over time"
+NEEDS = frozenset({Fact.KERNELS})
+USES = frozenset(
+    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
+)
+TOTALS: frozenset[Fact] = frozenset()
+_MOST = 100_000
+OPTIONS = (
+    Option(
+        "bins",
+        60,
+        f"In how many bins of equal length (but for 1 ns) each device's window is cut, {_MOST} at most.",
+    ),
+)
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column("bin", Unit.ID, "Number of the bin, from 0. " + WINDOW, key=True),
+    Column("start_ns", Unit.NS, "When the bin begins."),
+    Column("dur_ns", Unit.NS, "How long it is.", brief=False, adds=True),
+    Column("busy_ns", Unit.NS, "Union of the GPU operations inside the bin.", adds=True),
+    Column("busy_pct", Unit.PCT, "Busy as a share of the bin.", better="more"),
+    Column(
+        "kernel_graph_union_ns",
+        Unit.NS,
+        "Union of the kernels, and of graphs recorded as one interval, inside the bin.",
+        brief=False,
+        adds=True,
+    ),
+    Column("gpu_utilization_pct", Unit.PCT, "That union as a share of the bin.", better="more"),
+    Column(
+        "memcpy_union_ns",
+        Unit.NS,
+        "Union of the explicit copies inside the bin.",
+        brief=False,
+        adds=True,
+    ),
+    Column("memcpy_pct", Unit.PCT, "That union as a share of the bin."),
+)
+PICTURE = Picture(
+    "strip", x=("start_ns",), width="dur_ns", values=("busy_pct",), by=("rank", "device_id")
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device and bin, in the order of time; one without values for a device without time."""
+    bins = request.options["bins"]
+    if not 1 <= bins <= _MOST:
+        raise UsageError(f"bins={bins}: there are 1 to {_MOST} bins")
+    data: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
+    for device in timeline.devices:
+        for name, values in _rows(timeline, device, bins).items():
+            data[name] += values
+    return data
+
+
+def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
+    ops = timeline.ops
+    mine = ops.timed & (ops.device == device)
+    span = window(timeline, device, ops.take(mine))
+    edges = equal_parts(span.start, span.end, bins) if span is not None else np.zeros(2, np.int64)
+    low, high = edges[:-1], edges[1:]
+    count = len(low)
+    with np.errstate(invalid="ignore"):
+        share = 100.0 / np.where(high > low, high - low, np.nan)
+
+    def measured(which: Array) -> Array:
+        return union(ops.start[which], ops.end[which]).covered(low, high)
+
+    busy = measured(mine)
+    kernels = measured(mine & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)))
+    copies = measured(mine & (ops.kind == Kind.MEMCPY))
+    told: dict[str, list[Any]] = {
+        "bin": list(range(count)),
+        "start_ns": low.tolist(),
+        "dur_ns": (high - low).tolist(),
+        "busy_ns": busy.tolist(),
+        "busy_pct": (busy * share).tolist(),
+        "kernel_graph_union_ns": kernels.tolist(),
+        "gpu_utilization_pct": (kernels * share).tolist(),
+        "memcpy_union_ns": copies.tolist(),
+        "memcpy_pct": (copies * share).tolist(),
+    }
+    missing = set(told) if span is None else set()
+    if Fact.MEMCPYS not in timeline.profile.facts:
+        missing |= {"memcpy_union_ns", "memcpy_pct"}
+    return {
+        "rank": [timeline.rank_of(timeline.pids_on(device))] * count,
+        "device_id": [None if device == MISSING else device] * count,
+        **{name: [None] * count if name in missing else told[name] for name in told},
+    }
