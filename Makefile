@@ -10,7 +10,7 @@ EXAMPLE := tests/fixtures/nsys/basic-3.25.0.sqlite
 STORE := demo.db
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system check bench docs golden fixtures clean
+.PHONY: help demo test test-system check bench docs golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,8 +40,11 @@ demo: $(STAMP)  ## import an example profile and print its reports
 test: $(STAMP)  ## run all tests; no root, no service, no network but the package index
 	$(BIN)/python -m pytest
 
-test-system: $(STAMP)  ## run the tests that need a server or a browser
-	@echo "There are no system tests yet: nothing here needs a server or a browser."
+test-system: $(STAMP)  ## run the tests that need a browser; says what it left out
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
+		$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,system]' || \
+		echo "playwright cannot be installed: the tests that need it are left out." >&2
+	$(BIN)/python -m pytest -m system -rs
 
 check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
 	$(BIN)/ruff check .
@@ -49,6 +52,7 @@ check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
 	$(BIN)/python scripts/make_fixtures.py --check
+	$(BIN)/python scripts/make_notebook.py --check
 
 bench: $(STAMP)  ## measure imports and reports
 	$(BIN)/python benchmarks/run.py
@@ -61,6 +65,9 @@ golden: $(STAMP)  ## rewrite the expected outputs; read the diff before you comm
 
 fixtures: $(STAMP)  ## rewrite the test profiles from their scripts
 	$(BIN)/python scripts/make_fixtures.py
+
+notebook: $(STAMP)  ## run the example notebook of docs/ and write down what it shows
+	$(BIN)/python scripts/make_notebook.py
 
 clean:  ## remove what the other targets made, the environment included
 	rm -rf $(VENV) $(STORE) build dist *.egg-info .coverage

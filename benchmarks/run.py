@@ -1,8 +1,10 @@
 """Measures nsysconv beside raw baselines, whole processes in turn, and writes docs/performance.md.
 
-    python benchmarks/run.py [--only nsys kineto nvprof diff] [--runs 5] [--doc docs/performance.md]
+    python benchmarks/run.py [--only nsys kineto nvprof diff export] [--runs 5]
+                             [--doc docs/performance.md]
                              [--kernels 1000000 5000000] [--mb 50 500 2000] [--hta-python PYTHON]
                              [--rows 1000000] [--diff-kernels 1520000] [--nsys-ai-python PYTHON]
+                             [--export-kernels 5000000]
 
 Each job runs all sides in turn (ABAB) after a warm-up of each and compares medians of wall time.
 The results of each group of jobs are kept in benchmarks/results; a page takes those of a group that was
@@ -21,13 +23,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import jobs_diff
+import jobs_export
 import jobs_kineto
 import jobs_nsys
 import jobs_nvprof
 from measure import HERE, Group
 
 RESULTS = HERE / "results"
-GROUPS = ("nsys", "kineto", "nvprof", "diff")
+GROUPS = ("nsys", "kineto", "nvprof", "diff", "export")
 PACKAGES = ("nsysconv", "adbc-driver-sqlite", "numpy", "pandas", "pyarrow", "sqlalchemy")
 
 
@@ -70,6 +73,8 @@ def measured(name: str, options: argparse.Namespace) -> Group:
         return jobs_kineto.run(options.mb, options.runs, options.hta_python, setting())
     if name == "nvprof":
         return jobs_nvprof.run(options.rows, options.runs, setting())
+    if name == "export":
+        return jobs_export.run(options.export_kernels, options.runs, setting())
     return jobs_diff.run(options.diff_kernels, options.runs, options.nsys_ai_python, setting())
 
 
@@ -89,6 +94,8 @@ def main() -> None:
                         help="size of the two nsys exports that are compared")
     parser.add_argument("--nsys-ai-python", default=jobs_diff.NSYS_AI_PYTHON,
                         help="the Python of an environment with nsys-ai")
+    parser.add_argument("--export-kernels", type=int, default=jobs_export.KERNELS,
+                        help="size of the nsys export whose store is exported")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--doc", type=Path, help="write the page here")
     options = parser.parse_args()

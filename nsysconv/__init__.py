@@ -17,15 +17,29 @@ if TYPE_CHECKING:
         Percent,
         Slice,
         compare,
+        export_profiles,
         import_files,
         info,
         open,  # noqa: A004 - as gzip.open
+        page,
         reports,
         runs,
         sql,
     )
 
-__all__ = ["Percent", "Slice", "compare", "import_files", "info", "open", "reports", "runs", "sql"]
+__all__ = [
+    "Percent",
+    "Slice",
+    "compare",
+    "export_profiles",
+    "import_files",
+    "info",
+    "open",
+    "page",
+    "reports",
+    "runs",
+    "sql",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -80,8 +80,8 @@ MEANINGS: dict[str, str] = {
         "or API calls, were left out."
     ),
     "cell-unreadable": (
-        "Cells of a table of totals or of samples that are no numbers (n/a, or cut). They are not recorded; "
-        "the other cells of their rows are."
+        "Cells of a table of totals or of samples that are no numbers (n/a, or cut). They are not "
+        "recorded; the other cells of their rows are."
     ),
     "clocks-differ": (
         "On one side of a comparison GPU times and CPU times are not on one clock. It tells no "
@@ -186,8 +186,8 @@ MEANINGS: dict[str, str] = {
     ),
     "mixed-output": (
         "The file holds what two profilers printed. It was read as the output of one; the tables of the "
-        "other, which the note names, are in no report. Cut them out and import them from a file of their "
-        "own."
+        "other, which the note names, are in no report. Cut them out and import them from a file of "
+        "their own."
     ),
     "names-merged": (
         "In a comparison, two names of one profile are the same to the chosen matching: they differ only "
@@ -219,13 +219,13 @@ MEANINGS: dict[str, str] = {
         "read; it was ignored."
     ),
     "not-aligned": (
-        "Of several profiles in one trace some do not say what time of day their zero is. Each is drawn from "
-        "its own zero: times within a profile hold, what stands below each other in two profiles did not "
-        "happen at the same time."
+        "Of several profiles in one trace some do not say what time of day their zero is. Each is drawn "
+        "from its own zero: times within a profile hold, what stands below each other in two profiles "
+        "did not happen at the same time."
     ),
     "not-drawn": (
-        "Rows without a time were left out of a trace: it has no place for them. They are in the profile's "
-        "reports."
+        "Rows without a time were left out of a trace: it has no place for them. They are in the "
+        "profile's reports."
     ),
     "number-ambiguous": (
         "Numbers such as 1.234 with one sign and three digits behind it, in a table of which nothing "
@@ -271,8 +271,8 @@ MEANINGS: dict[str, str] = {
         "are left out unless `--include python_functions` asks for them."
     ),
     "queues-not-drawn": (
-        "A trace of many operations was written without the lengths of launch queues, which would have been "
-        "most of it. The report queue_length tells them."
+        "A trace of many operations was written without the lengths of launch queues, which would have "
+        "been most of it. The report queue_length tells them."
     ),
     "range-number-shared": (
         "The file joins beginnings and ends of ranges by a number, and several ranges have the same one. "
@@ -318,8 +318,8 @@ MEANINGS: dict[str, str] = {
     ),
     "rows-unchanged": ("Rows that are the same on both sides of a comparison. They are not shown."),
     "sample-without-gpu": (
-        "The log has no column that tells GPUs apart. Its samples are of no device; on a machine of several "
-        "GPUs they are of all of them, mixed."
+        "The log has no column that tells GPUs apart. Its samples are of no device; on a machine of "
+        "several GPUs they are of all of them, mixed."
     ),
     "sample-without-time": (
         "The log does not tell when its samples were taken. Their values and their number hold; they "
@@ -358,8 +358,8 @@ MEANINGS: dict[str, str] = {
     ),
     "time-zone-assumed": (
         "The log tells times of day without their zone. They were read in the zone of the machine that "
-        "imported it, or in the one that `TZ` names. In another zone, the log lies beside a profile of the "
-        "same time by that many hours off; distances within it hold. Import it again with "
+        "imported it, or in the one that `TZ` names. In another zone, the log lies beside a profile of "
+        "the same time by that many hours off; distances within it hold. Import it again with "
         "`TZ=Europe/Berlin nsysconv import --replace …`."
     ),
     "totals-incomplete": (

@@ -25,7 +25,7 @@ from nsysconv.importers import nsys_report
 from nsysconv.importers.contract import Importer
 from nsysconv.importers.detection import all_importers
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Option, Query
+from nsysconv.queries.contract import Option, Query, picture_of
 from nsysconv.report import Column
 from nsysconv.store.views import VIEW_DOCS, views
 from nsysconv.units import Unit
@@ -195,7 +195,7 @@ def reports_page() -> Iterator[str]:
     yield "some of its columns are null. Units are those of JSON, CSV and TSV; text scales them. Columns"
     yield "marked *key* identify a row; *better* says which direction is an improvement."
     yield ""
-    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what TARGET answers."
+    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what it tells."
     yield "Options of a report follow its name: `cuda_gpu_kern_sum:base`, `gpu_gaps:gap=10`."
     every = {name: queries.query(name) for name in queries.REPORTS}
     for title, names in (
@@ -233,6 +233,22 @@ def _report(name: str, query: Query) -> Iterator[str]:
     yield from _table(
         ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.COLUMNS)
     )
+    if picture := picture_of(query):
+        yield ""
+        kind, what = _PICTURES[picture.kind], _named(picture.values)
+        yield f"`.plot()` draws {kind}: {what} by {_named(picture.x)}."
+
+
+_PICTURES = {
+    "bars": "bars",
+    "stacked": "bars of parts",
+    "histogram": "a histogram",
+    "strip": "a strip over time",
+}
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in columns)
 
 
 def _spelled(option: Option) -> str:

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 import kineto_training
+import nvidia_smi_logs
 import nvprof_tables
 import record_pytorch
 from kineto_ages import AGES as KINETO_AGES
@@ -113,6 +114,11 @@ and what stands around the tables follow output found in public repositories; fi
 definitions (`scripts/nsys_stats_tables.py`). Those with something around the tables have made-up secrets
 in paths and output. `odd-…` are damaged, mixed, rewritten and foreign files.
 
+`nvidia_smi/` holds logs of `nvidia-smi --query-gpu` and `nvidia-smi dmon` of two GPUs in the same three
+seconds (`scripts/nvidia_smi_logs.py`), with a made-up secret where serial numbers stand. Columns, units,
+alignment and what stands for nothing follow logs found in public repositories and nvidia-smi's manual.
+`odd-…` are cut, mixed and rewritten ones.
+
 `recorded-….json.gz` are the only files here that a program made: `scripts/record_pytorch.py` ran its
 own small training under PyTorch 2.13.0 (CPU build). Host name, ids of process, threads and trace,
 the path of the file, paths of Python code and addresses in names were replaced, as that script says;
@@ -153,6 +159,10 @@ def fixtures() -> list[Fixture]:
               for name, log in STATS.items()]  # fmt: skip
     found += [
         Fixture(f"nsys_stats/{name}", holds, make) for name, (make, holds) in ODD_STATS.items()
+    ]
+    found += [
+        Fixture(f"nvidia_smi/{name}", holds, partial(nvidia_smi_logs.write, name))
+        for name, (_, holds) in nvidia_smi_logs.LOGS.items()
     ]
     found += [Fixture(f"kineto/{name}", holds, make) for name, (make, holds) in ODD_KINETO.items()]
     found += [Fixture(f"kineto/{name}", holds, None, record_pytorch.ORIGIN)
@@ -293,7 +303,7 @@ def problems() -> list[str]:
                 found.append(f"{fixture.name}: differs from what the script makes")
             elif f"`{hashlib.sha256(path.read_bytes()).hexdigest()}`" not in listed:
                 found.append(f"{fixture.name}: {README} lacks it or has another checksum")
-    for kind in ("nsys", "odd", "kineto", "nvprof_database", "nvprof_log", "nsys_stats"):
+    for kind in sorted({fixture.name.partition("/")[0] for fixture in expected}):
         names = {
             Path(fixture.name).name for fixture in expected if fixture.name.startswith(f"{kind}/")
         }

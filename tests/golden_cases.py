@@ -106,6 +106,15 @@ CASES: dict[str, Case] = {
     "report": Case(("report report1.sqlite",)),
     "report-terminal": Case(("report report1.sqlite",), width=100),
     "report-narrow-terminal": Case(("report report1.sqlite overview idle_gaps",), width=60),
+    "report-pictures-terminal": Case(
+        ("report two.sqlite utilization_over_time idle_summary transfer_sizes --limit 3",),
+        {"two.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite"},
+        width=120,
+    ),
+    "report-samples": Case(
+        ("report smi.csv metrics", "report noheader.csv metrics"),
+        {"smi.csv": "nvidia_smi/odd-words.csv", "noheader.csv": "nvidia_smi/odd-no-header.csv"},
+    ),
     "report-devices": Case(
         ("report two.sqlite overview processes transfers",),
         {"two.sqlite": "nsys/two_processes_two_gpus-3.24.7.sqlite"},

@@ -309,9 +309,10 @@ def write(
     threads: Mapping[tuple[int, int], Mapping[str, Any]] | None = None,
     label: str = "small",
 ) -> None:
-    """Makes a store of these rows, or adds a profile of another label; `holds`: the facts that were recorded, but for those in `without`;
-    `gpus`: what is known of a device beside its name; `domains`: (pid, domain) -> its name;
-    `threads`: what is known of (pid, tid).
+    """Makes a store of these rows, or adds a profile of another label.
+
+    `holds`: the facts that were recorded, but for those in `without`; `gpus`: what is known of a device
+    beside its name; `domains`: (pid, domain) -> its name; `threads`: what is known of (pid, tid).
     """
     names: dict[str, int] = {}
     tables: dict[str, list[dict[str, Any]]] = {

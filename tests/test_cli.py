@@ -16,7 +16,7 @@ import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
 from golden_cases import BASIC, FIXTURES, Outcome, run
 
-from nsysconv.queries import CORE, REPORTS
+from nsysconv.queries import CORE
 from nsysconv.render import FORMATS, suffix
 
 RANKS = NSYS / "two_processes_one_gpu-3.28.1.sqlite"

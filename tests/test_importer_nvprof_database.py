@@ -46,10 +46,9 @@ from write_nvprof_database import (
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.importers import demangle
+from nsysconv.importers import demangle, directives
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers, detect
-from nsysconv.importers import directives
 from nsysconv.importers.nvprof_database import cbid_names
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity

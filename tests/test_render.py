@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,9 @@ def test_several_reports(name: str) -> None:
             rendered(name)
     else:
         text = rendered(name, *reports)
-        assert text.count("Left out") == (0 if name in NO_NOTES else len(reports))
+        # A page says a note once, and links to it.
+        times = 1 if name == "html" else len(reports)
+        assert text.count("Left out") == (0 if name in NO_NOTES else times)
         assert text.count("API") == 1  # of the one that was not recorded
         rendered(name)
 
@@ -66,18 +69,19 @@ def test_several_reports(name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_rows_no_rows_and_not_recorded_never_look_alike(name: str) -> None:
     columns = (Column("call_count", Unit.COUNT, "Calls."),)
-    full = Report("r", "R", columns, build_table(columns, {"call_count": [7]}), row_count=1)
+    full = Report("r", "R", columns, build_table(columns, {"call_count": [739]}), row_count=1)
     empty = Report("r", "R", columns, build_table(columns, {"call_count": []}))
     missing = Report("r", "R", columns, None, not_recorded=("API calls",))
     outputs = [rendered(name, report) for report in (full, empty, missing)]
     if name in ONE_REPORT:
         # These hold rows alone; what is missing is said on stderr (test_render_text.py).
-        assert outputs == ["call_count\n7\n", "call_count\n", "call_count\n"]
+        assert outputs == ["call_count\n739\n", "call_count\n", "call_count\n"]
     else:
         assert len(set(outputs)) == 3
-        assert ["7" in text for text in outputs] == [True, False, False]
+        assert ["739" in text for text in outputs] == [True, False, False]
         assert ["API calls" in text for text in outputs] == [False, False, True]
-        assert "0" not in outputs[2].replace("1.5em", "").replace("initial-scale=1", "")
+        words = re.sub(r"(?s)<head>.*</head>|<script>.*</script>|<[^>]*>", "", outputs[2])
+        assert "0" not in words
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -262,19 +262,20 @@ def test_no_rows_and_not_recorded() -> None:
         "Record with `--trace=cuda`.",
         r"Then\x1b[2J import again.",
     ]
-    assert notes_text(replace(unrecorded_report(), notes=())).startswith(
+    assert notes_text(replace(unrecorded_report(), notes=(), slice=None)).startswith(
         "unrecorded: Not recorded in this profile: kernel <events>"
     )
 
 
 def test_notes_text() -> None:
     assert notes_text(kernels()) == (
+        "kernels: slice 0 ns to 1.500000001 s\n"
         "kernels: … 3 of 312 rows, --limit 0 shows all\n"
         "kernels: [1] note graph-intervals: Graphs are intervals. (3 times, first at row 7)\n"
         "kernels: [2] dropped negative-duration: Rows were left out. (at row 2)\n"
         "kernels: [3] note no-gpu-work: Nothing. (2,000 times)\n"
     )
-    assert notes_text(kernels(notes=(), row_count=3)) == ""
+    assert notes_text(kernels(notes=(), row_count=3, slice=None)) == ""
     for report in all_reports():
         for line in notes_text(report, width=60).split("\n"):
             assert cell_len(line) <= 60

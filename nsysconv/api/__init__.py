@@ -1,4 +1,4 @@
-"""What nsysconv does, as functions: import, open, report, compare, info, runs, sql; and Slice.
+"""What nsysconv does, as functions: import, open, report, compare, export, info, runs, sql; and Slice.
 
 import nsysconv
 nsysconv.import_files(["report1.sqlite"], store="job.db")
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nsysconv.api.diffing import DiffResult, compare
+    from nsysconv.api.exporting import Exported, export_profiles
     from nsysconv.api.importing import FileResult, ImportResult, import_files
     from nsysconv.api.listing import info, reports, runs, sql
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
+    from nsysconv.api.pages import page
     from nsysconv.timeline.slices import Percent, Slice
 
 __all__ = [
     "DiffResult",
+    "Exported",
     "FileResult",
     "ImportResult",
     "OpenProfile",
@@ -27,9 +30,11 @@ __all__ = [
     "ShownReport",
     "Slice",
     "compare",
+    "export_profiles",
     "import_files",
     "info",
     "open",
+    "page",
     "reports",
     "runs",
     "sql",
@@ -37,9 +42,11 @@ __all__ = [
 
 _MODULES = {
     "nsysconv.api.diffing": ("DiffResult", "compare"),
+    "nsysconv.api.exporting": ("Exported", "export_profiles"),
     "nsysconv.api.importing": ("FileResult", "ImportResult", "import_files"),
     "nsysconv.api.listing": ("info", "reports", "runs", "sql"),
     "nsysconv.api.opening": ("OpenProfile", "ShownReport", "open"),
+    "nsysconv.api.pages": ("page",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),
 }
 

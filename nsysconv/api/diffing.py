@@ -124,7 +124,7 @@ def _columns() -> dict[str, Sequence[Column]]:
     return {
         name: in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
         for name in queries.OWN
-        if name != "idle_gaps"
+        if name not in ("idle_gaps", "timeline_events")
     }
 
 

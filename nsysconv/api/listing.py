@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nsysconv import queries
+from nsysconv.api.opening import OpenProfile
 from nsysconv.api.opening import open as open_profile
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import NsysconvError, UsageError
@@ -117,33 +118,38 @@ def _word(text: str) -> str:
 def info(target: StrPath, *, say: Say = silent) -> list[Report]:
     """What a profile is, and what it can answer: its attributes, and its facts with advice."""
     with open_profile(target, say=say) as opened:
-        profile = opened.profile
-        facts = [
-            {
-                "fact": fact.label,
-                "recorded": "yes" if fact in profile.facts else "no",
-                "advice": None if fact in profile.facts else profile.advice.get(fact),
-            }
-            for fact in in_order(profile.facts | profile.missing)
-        ]
-        what = _report(
-            "profile",
-            f"Profile {profile.ref.label}",
-            (Column("attribute", Unit.TEXT, "What."), Column("value", Unit.TEXT, "Its value.")),
-            _attributes(profile),
-            profile.notes,
-        )
-        can = _report(
-            "facts",
-            "What it can answer",
-            (
-                Column("fact", Unit.TEXT, "A kind of information."),
-                Column("recorded", Unit.TEXT, "Whether the profile holds it."),
-                Column("advice", Unit.TEXT, "How to record it next time.", prose=True),
-            ),
-            facts,
-        )
-        return [what, can]
+        return about(opened)
+
+
+def about(opened: OpenProfile) -> list[Report]:
+    """The same of a profile that is open."""
+    profile = opened.profile
+    facts = [
+        {
+            "fact": fact.label,
+            "recorded": "yes" if fact in profile.facts else "no",
+            "advice": None if fact in profile.facts else profile.advice.get(fact),
+        }
+        for fact in in_order(profile.facts | profile.missing)
+    ]
+    what = _report(
+        "profile",
+        f"Profile {profile.ref.label}",
+        (Column("attribute", Unit.TEXT, "What."), Column("value", Unit.TEXT, "Its value.")),
+        _attributes(profile),
+        profile.notes,
+    )
+    can = _report(
+        "facts",
+        "What it can answer",
+        (
+            Column("fact", Unit.TEXT, "A kind of information."),
+            Column("recorded", Unit.TEXT, "Whether the profile holds it."),
+            Column("advice", Unit.TEXT, "How to record it next time.", prose=True),
+        ),
+        facts,
+    )
+    return [what, can]
 
 
 def _attributes(profile: Profile) -> list[dict[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nsysconv import queries
 from nsysconv.api.words import Say, StrPath, silent
@@ -26,13 +27,26 @@ from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
 
 
 @dataclass(frozen=True)
 class ShownReport(Report):
-    """A report that a notebook shows as a table."""
+    """A report that a notebook shows as a table, and that can be drawn."""
+
+    def plot(self) -> Figure:
+        """The report's picture, which a notebook shows and `savefig` writes.
+
+        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or where the
+        report has no picture or was not answered.
+        """
+        from nsysconv.render import plot
+
+        return plot.draw(self)
 
     def _repr_html_(self) -> str:
         from nsysconv.render import html
@@ -77,7 +91,8 @@ class OpenProfile:
         that are steps, `*` standing for anything (None: ProfilerStep#*). Raises NotRecorded where the
         profile lacks what the report needs, UsageError for unknown words.
         """
-        _check_by(by, (name,))
+        check_by(by, (name,))
+        step_range = step_range or (slice.step_range if slice else None)
         request = _request(limit, idle, names, by, step_range)
         return _shown(queries.answer(name, self._sliced(slice, step_range), request))
 
@@ -99,8 +114,9 @@ class OpenProfile:
         """
         found = []
         names = queries.CORE if names is None else names
-        _check_by(by, names)
+        check_by(by, names)
         queries.read_ahead(names, self.timeline)
+        step_range = step_range or (slice.step_range if slice else None)
         timeline = self._sliced(slice, step_range)
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
@@ -118,7 +134,7 @@ class OpenProfile:
         return sliced(self.timeline, replace(part, step_range=part.step_range or step_range))
 
 
-def _check_by(by: str | None, names: Sequence[str]) -> None:
+def check_by(by: str | None, names: Sequence[str]) -> None:
     """Refuses what none of these reports can be grouped by, rather than let it change nothing."""
     if by is None:
         return

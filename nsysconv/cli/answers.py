@@ -36,22 +36,36 @@ def report(
         )
     destination = output.destination(format_name, path)
     keep_freed_memory()
-    with api.open(target, reports=names or (), say=say) as profile:
-        found = profile.reports(
+    found: Sequence[Report]
+    if destination.is_page:
+        found = api.page(
+            target,
             names or None,
-            for_people=destination.for_people,
             limit=limit,
             slice=part,
             idle=idle,
             kernel_names=kernel_names,
             by=by,
             step_range=step_range,
+            say=say,
         )
-        output.write(found, destination)
+    else:
+        with api.open(target, reports=names or (), say=say) as profile:
+            found = profile.reports(
+                names or None,
+                for_people=destination.for_people,
+                limit=limit,
+                slice=part,
+                idle=idle,
+                kernel_names=kernel_names,
+                by=by,
+                step_range=step_range,
+            )
+    output.write(found, destination)
     missing = [each for each in found if each.table is None]
     if names and missing:
         return NotRecorded.exit_status
-    if not destination.for_people:
+    if not destination.for_people and not destination.is_page:
         output.say_missing(missing)
     return _strict_status(found) if strict else 0
 

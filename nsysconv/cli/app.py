@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nsysconv.cli.choices import By, Format, Idle, Match, Names
 from nsysconv.cli.slice_flags import (
     DeviceOption,
     NameOption,
@@ -22,6 +22,7 @@ from nsysconv.cli.slice_flags import (
     ThreadOption,
     TimeOption,
 )
+from nsysconv.export import FORMATS
 
 app = typer.Typer(
     name="nsysconv",
@@ -30,48 +31,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Import GPU profiles into one SQL schema; the same reports for every source.",
 )
-
-
-class Format(StrEnum):
-    """Output formats."""
-
-    TEXT = "text"
-    CSV = "csv"
-    TSV = "tsv"
-    JSON = "json"
-    MARKDOWN = "markdown"
-    HTML = "html"
-    COLUMN = "column"
-
-
-class Idle(StrEnum):
-    """Kinds of idle time."""
-
-    NO_OP = "no_op"
-    NO_KERNEL = "no_kernel"
-    STREAM = "stream"
-
-
-class Names(StrEnum):
-    """Spellings of kernel names."""
-
-    DEMANGLED = "demangled"
-    SHORT = "short"
-    MANGLED = "mangled"
-
-
-class Match(StrEnum):
-    """Ways to match kernels' names."""
-
-    EXACT = "exact"
-    SIGNATURE = "signature"
-    NAME = "name"
-
-
-class By(StrEnum):
-    """What rows may be given for, one by one."""
-
-    STEP = "step"
 
 
 FormatOption = Annotated[
@@ -108,6 +67,10 @@ def _report_names(incomplete: str) -> list[str]:
     from nsysconv.queries import REPORTS
 
     return [name for name in REPORTS if name.startswith(incomplete)]
+
+
+def _formats(incomplete: str) -> list[str]:
+    return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 @app.callback()
@@ -299,6 +262,64 @@ def sql(
     from nsysconv.cli import answers
 
     return answers.sql(store, query, format.value if format else None, output, limit)
+
+
+@app.command()
+def export(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A store, all profiles of it (STORE@LABEL, STORE@ID, STORE@rank=N: some), or a "
+            "profile file, which is read in place."
+        ),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
+            autocompletion=_formats,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="The file or folder to make, which must be new. Default: after the target, in the "
+            "current folder.",
+        ),
+    ] = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="Write names and words beside the numbers for them.")
+    ] = False,
+    time: TimeOption = None,
+    range_: RangeOption = None,
+    step: StepOption = None,
+    skip_first: SkipFirstOption = 0,
+    projected: ProjectedOption = False,
+    step_range: StepRangeOption = None,
+    device: DeviceOption = None,
+    stream: StreamOption = None,
+    rank: RankOption = None,
+    process: ProcessOption = None,
+    thread: ThreadOption = None,
+    name: NameOption = None,
+) -> int:
+    """Write whole profiles, or slices of them, to another format."""
+    from nsysconv.cli import exports, slices
+
+    return exports.run(
+        target,
+        to,
+        output,
+        names=names,
+        part=slices.parse(
+            time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
+        ),
+        step_range=step_range,
+    )
 
 
 @app.command()

@@ -12,10 +12,12 @@ from typing import TextIO
 from nsysconv.api.importing import Progress, import_files
 from nsysconv.cli.say import say
 from nsysconv.errors import InputError, UsageError
+from nsysconv.facts import Fact
 from nsysconv.names import visible
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
+_FACTS_SHOWN = 4
 
 
 def run(
@@ -84,11 +86,18 @@ def _show(imported: Imported, store: Path, out: TextIO, *, named: bool) -> None:
     rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
     line(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
     if imported.missing:
-        line(f"  not recorded: {', '.join(fact.label for fact in imported.missing)}")
+        line(f"  not recorded: {_listed(imported.missing, f'{store}@{imported.label}')}")
     for note in imported.notes:
         count = f" ({note.count:,})" if note.count > 1 else ""
         where = f", first at {note.where}" if note.where else ""
         line(f"  {note.severity.value}: {visible(note.text)}{count}{where} [{note.slug}]")
+
+
+def _listed(missing: Sequence[Fact], target: str) -> str:
+    """The first few facts, which most reports ask for, and where the others are listed."""
+    shown = ", ".join(fact.label for fact in missing[:_FACTS_SHOWN])
+    rest = len(missing) - _FACTS_SHOWN
+    return shown if rest <= 0 else f"{shown} and {rest} more; see nsysconv info {target}"
 
 
 def visible_lines(text: str) -> str:

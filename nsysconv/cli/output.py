@@ -33,6 +33,11 @@ class Destination:
         """Whether rows are to be read rather than parsed."""
         return self.format == "text"
 
+    @property
+    def is_page(self) -> bool:
+        """Whether it is one page that has room for everything."""
+        return self.format == "html" and not self.is_folder
+
 
 def destination(format_name: str | None, output: str | None) -> Destination:
     """What -f and -o mean together. Raises UsageError for a suffix that names no format."""

@@ -98,7 +98,7 @@ def part(limits: Mapping[str, Any]) -> str:
     for key, value in limits.items():
         if key not in ("start_ns", "end_ns"):
             said.append(f"{_WORDS.get(key, key)}{_value(value)}")
-    return visible("slice " + ", ".join(said))
+    return "slice " + ", ".join(said)
 
 
 def _value(value: Any) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from nsysconv.names import shorten, shorten_kernel
+from nsysconv.names import shorten, shorten_kernel, visible
 from nsysconv.notes import Severity
-from nsysconv.render import layout, sentences
+from nsysconv.render import blocks, layout, sentences
 from nsysconv.render.columns import NULL, Shown, Table, all_columns, telling_columns
 from nsysconv.render.contract import Options
 from nsysconv.report import Report
@@ -46,9 +46,10 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 
 def notes_text(report: Report, width: int | None = None) -> str:
-    """What CSV and TSV cannot hold, for stderr: not recorded, rows cut off, notes. Whole lines."""
+    """What CSV and TSV cannot hold, for stderr: the slice, what is not recorded, rows cut off, notes."""
     said = [*_missing(report), *_cut(report), *_notes(report)]
-    lines = [f"{report.name}: {text}" for text, _ in said]
+    part = [] if report.slice is None else [visible(sentences.part(report.slice))]
+    lines = [f"{report.name}: {text}" for text in (*part, *(text for text, _ in said))]
     return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
 
 
@@ -100,13 +101,39 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
         table = all_columns(report) if width is None else telling_columns(report)
         prose = [s for s in table.shown if s.column.prose] if width is not None else []
         table = replace(table, shown=tuple(s for s in table.shown if s not in prose))
-        lines, left_out = _table(table, width, spell)
+        if width is not None:
+            yield from _strips(report, width, spell)
+        with_bars = _with_bars(report, table, width, spell) if width is not None else None
+        lines, left_out = with_bars or _table(table, width, spell)
         yield from lines
         below += _sentences(table, prose)
         below += _absent(table, left_out, width)
     for text, style in (*below, *_notes(report)):
         for part in _wrapped(spell(text), width):
             yield part, style
+
+
+def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator[Line]:
+    for text in blocks.strips(report, width, spell):
+        yield from ((part, "") for part in _wrapped(text, width))
+
+
+def _with_bars(
+    report: Report, table: Table, width: int, spell: Callable[[str], str]
+) -> tuple[list[Line], list[Shown]] | None:
+    """As `_table`, with a bar behind each row; None where there is no room for both."""
+    lines, left_out = _table(table, max(width - layout.GAP - blocks.ROOM, _NARROWEST), spell)
+    room = min(width - max(_cells(text) for text, _ in lines) - layout.GAP, blocks.MOST)
+    if room < blocks.ROOM or any(shown.column.brief for shown in left_out):
+        return None
+    header, bars = blocks.bars(report, room, spell)
+    if not bars:
+        return None
+    above = len(lines) - len(bars)
+    beside = [header, *[""] * (above - 2), spell("─" * room), *bars]
+    gap = " " * layout.GAP
+    pairs = zip(lines, beside, strict=True)
+    return [(text + gap + more, style) for (text, style), more in pairs], left_out
 
 
 def _sentences(table: Table, prose: Sequence[Shown]) -> Iterator[Line]:

@@ -9,18 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
+from nsysconv.store.batches import from_rows
 from nsysconv.store.connection import Connection
 from nsysconv.store.database import attach_source, compiled, create_schema, view_statements
-from nsysconv.store.profiles import Origin
+from nsysconv.store.profiles import Origin, note_row
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.store.write import Writer, common
+from nsysconv.units import Unit
 
 _MEMORY = ":memory:"
 _ONLY_PROFILE = 1
@@ -57,6 +60,7 @@ class _AttachedStore(Store):
         self._rows: dict[str, list[SourceRows]] = {}
         self._careful: set[str] = set()
         self._read: set[str] = set()
+        self._settled: set[str] = set()
         super().__init__(lambda: Connection(_MEMORY, str(self._source)))
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
@@ -154,6 +158,42 @@ class _AttachedStore(Store):
             return columns
         self._be_careful(table)
         return super().read_columns(profile_id, table, names)
+
+    def batches(self, profile_id: int, table: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """As for any store: what was left out is in the table of notes once events were read."""
+        self._settle(table)
+        yield from super().batches(profile_id, table, rows)
+        if table == schema.note.name and self.late_notes:
+            yield from_rows(schema.note, list(self._late_rows()))
+
+    def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
+        """As for any store."""
+        self._settle(table)
+        return super().distinct(profile_id, table, names)
+
+    def _settle(self, table: str) -> None:
+        """Finds out which rows there are: once some have been handed on it would be too late."""
+        if table in self._rows and table not in self._settled:
+            self._settled.add(table)
+            if table not in self._careful and not self._is_sound(table):
+                self._be_careful(table)
+
+    def _is_sound(self, table: str) -> bool:
+        """Whether the schema admits all rows."""
+        source = schema.metadata.tables[table]
+        wrong: list[sa.ColumnElement[bool]] = []
+        for column in source.columns:
+            if column.info["unit"] is not Unit.TEXT:
+                types = ("integer", "null", "real")[: 3 if column.info["unit"] is Unit.REAL else 2]
+                wrong.append(sa.func.typeof(column).not_in(types))
+        checks = (c for c in source.constraints if isinstance(c, sa.CheckConstraint))
+        wrong += [sa.literal_column(f"NOT ({check.sqltext})", sa.Boolean) for check in checks]
+        return not self.rows(sa.select(source.c.id).where(sa.or_(*wrong)).limit(1))
+
+    def _late_rows(self) -> Iterator[dict[str, object]]:
+        count = len(self.rows(sa.select(schema.note.c.id)))
+        for number, note in enumerate(self.late_notes, count + 1):
+            yield {"id": number, "profile_id": _ONLY_PROFILE, **note_row(note)}
 
     def _be_careful(self, table: str) -> None:
         self._careful.add(table)

@@ -102,6 +102,11 @@ class Connection:
         rows = self.rows(sql)
         return next(iter(rows[0].values())) if rows else None
 
+    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of any query, `rows` at a time; a column's type is that of its first batch."""
+        with self._errors(), self._statement(sql, rows) as statement:
+            yield from (batch for batch in _reader(statement) if batch.num_rows)
+
     def integers(self, sql: str) -> Iterator[list[np.ndarray]]:
         """Batches of a query of integer columns: per batch one int64 array a column, null = MISSING."""
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:

@@ -121,19 +121,20 @@ def _add_facts(
 
 def _add_notes(connection: Connection, profile_id: int, notes: Iterable[Note]) -> None:
     for note in notes:
-        connection.execute(
-            compiled(
-                sa.insert(schema.note).values(
-                    profile_id=profile_id,
-                    slug=note.slug,
-                    severity=note.severity.value,
-                    count=note.count,
-                    place=note.where,
-                    text=note.text,
-                    facts=" ".join(f.value for f in in_order(note.facts)),
-                )
-            )
-        )
+        row = sa.insert(schema.note).values(profile_id=profile_id, **note_row(note))
+        connection.execute(compiled(row))
+
+
+def note_row(note: Note) -> dict[str, object]:
+    """A note as its table has it, but for the numbers of row and profile."""
+    return {
+        "slug": note.slug,
+        "severity": note.severity.value,
+        "count": note.count,
+        "place": note.where,
+        "text": note.text,
+        "facts": " ".join(f.value for f in in_order(note.facts)),
+    }
 
 
 def _free_label(connection: Connection, wanted: str) -> str:

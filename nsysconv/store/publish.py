@@ -1,10 +1,11 @@
-"""How a new store gets its name: only when it is complete, and never in another file's place."""
+"""How a new store or export gets its name: only when it is complete, and never in another's place."""
 
 from __future__ import annotations
 
 import os
 import re
 import secrets
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,19 +21,19 @@ _IN_PROGRESS: set[str] = set()
 
 
 def partial_name(path: Path) -> Path:
-    """A place beside `path`, hidden, where this process can build the store."""
+    """A place beside `path`, hidden, where this process can build it."""
     return path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
 
 
 @contextmanager
 def building(path: Path) -> Iterator[Path]:
-    """The place to build the store that will be `path`; whatever is left there is removed."""
+    """The place to build the file or folder that will be `path`; whatever is left there is removed."""
     partial = partial_name(path)
     _IN_PROGRESS.add(partial.name)
     try:
         yield partial
     finally:
-        partial.unlink(missing_ok=True)
+        _remove(partial)
         _IN_PROGRESS.discard(partial.name)
 
 
@@ -41,7 +42,10 @@ def _prefix(path: Path) -> str:
 
 
 def publish(partial: Path, path: Path) -> None:
-    """Gives a complete file its name, unless something took the name in the meantime."""
+    """Gives a complete file or folder its name, unless something took the name in the meantime."""
+    if partial.is_dir():
+        _publish_folder(partial, path)
+        return
     descriptor = os.open(partial, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -53,7 +57,7 @@ def publish(partial: Path, path: Path) -> None:
         raise UsageError(
             "the file appeared while it was being made",
             where=str(path),
-            hint="Another import made it; name another with -o.",
+            hint="Another nsysconv made it; name another with -o.",
         ) from error
     except OSError:
         # A file system without hard links: rename, which is atomic but replaces.
@@ -62,8 +66,25 @@ def publish(partial: Path, path: Path) -> None:
         partial.rename(path)
 
 
+def _publish_folder(partial: Path, path: Path) -> None:
+    try:
+        # Folders have no links. Renaming is atomic, and takes no place but that of an empty folder.
+        partial.rename(path)
+    except OSError as error:
+        if not path.exists():
+            raise
+        raise UsageError("the folder appeared while it was being made", where=str(path)) from error
+
+
+def _remove(partial: Path) -> None:
+    if partial.is_dir() and not partial.is_symlink():
+        shutil.rmtree(partial, ignore_errors=True)
+    else:
+        partial.unlink(missing_ok=True)
+
+
 def sweep(path: Path) -> None:
-    """Removes what killed imports of this store left, on this host."""
+    """Removes what killed imports of this store, or exports to this path, left on this host."""
     prefix = _prefix(path)
     for left in path.parent.glob(f"{_literal(prefix)}*{_SUFFIX}*"):
         match = _LEFTOVER.fullmatch(left.name[len(prefix) :])
@@ -73,7 +94,7 @@ def sweep(path: Path) -> None:
         number = int(match.group(1))
         if number == os.getpid() or not _alive(number):
             with suppress(OSError):
-                left.unlink()
+                _remove(left)
 
 
 def _literal(text: str) -> str:

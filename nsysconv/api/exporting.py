@@ -1,0 +1,90 @@
+"""Whole profiles to another format."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsysconv.api.opening import open_all, split_target
+from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.errors import UsageError
+from nsysconv.export import FORMATS, exporter, format_for
+from nsysconv.export.contract import Exporter, Options, Written
+from nsysconv.importers import detection
+from nsysconv.phases import phase
+from nsysconv.store.publish import building, publish, sweep
+from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.slices import Slice
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export made: the file or folder, and what is in it."""
+
+    path: Path
+    written: Written
+
+
+def export_profiles(
+    target: StrPath,
+    to: str | None = None,
+    path: StrPath | None = None,
+    *,
+    slice: Slice | None = None,  # noqa: A002 - what it is
+    names: bool = False,
+    say: Say = silent,
+) -> Exported:
+    """Writes the profiles of a target to another format.
+
+    `target` is a store (all its profiles; `job.db@LABEL`, `@ID`, `@rank=N` some of them) or a profile
+    file, which is read in place. `to` is the format, by default the one that the suffix of `path` tells.
+    Without `path` it is STEM with the format's usual ending, in the current folder. `slice` says what of
+    each profile is written, None all of it. `names`: ids of names and codes come with their texts.
+    The file or folder appears when it is complete. Raises UsageError where something has its name
+    already, where no format is told, and where the format cannot hold what is asked for; InputError
+    where the target cannot be read.
+    """
+    to, made = _wanted(target, to, path)
+    with ExitStack() as stack, phase("export"):
+        source, selector = split_target(target)
+        profiles = open_all(source, selector, stack, say)
+        timelines = [profile.timeline for profile in profiles]
+        if slice is not None:
+            timelines = [sliced(timeline, slice) for timeline in timelines]
+        sweep(made)
+        partial = stack.enter_context(building(made))
+        try:
+            written = exporter(to).export(timelines, partial, Options(names, made.suffix == ".gz"))
+            publish(partial, made)
+        except OSError as error:
+            raise UsageError(
+                f"cannot be written: {error.strerror or error}",
+                where=str(made),
+                hint="Nothing was left there. Name another place with -o.",
+            ) from error
+    return Exported(made, written)
+
+
+def _wanted(target: StrPath, to: str | None, path: StrPath | None) -> tuple[str, Path]:
+    """The format, and where to. Raises UsageError where that is not told, or is taken."""
+    if to is None:
+        to = format_for(Path(path)) if path is not None else None
+    if to is None:
+        raise UsageError("export to what?", hint=f"--to FORMAT; there are: {', '.join(FORMATS)}")
+    made = Path(path) if path is not None else _default_path(target, to, exporter(to))
+    if made.exists() or made.is_symlink():
+        raise UsageError(
+            "it exists already", where=str(made), hint="Name another with -o, or remove it."
+        )
+    if not made.parent.is_dir():
+        raise UsageError("the folder does not exist", where=str(made.parent))
+    return to, made
+
+
+def _default_path(target: StrPath, to: str, module: Exporter) -> Path:
+    source, selector = split_target(target)
+    stem = detection.label(source) + ("" if selector is None else f"-{selector}")
+    ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"
+    # A label may hold what a file's name cannot.
+    return Path(stem.replace("/", "_").replace("=", "") + ending)

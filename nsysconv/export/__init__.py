@@ -1,0 +1,31 @@
+"""Exports: whole profiles to another format, one module per format."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from nsysconv.errors import UsageError
+
+if TYPE_CHECKING:
+    from nsysconv.export.contract import Exporter
+
+FORMATS: tuple[str, ...] = ("parquet", "arrow", "chrome", "perfetto")
+"""Modules of this folder that are formats. A new one is one more word here."""
+
+
+def exporter(name: str) -> Exporter:
+    """The module of a format. Raises UsageError with the names there are."""
+    if name not in FORMATS:
+        raise UsageError(f"no export format {name!r}", hint=f"There are: {', '.join(FORMATS)}")
+    # The contract test holds that each has what Exporter asks for.
+    return cast("Exporter", importlib.import_module(f"{__name__}.{name}"))
+
+
+def format_for(path: Path) -> str | None:
+    """The format whose files end as this one; None: none does."""
+    for name in FORMATS:
+        if path.name.endswith(exporter(name).SUFFIXES):
+            return name
+    return None

@@ -1,0 +1,48 @@
+"""What every exporter offers, and what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from nsysconv.notes import Note
+from nsysconv.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for.
+
+    `names`: ids of names and codes come with their texts. `compressed`: the file's name ends in `.gz`.
+    """
+
+    names: bool = False
+    compressed: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an export wrote: rows (or events) by table (or kind), and what has to be said of them."""
+
+    counts: dict[str, int]
+    notes: tuple[Note, ...] = ()
+
+
+class Exporter(Protocol):
+    """One format: a module with these names."""
+
+    TITLE: str
+    """What the format is, for people."""
+    SUFFIXES: tuple[str, ...]
+    """How names of its files end, the usual one first; empty: it writes a folder."""
+
+    @staticmethod
+    def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
+        """Writes whole profiles, or their slices, to `path`, which does not exist yet.
+
+        `path` may be a temporary name without the suffix; the file or folder gets its own name
+        afterwards, and whatever is left there after an error is removed. In bounded memory beside what a
+        time line itself needs. Raises UsageError where the format cannot hold what is asked for.
+        """

@@ -1,0 +1,150 @@
+"""Arrows from API calls to what they launched: one number per GPU operation, the same at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.timeline.calls import ApiCalls, has_correlation, number_threads, owners
+from nsysconv.timeline.ops import GpuOps, taken
+from nsysconv.timeline.statistics import distinct
+
+Array = np.ndarray
+
+NONE = -1
+"""Of an operation: no arrow ends there."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Columns of the calls that arrows may begin at; `row` is a call's place in its table."""
+
+    row: Array
+    start: Array
+    dur: Array
+    pid: Array
+    tid: Array
+    layer: Array
+    correlation: Array
+
+
+class Flows:
+    """The arrows of one profile. They are numbered from `first` on; `next` is the first free number.
+
+    `calls` are those that are drawn and `ops` pairs of process and correlation id, as arrays, of the
+    operations that are. Which call an operation belongs to is told as everywhere (timeline.calls).
+    """
+
+    def __init__(self, calls: Calls, ops: Sequence[tuple[Array, Array]], first: int) -> None:
+        self.next = first
+        self._of: dict[int, _Process] = {}
+        for pid in distinct(calls.pid).tolist():
+            mine = has_correlation(calls.correlation)
+            mine &= calls.pid == pid
+            if mine.any():
+                ids = [taken(correlation, p == pid) for p, correlation in ops]
+                self._of[pid] = process = _Process(calls, mine, ids, self.next)
+                self.next += process.count
+
+    def leaving(self, pid: Array, correlation: Array, row: Array) -> tuple[Array, Array]:
+        """Per call the first number of the arrows that begin at it, and how many do."""
+        first, count = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
+        for mine, process in self._processes(pid):
+            first[mine], count[mine] = process.leaving(correlation[mine], row[mine])
+        return first, count
+
+    def arriving(self, pid: Array, correlation: Array) -> Array:
+        """Per operation the number of the arrow that ends at it, or NONE. Each is to be asked once."""
+        result = np.full(len(pid), NONE, np.int64)
+        for mine, process in self._processes(pid):
+            result[mine] = process.arriving(correlation[mine])
+        return result
+
+    def _processes(self, pid: Array) -> list[tuple[Array, _Process]]:
+        return [(np.flatnonzero(pid == p), process) for p, process in self._of.items()]
+
+
+class _Process:
+    """The arrows of one process: arrays by the place of a correlation id among those of its calls."""
+
+    def __init__(self, calls: Calls, mine: Array, ops: Sequence[Array], first: int) -> None:
+        ids, row = taken(calls.correlation, mine), taken(calls.row, mine)
+        self._place, size = _places(ids)
+        places = self._place(ids)
+        self._owner = np.full(size, -1, np.int32)
+        self._owner[places] = row
+        shared = ids[self._owner[places] != row]
+        if len(shared):
+            self._settle(calls, np.flatnonzero(mine & np.isin(calls.correlation, shared)))
+        count = np.zeros(size + 1, np.int32)
+        for correlation in ops:
+            # What has no call is counted at -1, which is the last, and left out.
+            np.add.at(count, self._called(correlation), 1)
+        count[-1] = 0
+        most = int(count.max())
+        # Numbers before each place; the last are all.
+        self._before = np.zeros(size + 1, np.int32)
+        np.cumsum(count[:-1], out=self._before[1:])
+        self.count = int(self._before[-1])
+        self._first = first
+        self._seen = np.zeros(size, np.uint8 if most < 1 << 8 else np.int32)
+
+    def _settle(self, calls: Calls, mine: Array) -> None:
+        """Which of several calls with one correlation id its operations belong to."""
+        pid, start = calls.pid[mine], calls.start[mine]
+        thread, threads = number_threads(pid, calls.tid[mine])
+        ids = calls.correlation[mine]
+        nothing = np.zeros(len(mine), np.int8)
+        found = ApiCalls(
+            start, start + calls.dur[mine], pid, thread, ids, calls.layer[mine],
+            nothing, nothing, 0, threads,
+        )  # fmt: skip
+        wanted = np.array(distinct(ids), np.int64)
+        same = np.full(len(wanted), pid[0])
+        # Only process and correlation id are asked for.
+        ops = GpuOps(wanted, wanted, wanted, wanted, wanted, wanted, same, wanted)
+        self._owner[self._place(wanted)] = calls.row[mine[owners(ops, found)]]
+
+    def _called(self, correlation: Array) -> Array:
+        """The places of ids that are a call's, -1 for others."""
+        place = self._place(correlation)
+        return np.where((place >= 0) & (self._owner[place] >= 0), place, -1)
+
+    def leaving(self, correlation: Array, row: Array) -> tuple[Array, Array]:
+        place = self._place(correlation)
+        mine = (place >= 0) & (self._owner[place] == row)
+        count = self._before[place + 1] - self._before[place]
+        return np.where(mine, self._before[place] + self._first, 0), np.where(mine, count, 0)
+
+    def arriving(self, correlation: Array) -> Array:
+        place = self._called(correlation)
+        result = np.full(len(place), NONE, np.int64)
+        known = np.flatnonzero(place >= 0)
+        place = place[known]
+        # Operations of one call take its numbers one after the other.
+        order = np.argsort(place, kind="stable")
+        ordered = place[order]
+        nth = np.arange(len(ordered)) - np.searchsorted(ordered, ordered, "left")
+        nth += self._seen[ordered]
+        result[known[order]] = nth + self._before[ordered] + self._first
+        if len(ordered):
+            last = np.append(ordered[1:] != ordered[:-1], True)
+            self._seen[ordered[last]] = nth[last] + 1
+        return result
+
+
+def _places(ids: Array) -> tuple[Callable[[Array], Array], int]:
+    """What tells the place of an id among these, -1 for others, and how many places there are."""
+    low, high = int(ids.min()), int(ids.max())
+    if high - low <= 8 * len(ids) + 1024:
+        # They are nearly consecutive: an id's distance from the least will do.
+        return lambda of: np.where((of >= low) & (of <= high), of - low, -1), high - low + 1
+    known = np.unique(ids)
+
+    def place(of: Array) -> Array:
+        found = np.minimum(np.searchsorted(known, of), len(known) - 1)
+        return np.where(known[found] == of, found, -1)
+
+    return place, len(known)

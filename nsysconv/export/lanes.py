@@ -1,0 +1,167 @@
+"""Lanes: slices of one track that overlap, spread over so many lines that they do not.
+
+Intervals are half-open, int64 ns, in any order. One without a length takes no room beside others that
+begin where it stands, but it overlaps one that it stands inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Array = np.ndarray
+
+Find = Callable[[Array, Array], Array]
+"""Finds lanes of intervals by their starts and ends."""
+
+_PIECE = 1 << 18
+
+
+def time_order(start: Array, dur: Array) -> Array:
+    """Indices by start; of those that start together the longer first, then as they stand."""
+    if (start[1:] > start[:-1]).all():
+        return np.arange(len(start), dtype=np.int32)
+    order = np.argsort(start, kind="stable").astype(np.int32)
+    same = start[order[1:]] == start[order[:-1]]
+    if same.any():
+        # Only the runs of equal starts are sorted again: among millions they are few.
+        places = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        tied = order[places]
+        order[places] = tied[np.lexsort((tied, -dur[tied], start[tied]))]
+    return order
+
+
+def spread(find: Find, start: Array, dur: Array) -> Array:
+    """The lanes that `find` (`apart` or `nested`) gives these intervals, found piece by piece.
+
+    Pieces end where nothing is open, so that what they need in between is small.
+    """
+    lane = np.zeros(len(start), np.int32)
+    order = time_order(start, dur)
+    low, size = 0, _PIECE
+    while low < len(order):
+        mine = order[low : low + size]
+        begin = start[mine]
+        end = begin + dur[mine]
+        if low + size < len(order):
+            closed = np.flatnonzero(begin[1:] >= np.maximum.accumulate(end)[:-1])
+            if not len(closed):
+                size *= 2
+                continue
+            cut = int(closed[-1]) + 1
+            mine, begin, end = mine[:cut], begin[:cut], end[:cut]
+        lane[mine] = find(begin, end)
+        low, size = low + len(mine), _PIECE
+    return lane
+
+
+def apart(start: Array, end: Array) -> Array:
+    """Per interval its lane, from 0, such that no two of a lane overlap.
+
+    There are as many lanes as intervals overlap at most, and in each stretch of time that intervals
+    cover without a gap only as many as overlap there.
+    """
+    lane = np.zeros(len(start), np.int32)
+    if (start[1:] >= end[:-1]).all():  # as they mostly do: one after the other
+        return lane
+    order = np.lexsort((end, start))
+    s, e = start[order], end[order]
+    fresh = np.append(True, s[1:] >= np.maximum.accumulate(e)[:-1])
+    stretch = np.cumsum(fresh) - 1
+    crowded = np.flatnonzero(~fresh[np.searchsorted(stretch, stretch, "right") - 1])
+    if len(crowded):
+        lane[order[crowded]] = _apart(s[crowded], e[crowded], stretch[crowded])
+    return lane
+
+
+def _apart(s: Array, e: Array, stretch: Array) -> Array:
+    """As `apart` for stretches of several intervals each, sorted by (start, end).
+
+    Lanes wait in a queue: a stretch of n lanes begins with n of them in it, each interval takes the
+    first and puts it back where it ends. So the k-th interval takes lane k, or from the n-th on the
+    lane of the one that ended as number k - n, and that one in turn another's: chains, which are
+    shortened to half their length until all have ended.
+    """
+    first = np.searchsorted(stretch, stretch, "left")
+    place = np.arange(len(s)) - first
+    by_end = np.argsort(e, kind="stable")  # stretches stay together, for they do not overlap
+    # How many of the earlier ones have ended where each begins: not those without a length that come
+    # later, although they end there, too.
+    over = np.searchsorted(e[by_end], s, "right") - first
+    empty = np.flatnonzero(s == e)
+    same = s[empty]
+    over[empty] -= np.searchsorted(same, same, "right") - np.arange(len(empty))
+    _, begin = np.unique(stretch, return_index=True)
+    count = np.maximum.reduceat(place + 1 - over, begin)
+    count = np.repeat(count, np.diff(np.append(begin, len(s))))
+    before = np.where(
+        place < count, np.arange(len(s)), by_end[np.maximum(first + place - count, 0)]
+    )
+    while True:
+        further = before[before]
+        if (further == before).all():
+            result: Array = place[before]
+            return result
+        before = further
+
+
+def nested(start: Array, end: Array) -> Array:
+    """Per interval its lane, from 0, such that two of a lane are apart, or one contains the other.
+
+    An interval takes the first lane in which it crosses none that begins before it.
+    """
+    lane = np.zeros(len(start), np.int32)
+    order = time_order(start, end - start)
+    s, e = start[order], end[order]
+    crossed = _pairs_up(s, e)
+    if crossed is None:
+        return lane
+    # Only stretches of time in which something crosses are looked at one by one.
+    fresh = np.append(True, s[1:] >= np.maximum.accumulate(e)[:-1])
+    stretch = np.cumsum(fresh) - 1
+    damaged = np.flatnonzero(np.isin(stretch, stretch[crossed]))
+    lane[order[damaged]] = _one_by_one(s[damaged].tolist(), e[damaged].tolist())
+    return lane
+
+
+def _pairs_up(s: Array, e: Array) -> Array | None:
+    """Which intervals, sorted by (start, longer first), end where another's end is due; None: none does.
+
+    If they nest, each end is that of the latest that is still open, as brackets are.
+    """
+    count = len(s)
+    if (s[1:] >= e[:-1]).all():
+        return None
+    length = e > s
+    s, e = s[length], e[length]
+    ends = np.sort(e)
+    # What is open before each begins; ends at that moment are over.
+    depth = np.arange(len(s)) - np.searchsorted(ends, s, "right")
+    depth_at_end = np.searchsorted(s, ends, "left") - np.arange(len(s)) - 1
+    opening = np.argsort(depth, kind="stable")
+    closing = np.argsort(depth_at_end, kind="stable")
+    wrong = np.zeros(len(s), bool)
+    wrong[opening] = ends[closing] != e[opening]
+    crossed = np.zeros(count, bool)
+    crossed[np.flatnonzero(length)[wrong]] = True
+    # One without a length crosses nothing.
+    return crossed if wrong.any() else None
+
+
+def _one_by_one(starts: list[int], ends: list[int]) -> list[int]:
+    """The lanes of intervals that cross, sorted by (start, longer first)."""
+    open_until: list[list[int]] = []
+    lanes = []
+    for start, end in zip(starts, ends, strict=True):
+        for number, waiting in enumerate(open_until):  # noqa: B007 - its last value is the lane
+            while waiting and waiting[-1] <= start:
+                waiting.pop()
+            if not waiting or waiting[-1] >= end:
+                break
+        else:
+            number, waiting = len(open_until), []
+            open_until.append(waiting)
+        waiting.append(end)
+        lanes.append(number)
+    return lanes

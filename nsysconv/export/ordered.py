@@ -1,0 +1,118 @@
+"""Rows of tables in the order of time, some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nsysconv.report import MISSING
+from nsysconv.store.read import Profile
+
+Array = np.ndarray
+
+_ROWS = 1 << 13
+"""Rows that are read, and written, at a time: what is made of them stays in the cache."""
+_STEP = 1 << 12
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Texts of rows: `numbers` says per row which of `texts` is its own, -1 that it has none."""
+
+    numbers: Array
+    texts: Sequence[str]
+
+    def take(self, which: Array) -> Coded:
+        """The rows of a mask or of indices."""
+        return Coded(self.numbers[which], self.texts)
+
+
+Rows = dict[str, Any]
+"""Columns of equal length: int64 arrays with MISSING for null, float64 with NaN, Coded texts."""
+
+
+class Reader:
+    """Reads rows of a table in an order of ours: close to its own, or it keeps what it passes by."""
+
+    def __init__(self, profile: Profile, table: str, order: Array) -> None:
+        self._batches = profile.batches(table, _ROWS)
+        self._order = order
+        self._at = 0
+        self._read = 0
+        self._kept: list[tuple[int, int, Rows]] = []
+        if len(order):
+            least = np.minimum.reduceat(order, np.arange(0, len(order), _STEP))
+            self._needed_from = np.minimum.accumulate(least[::-1])[::-1]
+
+    def next(self, count: int) -> Rows:
+        """The next so many rows, with `row`, their places in the table."""
+        rows = self._order[self._at : self._at + count]
+        needed_from = int(self._needed_from[self._at // _STEP])
+        self._at += count
+        self._kept = [part for part in self._kept if part[0] + part[1] > needed_from]
+        last = int(rows.max())
+        while self._read <= last:
+            batch = next(self._batches)
+            if self._read + batch.num_rows > needed_from:
+                columns = dict(zip(batch.schema.names, map(_column, batch.columns), strict=True))
+                self._kept.append((self._read, batch.num_rows, columns))
+            self._read += batch.num_rows
+        of = np.searchsorted([first for first, _, _ in self._kept], rows, "right") - 1
+        parts = []
+        for number, (first, _, columns) in enumerate(self._kept):
+            places = np.flatnonzero(of == number)
+            if len(places):
+                parts.append((places, rows[places] - first, columns))
+        return {**{name: _gathered(name, parts) for name in parts[0][2]}, "row": rows}
+
+
+def _gathered(name: str, parts: list[tuple[Array, Array, Rows]]) -> Any:
+    """A column of rows that stand in several batches: places in the result, rows in the batch."""
+    columns = [(places, rows, batch[name]) for places, rows, batch in parts]
+    if len(columns) == 1:
+        _, rows, column = columns[0]
+        return column.take(rows) if isinstance(column, Coded) else column[rows]
+    count = sum(len(places) for places, _, _ in columns)
+    if isinstance(columns[0][2], Coded):
+        texts: dict[str, int] = {}
+        numbers = np.full(count, -1)
+        for places, rows, column in columns:
+            ours = np.array([*(texts.setdefault(t, len(texts)) for t in column.texts), -1])
+            numbers[places] = ours[column.numbers[rows]]
+        return Coded(numbers, list(texts))
+    result = np.empty(count, columns[0][2].dtype)
+    for places, rows, column in columns:
+        result[places] = column[rows]
+    return result
+
+
+def _column(values: pa.Array) -> Array | Coded:
+    """An Arrow column as numpy has it. From its buffers: `to_numpy` would import pandas."""
+    if values.type == pa.string():
+        coded = values.dictionary_encode()
+        numbers = _plain(coded.indices.cast(pa.int64()), -1)
+        return Coded(numbers, coded.dictionary.to_pylist())
+    return _plain(values, np.nan if values.type == pa.float64() else MISSING)
+
+
+def _plain(values: pa.Array, null: float) -> Array:
+    length, offset = len(values), values.offset
+    kind = np.float64 if values.type == pa.float64() else np.int64
+    validity, data = values.buffers()
+    if not length:
+        return np.empty(0, kind)
+    result: Array = np.frombuffer(data, kind, length + offset)[offset:]
+    if values.null_count:
+        bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+        result = np.where(bits[offset : offset + length].astype(bool), result, null)
+    return result
+
+
+def chunks(length: int) -> Iterator[slice]:
+    """Slices that cover 0..length-1 in order, as many rows each as are written at a time."""
+    for low in range(0, length, _ROWS):
+        yield slice(low, min(low + _ROWS, length))

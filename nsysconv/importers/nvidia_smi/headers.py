@@ -1,0 +1,236 @@
+"""Headers of nvidia-smi's tables: which columns there are, what they hold, and in which unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+
+from nsysconv import schema
+
+# A column of a query: its name, and the unit that its cells are in unless they say another.
+_FIELD = re.compile(r"([a-z][\w.-]*)(?: \[([^\[\]]+)\])?$")
+# What is measured, and nobody else calls so.
+_MEASURED = re.compile(
+    r"(?:utilization|temperature|clocks(?:_\w+_reasons)?|power|pcie\.link|ecc\.errors|encoder\.stats)\.\w"
+    r"|memory\.(?:used|free|total|reserved)$|fan\.speed$|pstate$|enforced\.power\.limit$"
+)
+_TIME, _INDEX = ("timestamp",), ("index",)
+_UUID, _BUS_ID, _NAME = ("uuid", "gpu_uuid"), ("pci.bus_id", "gpu_bus_id"), ("name", "gpu_name")
+_DRIVER = ("driver_version",)
+# What tells of machines and boards, and of no moment.
+_NO_METRICS = re.compile(
+    r"count$|(?:gpu_)?serial$|vbios_version$|inforom\.|pci\.|module_id$|driver"
+)
+
+_DMON_GPU = "gpu"
+_DMON_TIMES = ("Date", "Time")
+# The names that a query has for what dmon shows, too.
+_DMON_NAMES = {
+    "pwr": "power.draw",
+    "gtemp": "temperature.gpu",
+    "temp": "temperature.gpu",
+    "mtemp": "temperature.memory",
+    "sm": "utilization.gpu",
+    "mem": "utilization.memory",
+    "enc": "utilization.encoder",
+    "dec": "utilization.decoder",
+    "jpg": "utilization.jpeg",
+    "ofa": "utilization.ofa",
+    "mclk": "clocks.current.memory",
+    "pclk": "clocks.current.sm",
+    "fb": "memory.used",
+}
+_DMON_WORDS = frozenset(
+    {*_DMON_NAMES, "pviol", "tviol", "bar1", "sbecc", "dbecc", "pci", "rxpci", "txpci"}
+)
+
+# Unit as it is spelled: ours, and how many of ours it is. dmon's MB are those of a query's MiB.
+_UNITS = {
+    "%": ("%", 1.0),
+    "B": ("bytes", 1.0),
+    "KiB": ("bytes", 2.0**10),
+    "MiB": ("bytes", 2.0**20),
+    "GiB": ("bytes", 2.0**30),
+    "MB": ("bytes", 2.0**20),
+    "KB/s": ("bytes/s", 1e3),
+    "MB/s": ("bytes/s", 1e6),
+    "GB/s": ("bytes/s", 1e9),
+    "W": ("W", 1.0),
+    "mW": ("W", 1e-3),
+    "C": ("°C", 1.0),
+    "MHz": ("Hz", 1e6),
+}
+_COUNTS = frozenset({"", "bool", "errs", "number"})
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*([^\d\s.,][^\d\s]*))?$")
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,16}$")
+_STATE = re.compile(r"P(\d{1,2})$")
+_WORDS = {"Not Active": 0.0, "Active": 1.0, "Disabled": 0.0, "Enabled": 1.0}
+_NOTHING = re.compile(r"\[.*\]$|N/A$|-$|$")
+
+_QUERY = (
+    "nvidia-smi --query-gpu=timestamp,index,uuid,name,utilization.gpu,memory.used,power.draw "
+    "--format=csv -l 1"
+)
+
+_ROW = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)?,")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of samples: its place, its name, and the unit of cells that say none."""
+
+    place: int
+    name: str
+    unit: str
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is a word for its unit, or it needs none."""
+        return self.unit in _UNITS or self.unit in _COUNTS
+
+    @property
+    def full_name(self) -> str:
+        """The name, with the unit where ours are all others."""
+        return self.name if self.is_counted else f"{self.name} [{self.unit}]"
+
+    def value(self, text: str) -> tuple[int, float] | None:
+        """The code of the unit and the number in it; None where nothing was recorded.
+
+        Raises ValueError for a text that is neither.
+        """
+        text = text.strip()
+        if _NOTHING.match(text):
+            return None
+        if text in _WORDS:
+            return _code("number"), _WORDS[text]
+        if _HEX.match(text):
+            return _code("number"), float(int(text, 16))
+        if match := _STATE.match(text):
+            return _code("number"), float(match.group(1))
+        match = _NUMBER.match(text)
+        if match is None:
+            raise ValueError(text)
+        unit, factor = _UNITS.get(match.group(2) or self.unit, ("number", 1.0))
+        value = float(match.group(1)) * factor
+        if not isfinite(value):
+            raise ValueError(text)
+        return _code(unit), value
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns of a table. `cells` are their headings; `is_dmon`: cells stand in columns."""
+
+    cells: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    is_dmon: bool
+
+    def place(self, *names: str) -> int | None:
+        """The place of the first column of one of these names."""
+        return next((self._places[name] for name in names if name in self._places), None)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {
+            cell.partition(" [")[0]: place for place, cell in reversed([*enumerate(self.cells)])
+        }
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """The places of the columns that tell when: one of a query, of dmon date, time, or both."""
+        if self.is_dmon:
+            return tuple(p for name in _DMON_TIMES if (p := self.place(name)) is not None)
+        found = self.place(*_TIME)
+        return () if found is None else (found,)
+
+    @property
+    def has_date(self) -> bool:
+        """Whether the day is told, too."""
+        return bool(self.times) and (not self.is_dmon or self.place("Date") is not None)
+
+    @property
+    def gpu(self) -> tuple[int | None, int | None, int | None]:
+        """The places of what tells GPUs apart: index, UUID, bus id."""
+        if self.is_dmon:
+            return self.place(_DMON_GPU), None, None
+        return self.place(*_INDEX), self.place(*_UUID), self.place(*_BUS_ID)
+
+    @property
+    def gpu_name(self) -> int | None:
+        """The place of the product's name."""
+        return None if self.is_dmon else self.place(*_NAME)
+
+    @property
+    def driver(self) -> int | None:
+        """The place of the driver's version."""
+        return None if self.is_dmon else self.place(*_DRIVER)
+
+    def split(self, line: str) -> list[str]:
+        """The cells of a line."""
+        if self.is_dmon and "," not in line:
+            return line.split()
+        return line.split(",")
+
+
+def header_of(line: str) -> Header | None:
+    """The header that a line is, if it is one; dmon's is without units."""
+    if line.startswith("#"):
+        words = line[1:].replace(",", " ").split()
+        # With processes in it, it is pmon's.
+        known = _DMON_GPU in words[:3] and "pid" not in words and not _DMON_WORDS.isdisjoint(words)
+        return dmon(words, ()) if known else None
+    cells = tuple(cell.strip() for cell in line.split(","))
+    pairs = [(m.group(1), m.group(2) or "") for m in map(_FIELD.match, cells) if m is not None]
+    if len(pairs) < len(cells) or not any(_MEASURED.match(name) for name, _ in pairs):
+        return None
+    identity = {*_TIME, *_INDEX, *_UUID, *_BUS_ID, *_NAME}
+    metrics = [
+        Metric(place, name, unit or ("C" if name.startswith("temperature.") else ""))
+        for place, (name, unit) in enumerate(pairs)
+        if name not in identity and not _NO_METRICS.match(name)
+    ]
+    return Header(cells, tuple(metrics), is_dmon=False)
+
+
+def units_of(line: str) -> Sequence[str] | None:
+    """The units that a line below dmon's header tells; None where it tells none."""
+    words = line[1:].replace(",", " ").split() if line.startswith("#") else []
+    return words if "Idx" in words[:3] else None
+
+
+def dmon(words: Sequence[str], units: Sequence[str]) -> Header:
+    """The header of dmon with these columns, in these units where they are told."""
+    told = units if len(units) == len(words) else [""] * len(words)
+    metrics = tuple(
+        Metric(place, _DMON_NAMES.get(word, word), unit)
+        for place, (word, unit) in enumerate(zip(words, told, strict=True))
+        if word not in (_DMON_GPU, *_DMON_TIMES)
+    )
+    return Header(tuple(words), metrics, is_dmon=True)
+
+
+def looks_like(line: str) -> tuple[str, bool, str] | None:
+    """Why a line of nvidia-smi is of no log that can be read: reason, that it is close, and a hint."""
+    if _ROW.match(line):
+        return (
+            "a log of nvidia-smi without its header: nobody can tell which columns these are",
+            True,
+            "Record without `noheader`, or write the header that belongs to it into the first line, such "
+            "as: timestamp, index, utilization.gpu [%]",
+        )
+    if re.match(r"\| NVIDIA-SMI \d|=+NVSMI LOG=+|<nvidia_smi_log>", line):
+        return "a view of one moment by nvidia-smi, and no log", True, f"Record: {_QUERY}"
+    if re.match(r"#.*\bgpu\s+pid\s+type\b", line):
+        return (
+            "a log of nvidia-smi pmon, which tells of processes",
+            True,
+            f"Record: nvidia-smi dmon -o DT, or {_QUERY}",
+        )
+    return None
+
+
+def _code(unit: str) -> int:
+    return schema.METRIC_UNITS.index(unit)

@@ -1,0 +1,143 @@
+"""One row per metric: what was measured in kernels, or sampled while the program ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from nsysconv import schema
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    Array,
+    Data,
+    Option,
+    Request,
+    ranks_by_group,
+)
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.groups import sums
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Metrics by device"
+NEEDS = frozenset({Fact.METRICS})
+USES = frozenset({Fact.DEVICES})
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS: tuple[Option, ...] = ()
+COLUMNS = (
+    PROFILE,
+    RANK,
+    DEVICE,
+    Column("metric", Unit.TEXT, "Name of the metric or event, as the source has it.", key=True),
+    Column(
+        "kernel",
+        Unit.TEXT,
+        "The kernel it was measured in; null: it was sampled, whatever ran.",
+        key=True,
+    ),
+    Column(
+        "kind", Unit.TEXT, "metric, or event: a hardware counter itself.", key=True, brief=False
+    ),
+    Column(
+        "unit",
+        Unit.TEXT,
+        "What the values count; level: of use, from 0 (idle) to 10 (max).",
+        key=True,
+    ),
+    Column(
+        "sample_count",
+        Unit.COUNT,
+        "Samples; of a metric of kernels, executions it was measured over.",
+    ),
+    Column("value_avg", Unit.REAL, "Their mean: each sample, or execution, counts the same."),
+    Column("value_min", Unit.REAL, "The least."),
+    Column("value_max", Unit.REAL, "The greatest."),
+)
+
+_Key = tuple[int | None, str, str | None, str | None, str | None]
+
+_KEYS = ("pid", "device_id", "name_id", "kernel_name_id", "kind", "unit")
+_VALUES = ("value_avg", "value_min", "value_max")
+_ROWS_AT_ONCE = 1 << 16
+
+
+def compute(timeline: Timeline, request: Request) -> Data:
+    """One row per device, metric, kernel and unit, by name."""
+    found = timeline.columns("metric_sample", (*_KEYS, "execution_count"))
+    group, keys = _groups(timeline, found)
+    count = len(keys)
+    average, least, greatest = _values(timeline)
+    executions = np.where(found["execution_count"] == MISSING, 1, found["execution_count"])
+    told = ~np.isnan(average)
+    weight = sums(group[told], executions[told], count)
+    spent = np.bincount(group[told], average[told] * executions[told], count)
+    with np.errstate(invalid="ignore"):
+        mean = spent / np.where(weight > 0, weight, np.nan)
+    low, high = np.full(count, np.nan), np.full(count, np.nan)
+    np.fmin.at(low, group, least)
+    np.fmax.at(high, group, greatest)
+    order = sorted(range(count), key=lambda i: [_first(word) for word in keys[i]])
+    at = np.array(order, np.int64)
+    ranks = ranks_by_group(timeline, found["pid"], group, count)
+    names = ("device_id", "metric", "kernel", "kind", "unit")
+    return {
+        "rank": [ranks[i] for i in order],
+        **{name: [keys[i][place] for i in order] for place, name in enumerate(names)},
+        "sample_count": sums(group, executions, count)[at],
+        "value_avg": mean[at],
+        "value_min": low[at],
+        "value_max": high[at],
+    }
+
+
+def _groups(timeline: Timeline, found: dict[str, Array]) -> tuple[Array, list[_Key]]:
+    """Per row its group; per group device, metric, kernel, kind and unit, by what they are called."""
+    raw, columns = number(*(found[name] for name in _KEYS[1:]))
+    texts = timeline.profile.names(np.unique(np.concatenate(columns[1:3])))
+    places: dict[_Key, int] = {}
+    merged = []
+    for device, name, kernel, kind, unit in zip(*(c.tolist() for c in columns), strict=True):
+        key = (
+            None if device == MISSING else device,
+            texts[name],
+            None if kernel == MISSING else texts[kernel],
+            _word(schema.METRIC_KINDS, kind),
+            _word(schema.METRIC_UNITS, unit),
+        )
+        merged.append(places.setdefault(key, len(places)))
+    return np.array(merged, np.int64)[raw], list(places)
+
+
+def _values(timeline: Timeline) -> Iterator[Array]:
+    """Mean, least and greatest of each row; of one sample they are the same. NaN: not recorded."""
+    parts = [
+        [_floats(batch, name) for name in _VALUES]
+        for batch in timeline.profile.batches("metric_sample", _ROWS_AT_ONCE)
+    ]
+    average, least, greatest = (
+        np.concatenate([np.empty(0), *column])
+        for column in (zip(*parts, strict=True) if parts else ((),) * 3)
+    )
+    kept = slice(None) if timeline.is_whole else timeline.rows("metric_sample")
+    for values in (average, least, greatest):
+        yield np.where(np.isnan(values), average, values)[kept]
+
+
+def _floats(batch: pa.RecordBatch, name: str) -> Array:
+    values: Array = batch.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
+    return values
+
+
+def _word(words: Sequence[str], code: int) -> str | None:
+    return words[code] if 0 <= code < len(words) else None
+
+
+def _first(value: int | str | None) -> tuple[bool, int | str]:
+    """What sorts before what: null first."""
+    return (False, 0) if value is None else (True, value)

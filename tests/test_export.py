@@ -1,0 +1,220 @@
+"""The command export and its formats: all or nothing, never over another's file, and what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, name_of
+from golden_cases import run
+
+import nsysconv
+from nsysconv.api.exporting import export_profiles
+from nsysconv.errors import InputError, UsageError
+from nsysconv.export import FORMATS, exporter, tables
+from nsysconv.store.connection import Connection
+from nsysconv.store.publish import partial_name
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+RANKS = [FIXTURES / "kineto" / f"recorded-gloo-rank{i}.json.gz" for i in (0, 1)]
+PER_SOURCE = [BASIC, FIXTURES / "kineto" / "training-2.13.json",
+              FIXTURES / "nvprof_database" / "basic-12.nvvp",
+              FIXTURES / "nvprof_log" / "basic-both-traces.csv"]  # fmt: skip
+
+
+# -- all or nothing
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "dead link"])
+def test_nothing_is_written_over(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    if kind == "file":
+        place.write_text("mine")
+    elif kind == "dead link":
+        place.symlink_to(tmp_path / "nowhere")
+    else:
+        place.mkdir()
+        if kind == "folder":
+            (place / "mine").write_text("mine")
+    before = list(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="exists already") as error:
+        export_profiles(BASIC, "parquet", place)
+    assert str(place) in str(error.value)
+    assert "-o" in error.value.hint
+    assert list(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_appears_meanwhile_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "out"
+    ours = tables.write
+
+    def slowly(*arguments: Any) -> Any:
+        place.mkdir()
+        (place / "mine").write_text("mine")
+        return ours(*arguments)
+
+    monkeypatch.setattr(tables, "write", slowly)
+    with pytest.raises(UsageError, match="appeared while it was being made"):
+        export_profiles(BASIC, "parquet", place)
+    assert listing(tmp_path) == ["out"]
+    assert listing(place) == ["mine"]
+
+
+@pytest.mark.parametrize(("error", "expected"), [
+    (KeyboardInterrupt(), KeyboardInterrupt),
+    (OSError(28, "No space left on device"), UsageError),
+    (InputError("damaged"), InputError),
+], ids=repr)  # fmt: skip
+def test_what_fails_leaves_nothing(
+    error: BaseException,
+    expected: type[BaseException],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, opened_files = Connection.batches, []
+
+    def breaks(self: Connection, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
+        opened_files.append(sql)
+        if len(opened_files) > 2:
+            raise error
+        return ours(self, sql, rows)
+
+    monkeypatch.setattr(Connection, "batches", breaks)
+    with pytest.raises(expected):
+        export_profiles(BASIC, "parquet", tmp_path / "out")
+    assert listing(tmp_path) == []
+    assert len(opened_files) == 3
+
+
+def test_a_killed_export_leaves_nothing_once_it_is_done_again(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from nsysconv.api.exporting import export_profiles\n"
+        "from nsysconv.export import tables\n"
+        "ours = tables._write_table\n"
+        "def dies(rows, path, open_file):\n"
+        "    ours(rows, path, open_file)\n"
+        "    if path.exists(): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "tables._write_table = dies\n"
+        "export_profiles(sys.argv[1], 'parquet', sys.argv[2])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, BASIC, tmp_path / "out"], env=CHILD_ENVIRONMENT,
+                          capture_output=True, check=False)  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (left,) = listing(tmp_path)
+    assert left.endswith(".partial")
+    export_profiles(BASIC, "parquet", tmp_path / "out")
+    assert listing(tmp_path) == ["out"]
+
+
+def test_another_export_under_way_is_not_swept_away(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    host = partial_name(place).name.rpartition("-")[0].rpartition("-")[0]
+    theirs = tmp_path / f"{host}-{os.getppid()}-0123abcd.partial"
+    theirs.mkdir()
+    export_profiles(BASIC, "parquet", place)
+    assert listing(tmp_path) == sorted([theirs.name, "out"])
+
+
+def test_a_source_is_never_changed(tmp_path: Path) -> None:
+    source = tmp_path / "job.sqlite"
+    source.write_bytes(BASIC.read_bytes())
+    export_profiles(source, "parquet", tmp_path / "out")
+    assert listing(tmp_path) == ["job.sqlite", "out"]
+    assert source.read_bytes() == BASIC.read_bytes()
+
+
+# -- the formats, and the command
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_offers_what_the_contract_asks_for(name: str) -> None:
+    module = exporter(name)
+    assert module.TITLE
+    assert isinstance(module.SUFFIXES, tuple)
+    assert all(suffix.startswith(".") for suffix in module.SUFFIXES)
+    assert callable(module.export)
+
+
+def test_no_two_formats_claim_a_suffix() -> None:
+    suffixes = [suffix for name in FORMATS for suffix in exporter(name).SUFFIXES]
+    assert len(suffixes) == len(set(suffixes))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("path", PER_SOURCE, ids=name_of)
+def test_each_format_takes_each_source(path: Path, name: str, tmp_path: Path) -> None:
+    made = export_profiles(path, name, tmp_path / "out")
+    assert sum(made.written.counts.values()) > 0
+    assert listing(tmp_path) == ["out"]
+
+
+def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
+    (tmp_path / "job.sqlite").write_bytes(BASIC.read_bytes())
+    outcome = run("export", "job.sqlite", "--to", "parquet", cwd=tmp_path)
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.startswith("job_parquet: ")
+    assert " kernel" in outcome.out
+    assert outcome.err == ""
+    again = run("export", "job.sqlite", "--to", "parquet", cwd=tmp_path)
+    assert (again.status, again.out) == (2, "")
+    assert "job_parquet: it exists already" in again.err
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [
+    (["job.db", "--to", "arrow"], "job_arrow"),
+    (["job.db@rank=1", "--to", "parquet"], "job-rank1_parquet"),
+    (["job.db", "--to", "parquet", "-o", "here"], "here"),
+    (["job.db", "--to", "parquet", "-o", "here/"], "here"),
+])  # fmt: skip
+def test_where_it_is_written(arguments: list[str], expected: str, tmp_path: Path) -> None:
+    nsysconv.import_files(RANKS, tmp_path / "job.db")
+    outcome = run("export", *arguments, cwd=tmp_path)
+    assert outcome.status == 0, outcome.err
+    assert listing(tmp_path) == sorted(["job.db", expected])
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["job.sqlite"], ["export to what?", "parquet"]),
+    (["job.sqlite", "-o", "job.xyz"], ["export to what?", "parquet"]),
+    (["job.sqlite", "--to", "xml"], ["no export format 'xml'", "parquet"]),
+    (["job.sqlite", "--to", "parquet", "-o", "no/folder"], ["the folder does not exist"]),
+    (["job.sqlite", "--to", "parquet", "--device", "7"], ["no device 7", "There are: 0"]),
+    (["job.sqlite", "--to", "parquet", "--step-range", "epoch"], ["--step-range without steps"]),
+    ([".", "--to", "parquet"], ["a folder", "nsysconv import"]),
+])  # fmt: skip
+def test_mistakes(arguments: list[str], words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "job.sqlite").write_bytes(BASIC.read_bytes())
+    outcome = run("export", *arguments, cwd=tmp_path)
+    assert (outcome.status, outcome.out) == (2, ""), outcome
+    for word in words:
+        assert word in outcome.err
+    assert listing(tmp_path) == ["job.sqlite"]
+
+
+def test_an_export_loads_no_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys; from nsysconv.cli import main\n"
+        "try: main()\n"
+        "finally: print('pandas' in sys.modules)"
+    )
+    for to in ("parquet", "arrow"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "export", BASIC, "--to", to, "--names", "--time", "0:90us",
+             "-o", tmp_path / to], env=CHILD_ENVIRONMENT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "False"

@@ -1,0 +1,404 @@
+"""The page: what it says first, that it needs nothing else, and that names stay names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from nasty import all_reports
+from pages import INJECTIONS, ROWS, hostile, page_of, rendered
+from small_store import Kernel, Memcpy, write
+
+from nsysconv import api
+from nsysconv.api import pages
+from nsysconv.facts import Fact
+from nsysconv.names import visible
+from nsysconv.report import Column, Report, build_table
+from nsysconv.units import Unit
+
+ASSETS = ROOT / "nsysconv" / "render" / "page"
+FIXTURES = ROOT / "tests" / "fixtures"
+FIXTURE = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
+# Totals and no events.
+TOTALS = FIXTURES / "nvprof_log" / "basic-summary.csv"
+# Ends that HTML lets a page leave out.
+OPEN = {"li", "td", "th", "tr", "dt", "dd", "tbody"}
+VOID = {"meta", "wbr", "input", "path", "rect"}
+
+
+class Outline(HTMLParser):
+    """A page's elements, attributes, texts of cells and data; checks that what must close does."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.cells: list[str] = []
+        self.words: list[str] = []
+        self.inside: dict[str, list[str]] = {"script": [], "style": []}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag in self.inside:
+            self.inside[tag].append("")
+        if tag in ("td", "th"):
+            self.cells.append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        while self.open[-1] != tag:
+            assert self.open.pop() in OPEN
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        tag = self.open[-1] if self.open else ""
+        if tag in self.inside:
+            self.inside[tag][-1] += data
+            return
+        self.words.append(data)
+        if any(each in ("td", "th") for each in self.open[-3:]):
+            self.cells[-1] += data
+
+    @property
+    def text(self) -> str:
+        """All words, white space made alike."""
+        return re.sub(r"\s+", " ", "".join(self.words)).strip()
+
+
+def outline(text: str) -> Outline:
+    return Outline(text)
+
+
+# -- what it says first
+
+
+def test_the_answer_comes_first(tmp_path: Path) -> None:
+    text = outline(page_of(tmp_path, *ROWS)).text
+    answer = text[: text.index("Utilisation over time")]
+    assert "GPU busy60.0 %" in answer
+    # Of 1000: 400 + 100 in kernels, 100 in copies, 400 idle, of which [500, 795) is the host's.
+    assert "kernels 50.0 % 500 ns" in answer
+    assert "copies and sets alone 10.0 % 100 ns" in answer
+    assert "idle: the host had not asked for the next operation 29.5 % 295 ns" in answer
+    assert "idle: the launch was under way 0.5 % 5 ns" in answer
+    assert "idle: the operation waited in the queue 10.0 % 100 ns" in answer
+    assert (
+        "Idle for 400 ns; in 73.8 % of that the host had not asked for the next operation" in answer
+    )
+    assert (
+        "The kernel with most time is gemm: 80.0 % of all kernel time, 400 ns in 1 launch."
+        in answer
+    )
+    assert "Copied: 2.00 MB HtoD in 100 ns." in answer
+
+
+def test_parts_of_the_bar_are_the_whole(tmp_path: Path) -> None:
+    text = page_of(tmp_path, *ROWS)
+    bar = re.search(r'class="where".*?<span class="tr">(.*?)</span>', text, re.DOTALL)
+    assert bar
+    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar[1])]
+    assert widths == [50.0, 10.0, 29.5, 0.5, 10.0]
+
+
+def test_findings_are_counted_and_the_others_named(tmp_path: Path) -> None:
+    text = outline(
+        page_of(tmp_path, Kernel(0, 10), Memcpy(20, 30), Kernel(600_000_020, 600_000_030))
+    ).text
+    assert "1 × Times in which a process left a device unused of 600.00 ms." in text
+    assert "Looked for and not found: " in text
+
+
+def test_totals_alone_have_no_busy_share(tmp_path: Path) -> None:
+    text = outline(rendered(api.page(TOTALS))).text
+    assert "busy" not in text[: text.index("Kernels by name")]
+    assert "The kernel with most time is" in text
+
+
+def test_what_was_recorded_is_at_the_top() -> None:
+    text = outline(rendered(api.page(FIXTURE))).text
+    told = "nsys_sqlite · version 2026.2.1.210 · on node01 · 2026-01-01 00:00:00 UTC · 250.00 µs recorded"
+    assert told in text[: text.index("The answer")]
+
+
+def test_named_reports_and_no_others() -> None:
+    text = rendered(api.page(FIXTURE, ["kernels", "transfers"]))
+    articles = re.findall(r'<article id="(.*?)"', text)
+    assert articles == ["r-kernels", "r-transfers"]
+
+
+def test_a_slice_is_said() -> None:
+    text = rendered(api.page(FIXTURE, slice=api.Slice((20_000, 100_000))))
+    assert "slice 20 µs to 100 µs" in text
+
+
+def test_reports_that_nobody_knows_have_a_section_of_their_own() -> None:
+    columns = (Column("call_count", Unit.COUNT, "Calls."),)
+    table = build_table(columns, {"call_count": [1]})
+    found = outline(
+        rendered([Report(name, f"About {name}", columns, table) for name in ("a", "b")])
+    ).text
+    assert "About a" in found
+    assert "About b" in found
+
+
+def test_not_recorded_is_said_with_what_helps(tmp_path: Path) -> None:
+    text = outline(rendered(api.page(TOTALS))).text
+    assert "Not recorded in this profile: " in text[text.rindex("Not recorded") - 2000 :]
+
+
+# -- it needs nothing else
+
+
+@pytest.fixture(scope="module")
+def real_page() -> str:
+    return rendered(api.page(FIXTURE))
+
+
+def test_nothing_is_loaded(real_page: str) -> None:
+    page = outline(real_page)
+    names = ("src", "srcset", "data", "action", "poster", "href")
+    loaded = [value for _, name, value in page.attributes if name in names]
+    assert [value for value in loaded if not value.startswith("#")] == []
+    assert not page.tags & {"link", "iframe", "img", "object", "embed", "form", "base", "video"}
+    styles = "".join(page.inside["style"])
+    assert "url(" not in styles
+    assert "@import" not in styles
+    assert not re.search(r"https?://", real_page)
+    for word in (
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+        "WebSocket",
+        "eval(",
+        "Function(",
+        "innerHTML",
+    ):
+        assert word not in "".join(page.inside["script"])
+
+
+def test_only_its_own_script_may_run(real_page: str) -> None:
+    page = outline(real_page)
+    policy = next(value for tag, name, value in page.attributes if "default-src" in value)
+    assert policy.startswith("default-src 'none'; ")
+    script = page.inside["script"][-1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert script.isascii()  # or a page in another encoding would hold another script
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+
+
+def test_links_lead_somewhere_and_ids_are_unique(real_page: str) -> None:
+    page = outline(real_page)
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    targets = {value[1:] for _, name, value in page.attributes if name == "href"}
+    assert targets
+    assert targets <= set(ids)
+
+
+def test_the_same_input_gives_the_same_page(real_page: str) -> None:
+    assert rendered(api.page(FIXTURE)) == real_page
+
+
+def test_every_asset_is_installed() -> None:
+    patterns = re.search(r"nsysconv = \[(.*?)\]", (ROOT / "pyproject.toml").read_text())
+    assert patterns
+    found = [path for pattern in re.findall(r'"(.*?)"', patterns[1])
+             for path in (ROOT / "nsysconv").glob(pattern)]  # fmt: skip
+    assert {path for path in ASSETS.iterdir() if path.suffix in (".js", ".css")} <= set(found)
+
+
+# -- names
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    text = page_of(tmp_path, *hostile())
+    page = outline(text)
+    assert page.tags.isdisjoint({"img", "b>", "object"})
+    assert len(page.inside["script"]) == 2  # the data of the time line, and the script
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    for name in INJECTIONS:
+        assert any(cell.endswith(visible(name)) for cell in page.cells)
+
+
+def test_the_time_line_holds_the_names_as_they_are(tmp_path: Path) -> None:
+    page = outline(page_of(tmp_path, *hostile()))
+    data = json.loads(page.inside["script"][0])
+    assert set(map(visible, INJECTIONS)) <= set(data["names"])
+    assert not set("<>&") & set(page.inside["script"][0])
+
+
+@pytest.mark.parametrize("report", all_reports(), ids=lambda report: report.name)
+def test_pages_of_nasty_reports_hold_together(report: Report) -> None:
+    text = rendered([report])
+    assert outline(text).tags.isdisjoint({"b", "img", "script "})
+    assert all(line.isprintable() or line == "" for line in text.split("\n"))
+
+
+# -- the time line
+
+
+def test_events_are_columns_with_starts_as_differences(tmp_path: Path) -> None:
+    data = json.loads(outline(page_of(tmp_path, *ROWS)).inside["script"][0])
+    assert data["first"] == 0
+    assert data["start"] == [0, 400, 300, 95, 105]  # 0, 400, 700, 795, 900
+    assert data["dur"] == [400, 100, 60, 5, 100]
+    kinds = [data["kinds"][kind] for kind in data["kind"]]
+    assert kinds == ["kernel", "memcpy", "range", "api_call", "kernel"]
+    assert [data["lanes"][lane] for lane in data["lane"]] == [
+        "GPU 0, stream 7", "GPU 0, stream 7", "thread 11", "thread 11", "GPU 0, stream 7"]  # fmt: skip
+    assert [data["lanes"][lane] for lane in data["order"]] == ["GPU 0, stream 7", "thread 11"]
+
+
+def test_too_many_events_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_EVENTS", 4)
+    page = outline(page_of(tmp_path, *ROWS))
+    assert "5 events are too many to draw here; 4 are the most." in page.text
+    assert "--time" in page.text
+    assert len(page.inside["script"]) == 1
+
+
+def test_what_takes_long_is_left_out_of_long_recordings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(pages, "LONG", 2)  # there are two kernels and a call
+    text = page_of(tmp_path, *ROWS, say=said.append)
+    assert said == [
+        "left out of the page of a long recording unless named: kernel_categories, comm_overlap, ranges, "
+        "gpu_utilization, launch_stats, queue_length"
+    ]
+    assert 'id="r-launch-stats"' not in text
+    assert 'id="r-kernels"' in text
+    assert 'id="r-launch-stats"' in rendered(api.page(tmp_path / "rows.db", ["launch_stats"]))
+
+
+# -- colours
+
+
+def colours(block: str) -> dict[str, str]:
+    return dict(re.findall(r"--([\w]+): (#[0-9a-f]{3,6})", block))
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(c * 2 for c in colour[1:])
+    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, two: str) -> float:
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_words_can_be_read_in_light_and_dark() -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", (ASSETS / "page.css").read_text(), re.DOTALL)
+    for block in (light, dark):
+        found = colours(block)
+        for word in ("fg", "quiet", "link", "better", "worse"):
+            for ground in ("bg", "card"):
+                assert contrast(found[word], found[ground]) >= 4.5, (word, ground)
+        for i in range(8):
+            assert contrast(found[f"s{i}"], found["bg"]) >= 2.5, i
+
+
+# -- several profiles, and comparisons
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six ranks; rank 5 is idle for half of its time, the others for a tenth."""
+    store = tmp_path_factory.mktemp("ranks") / "ranks.db"
+    for rank in range(6):
+        gap = 100 if rank < 5 else 500
+        rows = (Kernel(0, 900 - gap, name="gemm"), Kernel(900, 1000, name="norm"))
+        write(store, *rows, ranks={1: rank}, label=f"worker-{rank}")
+    return store
+
+
+def test_ranks_beside_each_other(ranks: Path) -> None:
+    text = outline(rendered(api.page(ranks))).text
+    assert text.startswith("6 profiles: worker-0 … worker-5 - nsysconv")
+    # Five of 90 %, one of 50 %: (5 * 900 + 500) / 6000.
+    assert "83.3 %" in text
+    assert (
+        "The devices were busy from 50.0 % (worker-5, device 0) to 90.0 % (worker-4, device 0) of their "
+        "time, 90.0 % at the median."
+    ) in text
+
+
+def test_heat_maps_of_ranks(ranks: Path) -> None:
+    text = rendered(api.page(ranks))
+    strips = re.findall(r'<li><span class="lb" title="(.*?)">.*?<span class="vl">(.*?)</span>',
+                        text[text.index('class="heat"') :])[:6]  # fmt: skip
+    assert [share.replace("\xa0", " ") for _, share in strips] == ["90.0 %"] * 5 + ["50.0 %"]
+    kernels = text[text.index('id="r-kernels"') :]
+    row = re.search(r'title="gemm">gemm</th>(.*?)</table>', kernels, re.DOTALL)
+    assert row
+    # 800 ns is the most, 400 the least of that row.
+    assert re.findall(r'<td class="(h\d+)">', row[1])[:6] == ["h10"] * 5 + ["h0"]
+
+
+def test_one_of_several_profiles_is_a_page_of_its_own(ranks: Path) -> None:
+    text = outline(rendered(api.page(f"{ranks}@worker-5"))).text
+    assert text.startswith("worker-5 - nsysconv")
+    assert "50.0 %" in text
+
+
+def test_rows_of_several_profiles_share_the_room(ranks: Path) -> None:
+    names = [f"kernel {i}" for i in range(40)]
+    many = ranks.with_name("many.db")
+    for rank in range(60):
+        rows = [Kernel(10 * i, 10 * i + 5, name=name) for i, name in enumerate(names)]
+        write(many, *rows, ranks={1: rank}, label=f"worker-{rank}")
+    (kernels,) = api.page(many, ["kernels"])
+    # 1000 // 60 rows would be 16 of each; 20 are the least.
+    assert (kernels.table.num_rows, kernels.row_count) == (60 * 20, 60 * 40)
+
+
+def test_a_profile_that_lacks_a_report_has_no_rows_in_it(tmp_path: Path) -> None:
+    store = tmp_path / "two.db"
+    write(store, Kernel(0, 10), Memcpy(20, 30), label="full")
+    write(store, Kernel(0, 10), without={Fact.MEMCPYS, Fact.UNIFIED_MEMORY}, label="bare")
+    (transfers,) = api.page(store, ["transfers"])
+    assert [row["profile"] for row in transfers.rows()] == ["full"]
+    assert transfers.not_recorded == ()
+    assert [ref.label for ref in transfers.profiles] == ["full", "bare"]
+
+
+def test_a_comparison_shows_both_sides_and_what_changed(tmp_path: Path) -> None:
+    base, other = tmp_path / "base.db", tmp_path / "other.db"
+    write(base, Kernel(0, 400, name="gemm"), Kernel(500, 1000, name="norm"), label="before")
+    write(other, Kernel(0, 200, name="gemm"), Kernel(500, 1000, name="norm"), label="after")
+    page = outline(rendered(api.compare(base, other).reports))
+    text = page.text
+    assert text.startswith("before → after - nsysconv")
+    assert "kernel time700 nsfrom 900 ns, −22.2 %" in text.replace("</dt>", "")
+    assert "idle30.0 %from 10.0 %, +20.0 points" in text
+    assert "Kernels by name: kernel timedevice 0, gemm400 ns200 ns−200 nsbetter" in text
+    judged = [value for tag, name, value in page.attributes if (tag, name) == ("div", "class")]
+    # window the same; busy has no better; idle worse; kernels better.
+    assert judged[:5] == ["same", "same", "worse", "same", "better"]
+
+
+def test_limits_of_a_comparison_are_on_the_first_screen(tmp_path: Path) -> None:
+    write(tmp_path / "a.db", Kernel(0, 400), label="before")
+    write(tmp_path / "b.db", Kernel(0, 800), label="after")
+    found = api.compare(tmp_path / "a.db", tmp_path / "b.db", fail_on=["overview.kernel_sum_ns:3%"])
+    text = outline(rendered(found.reports)).text
+    assert "Limits: 1 " in text[: text.index("The greatest changes")]

@@ -1,0 +1,287 @@
+"""The page in a real browser: nothing is asked of a network, it works by keys, and names stay text.
+
+Skipped, with the reason, where there is no Chromium or no playwright; `make test-system` runs these.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pages import INJECTIONS, hostile, page_of
+
+from nsysconv.names import visible
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; .ci/install-system installs it"),
+]
+
+Opened = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no playwright: pip install -e '.[system]'"
+    )
+    with playwright.sync_playwright() as started:
+        # As root Chromium starts without its sandbox only; no name is looked up.
+        arguments = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"]
+        found = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page whose every name is hostile."""
+    folder = tmp_path_factory.mktemp("page")
+    path = folder / "page.html"
+    path.write_text(page_of(folder, *hostile()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Browser, file: Path) -> Iterator[Opened]:
+    """Opens the page offline, and in the end says what it asked for and complained of."""
+    contexts, asked, said = [], [], []
+
+    def open_page(**options: Any) -> Page:
+        context = browser.new_context(
+            offline=True, **{"viewport": {"width": 1200, "height": 800}, **options}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(dialog.message))
+        page.goto(file.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert set(asked) == {file.as_uri()}
+    assert said == []
+
+
+def shown_rows(page: Page, table: str) -> list[str]:
+    """The first text cell of each row that is shown."""
+    found: list[str] = page.eval_on_selector_all(
+        f"#{table} tbody tr",
+        "rows => rows.filter(r => !r.hidden).map(r => r.querySelector('td.t').innerText)",
+    )
+    return found
+
+
+def test_nothing_is_asked_for_and_nothing_breaks_out(opened: Opened) -> None:
+    page = opened()
+    assert page.evaluate("window.broken") is None
+    assert page.locator("img, iframe, main svg:not([role]), h1:has-text('out')").count() == 0
+    assert page.locator("main").is_visible()  # no style of a name hides it
+    page.locator("#t-kernels").scroll_into_view_if_needed()
+    cells = page.eval_on_selector_all("#t-kernels td.t", "all => all.map(cell => cell.textContent)")
+    assert set(map(visible, INJECTIONS)) <= set(cells)
+
+
+def test_even_an_element_that_broke_out_could_load_nothing(browser: Browser, file: Path) -> None:
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    refused = page.evaluate("""async () => {
+        const refused = [];
+        document.addEventListener('securitypolicyviolation',
+            event => refused.push(event.effectiveDirective));
+        const image = document.createElement('img');
+        image.src = 'https://example.org/x.png';
+        const script = document.createElement('script');
+        script.textContent = 'window.broken = 4';
+        document.body.append(image, script);
+        await new Promise(done => setTimeout(done, 200));
+        return refused;
+    }""")
+    assert set(refused) == {"img-src", "script-src-elem"}
+    assert page.evaluate("window.broken") is None
+    page.close()
+
+
+def test_a_header_sorts_by_key_and_by_mouse(opened: Opened) -> None:
+    page = opened()
+    header = page.locator("#t-kernels th", has_text="kernel_sum")
+    # The kernel of the i-th name takes 360 + i ns: the report has the longest first.
+    longest_first = [visible(name) for name in reversed(INJECTIONS)]
+    header.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "descending"
+    page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "ascending"
+    texts = page.eval_on_selector_all(
+        "#t-kernels tbody tr", "rows => rows.map(r => r.querySelector('td.t').textContent)"
+    )
+    assert texts == longest_first[::-1]
+    header.locator("button").click()
+    texts = page.eval_on_selector_all(
+        "#t-kernels tbody tr", "rows => rows.map(r => r.querySelector('td.t').textContent)"
+    )
+    assert texts == longest_first
+    page.locator("#t-kernels th", has_text="name").locator("button").click()
+    assert header.get_attribute("aria-sort") is None
+
+
+def test_searching_leaves_the_rows_that_hold_the_words(opened: Opened) -> None:
+    page = opened()
+    tools = page.locator("#r-kernels .tools")
+    tools.locator("input[type=search]").fill("ONERROR")
+    assert len(shown_rows(page, "t-kernels")) == 1
+    assert tools.locator("[aria-live]").inner_text() == f"1 of {len(INJECTIONS)} rows"
+    tools.locator("input[type=search]").fill("")
+    assert len(shown_rows(page, "t-kernels")) == len(INJECTIONS)
+
+
+def test_all_columns_are_shown_on_request(opened: Opened) -> None:
+    page = opened()
+    header = page.locator("#t-kernels th", has_text="stddev")
+    assert not header.is_visible()
+    page.locator("#r-kernels .tools input[type=checkbox]").check()
+    assert header.is_visible()
+
+
+def test_tab_reaches_everything(opened: Opened) -> None:
+    page = opened()
+    every = "a[href], button, input, summary, [tabindex='0']"
+    wanted: int = page.evaluate(
+        f"""() => {{ let n = 0; for (const e of document.querySelectorAll("{every}"))
+        if (e.checkVisibility({{visibilityProperty: true}})) e.dataset.wanted = ++n; return n; }}"""
+    )
+    reached = set()
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.dataset.wanted"))
+    assert wanted > 50
+    assert reached >= {str(i + 1) for i in range(wanted)}
+
+
+def span(page: Page) -> str:
+    """What part of the time is shown, once it is drawn."""
+    page.wait_for_timeout(100)
+    return page.locator("#lanes-span").inner_text()
+
+
+def test_the_time_line_by_keys(opened: Opened) -> None:
+    page = opened()
+    page.locator("#lanes-canvas").focus()
+    whole = span(page)
+    # From 0 to the end of the last range: 9 * 1000 + 900.
+    assert whole == "9.9 µs from 0 ns"
+    page.keyboard.press("+")
+    assert span(page) == "4.95 µs from 2.475 µs"
+    page.keyboard.press("ArrowRight")
+    assert span(page) == "4.95 µs from 3.465 µs"
+    page.keyboard.press("0")
+    assert span(page) == whole
+    page.keyboard.press("n")
+    told = page.locator("#lanes-event").inner_text()
+    assert told == f"kernel on GPU 0, stream 7: {visible(INJECTIONS[0])}, 360 ns from 40 ns"
+    page.keyboard.press("n")
+    assert page.locator("#lanes-event").inner_text().endswith("361 ns from 1,040 ns")
+    page.keyboard.press("ArrowDown")
+    assert "thread 11" in page.locator("#lanes-event").inner_text()
+
+
+def test_the_time_line_by_mouse(opened: Opened) -> None:
+    page = opened()
+    canvas = page.locator("#lanes-canvas")
+    canvas.scroll_into_view_if_needed()
+    whole, box = span(page), canvas.bounding_box()
+    assert box is not None
+    middle = box["x"] + box["width"] / 2, box["y"] + 50
+    page.mouse.move(*middle)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    zoomed = span(page)
+    assert zoomed.startswith("7.92 µs from ")
+    page.mouse.down()
+    page.mouse.move(middle[0] + 40, middle[1])
+    page.mouse.up()
+    assert span(page) != zoomed
+    page.locator("#lanes button", has_text="0").click()
+    assert span(page) == whole
+    # Without Ctrl the wheel scrolls the page.
+    page.mouse.move(*middle)
+    page.mouse.wheel(0, 60)
+    assert span(page) == whole
+
+
+def test_the_time_line_by_touch(opened: Opened) -> None:
+    page = opened(has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
+    canvas = page.locator("#lanes-canvas")
+    canvas.scroll_into_view_if_needed()
+    whole, box = span(page), canvas.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + 40
+    touch = page.context.new_cdp_session(page)
+
+    def fingers(kind: str, apart: float) -> None:
+        points = (
+            [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
+        )
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    fingers("touchStart", 30)
+    for apart in (40, 60, 80):
+        fingers("touchMove", apart)
+    fingers("touchEnd", 0)
+    assert span(page) != whole
+    shown = float(span(page).split()[0])
+    assert shown < 6  # of 9.9: the fingers are more than twice as far apart
+
+
+@pytest.mark.parametrize(
+    ("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 27)")]
+)
+def test_light_and_dark(opened: Opened, scheme: str, ground: str) -> None:
+    page = opened(color_scheme="dark" if scheme == "light" else "light")
+    page.wait_for_timeout(100)
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_timeout(100)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+    # The time line follows: where nothing is drawn it has the page's ground.
+    red = page.evaluate(
+        "document.getElementById('lanes-canvas').getContext('2d').getImageData(2, 21, 1, 1).data[0]"
+    )
+    assert f"rgb({red}," in ground
+
+
+def test_print_is_light_and_leaves_out_what_only_a_screen_can(opened: Opened) -> None:
+    page = opened(color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(22, 25, 29)"
+    assert not page.locator("nav").is_visible()
+    assert not page.locator(".tools").first.is_visible()
+    assert page.locator("#t-kernels").is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_nothing_is_wider_than_a_phone(opened: Opened, width: int) -> None:
+    page = opened(viewport={"width": width, "height": 800}, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_without_scripts_all_is_there(opened: Opened) -> None:
+    page = opened(java_script_enabled=False)
+    assert page.locator("#t-kernels th", has_text="stddev").is_visible()
+    assert page.locator("#r-kernels .bars li").first.is_visible()
+    assert page.locator("noscript p").is_visible()
