@@ -196,7 +196,9 @@ class _Sliced(Timeline):
         """Refuses devices, streams and threads that the profile does not have."""
         part = self._part
         if part.devices:
-            _known("device", part.devices, set(self.whole.devices) - {MISSING})
+            # Samples may be of devices on which nothing ran.
+            sampled = {int(row["device_id"]) for row in self.profile.rows("device")}
+            _known("device", part.devices, sampled | set(self.whole.devices) - {MISSING})
         if part.streams:
             _known(
                 "stream", part.streams, set(distinct(self.whole.ops.stream).tolist()) - {MISSING}
