@@ -12,6 +12,8 @@ pandas_to_sql  what most scripts do with a CSV of nvprof: pandas.read_csv of all
 pandas_to_parquet  what most scripts do to get a database into Parquet: pandas.read_sql of a table
              (kernels and API calls of a store), DataFrame.to_parquet with zstd.
 pandas_to_sql_multi  the same with method="multi", 1000 rows an INSERT: a tenth faster.
+chrome_loop  what converters of exports do (nsys2json, nsightful): sqlite3 rows of kernels, copies, sets,
+             API calls and ranges, a dictionary each, json.dump of the list; no arrows, no lanes.
 """
 
 from __future__ import annotations
@@ -56,6 +58,53 @@ def raw_copy(source: Path, target: Path) -> None:
             connection.execute(f"CREATE TABLE {table} ({columns})")
             connection.execute(f"INSERT INTO {table} SELECT {columns} FROM source.{table}")
         connection.execute("COMMIT")
+
+
+def chrome_loop(source: Path, target: Path) -> None:
+    """The rows of an export as a Chrome trace, one after the other."""
+    with closing(sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        names = dict(connection.execute("SELECT id, value FROM StringIds").fetchall())
+        events = []
+        for row in connection.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_KERNEL"):
+            args = {
+                "grid": [row["gridX"], row["gridY"], row["gridZ"]],
+                "block": [row["blockX"], row["blockY"], row["blockZ"]],
+                "registers per thread": row["registersPerThread"],
+                "static shared memory": row["staticSharedMemory"],
+                "dynamic shared memory": row["dynamicSharedMemory"],
+                "correlation": row["correlationId"],
+            }
+            events.append(_event(row, "cuda", names[row["demangledName"]], args))
+        for table, name in (
+            ("CUPTI_ACTIVITY_KIND_MEMCPY", "Memcpy"),
+            ("CUPTI_ACTIVITY_KIND_MEMSET", "Memset"),
+        ):
+            for row in connection.execute(f"SELECT * FROM {table}"):
+                args = {"bytes": row["bytes"], "correlation": row["correlationId"]}
+                events.append(_event(row, "cuda", name, args))
+        for row in connection.execute("SELECT * FROM CUPTI_ACTIVITY_KIND_RUNTIME"):
+            args = {"correlation": row["correlationId"]}
+            events.append(_event(row, "api", names[row["nameId"]], args))
+        for row in connection.execute("SELECT * FROM NVTX_EVENTS WHERE end IS NOT NULL"):
+            name = row["text"] if row["textId"] is None else names[row["textId"]]
+            events.append(_event(row, "nvtx", name, {}))
+    with target.open("w", encoding="utf-8") as file:
+        json.dump(events, file)
+
+
+def _event(row: sqlite3.Row, category: str, name: str, args: dict[str, object]) -> dict[str, object]:
+    on_gpu = category == "cuda"
+    return {
+        "name": name,
+        "ph": "X",
+        "cat": category,
+        "ts": row["start"] / 1000,
+        "dur": (row["end"] - row["start"]) / 1000,
+        "pid": f"Device {row['deviceId']}" if on_gpu else "Host",
+        "tid": f"Stream {row['streamId']}" if on_gpu else f"{category} {row['globalTid'] & 0xFFFFFF}",
+        "args": args,
+    }
 
 
 def pandas_sums(source: Path) -> None:
@@ -135,7 +184,7 @@ def pandas_to_parquet(source: Path, target: Path) -> None:
 BASELINES = {
     function.__name__: function
     for function in (raw_copy, pandas_sums, json_load, json_load_nogc, hta_parse, hta_breakdown,
-                     pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet)
+                     pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet, chrome_loop)
 }
 
 if __name__ == "__main__":

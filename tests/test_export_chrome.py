@@ -248,8 +248,8 @@ def test_times_before_zero() -> None:
 
 
 def test_kernels_that_overlap_have_lines_of_their_own() -> None:
-    """The second begins before the first ends, the third when both are over."""
-    events = events_of(Kernel(100, 300), Kernel(200, 400), Kernel(400, 500))
+    """The second runs while the first does, and is no part of it; the third when both are over."""
+    events = events_of(Kernel(100, 400), Kernel(200, 300), Kernel(400, 500))
     names = names_of_tracks(events)
     found = [names[e["pid"], e["tid"]] for e in slices_of(events, "kernel")]
     assert found == ["stream 7", "stream 7 (2)", "stream 7"]
@@ -327,12 +327,16 @@ def test_the_queue_of_a_stream() -> None:
 
 
 def test_a_slice_draws_arrows_with_two_ends_only() -> None:
-    """Of the call only its kernel is in the slice."""
-    rows = (Call(100, 110, 1), Kernel(300, 400, 1))
-    assert len([e for e in events_of(*rows) if e["ph"] in "sf"]) == 2
+    """Of three kernels in the slice the second's call is over before it begins."""
+    rows = (
+        Call(245, 255, 1), Call(100, 110, 2), Call(260, 270, 3),
+        Kernel(300, 310, 1), Kernel(320, 330, 2), Kernel(340, 350, 3),
+    )  # fmt: skip
+    assert len([e for e in events_of(*rows) if e["ph"] in "sf"]) == 6
     part = events_of(*rows, part=Slice(time=(250, 500)))
-    assert len(slices_of(part, "kernel")) == 1
-    assert [e for e in part if e["ph"] in "sf"] == []
+    assert len(slices_of(part, "kernel")) == 3
+    assert sorted((e["ph"], ns(e["ts"])) for e in part if e["ph"] in "sf") == [
+        ("f", 300), ("f", 340), ("s", 245), ("s", 260)]  # fmt: skip
 
 
 # -- several profiles

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ def strings(texts: Sequence[str]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(spelled), buffers)
 
 
+@lru_cache(maxsize=1 << 14)
 def quoted(text: str) -> str:
     """A text as JSON."""
     return json.dumps(text, ensure_ascii=False)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nsysconv.export.about import Names
 from nsysconv.export.drawing import Drawing
 from nsysconv.export.ordered import Reader, chunks
-from nsysconv.export.told import Names
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING

@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from nsysconv import schema
 from nsysconv.export import cells
+from nsysconv.export.about import About
 from nsysconv.export.flows import Calls, Flows
 from nsysconv.export.kinds import Kind
 from nsysconv.export.lanes import apart, nested, spread, time_order
 from nsysconv.export.ordered import Reader, Rows, chunks
-from nsysconv.export.told import About, Told
+from nsysconv.export.told import Told
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import by_group

@@ -9,8 +9,9 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.export import told
+from nsysconv.export.about import About
 from nsysconv.export.ordered import Rows
-from nsysconv.export.told import MARK, About, Told
+from nsysconv.export.told import MARK, Told
 from nsysconv.report import MISSING
 
 Array = np.ndarray

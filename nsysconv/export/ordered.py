@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from nsysconv.store.read import Profile
 
 Array = np.ndarray
 
-_ROWS = 1 << 13
+_ROWS = 1 << 14
 """Rows that are read, and written, at a time: what is made of them stays in the cache."""
 _STEP = 1 << 12
 
@@ -39,7 +40,7 @@ class Reader:
     """Reads rows of a table in an order of ours: close to its own, or it keeps what it passes by."""
 
     def __init__(self, profile: Profile, table: str, order: Array) -> None:
-        self._batches = profile.batches(table, _ROWS)
+        self._batches = _ahead(profile.batches(table, _ROWS))
         self._order = order
         self._at = 0
         self._read = 0
@@ -57,10 +58,10 @@ class Reader:
         last = int(rows.max())
         while self._read <= last:
             batch = next(self._batches)
-            if self._read + batch.num_rows > needed_from:
-                columns = dict(zip(batch.schema.names, map(_column, batch.columns), strict=True))
-                self._kept.append((self._read, batch.num_rows, columns))
-            self._read += batch.num_rows
+            count = len(batch["id"])
+            if self._read + count > needed_from:
+                self._kept.append((self._read, count, batch))
+            self._read += count
         of = np.searchsorted([first for first, _, _ in self._kept], rows, "right") - 1
         parts = []
         for number, (first, _, columns) in enumerate(self._kept):
@@ -68,6 +69,22 @@ class Reader:
             if len(places):
                 parts.append((places, rows[places] - first, columns))
         return {**{name: _gathered(name, parts) for name in parts[0][2]}, "row": rows}
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
+    """The rows of batches, of which the next is read while one is worked on."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(_next_of, batches)
+        while (rows := coming.result()) is not None:
+            coming = pool.submit(_next_of, batches)
+            yield rows
+
+
+def _next_of(batches: Iterator[pa.RecordBatch]) -> Rows | None:
+    batch = next(batches, None)
+    if batch is None:
+        return None
+    return dict(zip(batch.schema.names, map(_column, batch.columns), strict=True))
 
 
 def _gathered(name: str, parts: list[tuple[Array, Array, Rows]]) -> Any:

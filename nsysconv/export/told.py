@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.export.about import About
 from nsysconv.export.ordered import Coded, Rows
 from nsysconv.report import MISSING
-from nsysconv.store.read import Profile
-from nsysconv.timeline.annotations import domain_names
 
 Array = np.ndarray
 
@@ -25,43 +25,6 @@ MARK = schema.RANGE_KINDS.index("mark")
 _UNKNOWN = schema.MEMORY_KINDS.index("Unknown")
 _API_CATEGORIES = ("cuda_runtime", "cuda_driver")
 _OPERATOR_CATEGORIES = ("cpu_op", "python_function", "directive", "library_call")
-
-
-class Names:
-    """Texts of a profile's name ids, each asked for once."""
-
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        self._known: dict[tuple[bool, int], str] = {}
-
-    def of(self, ids: Array, *, plain: bool = False) -> Coded:
-        """The names of rows; none for null."""
-        values, numbers = np.unique(ids, return_inverse=True)
-        wanted = [i for i in values.tolist() if i != MISSING and (plain, i) not in self._known]
-        if wanted:
-            found = self._profile.names(wanted, plain=plain)
-            self._known.update({(plain, i): text for i, text in found.items()})
-        texts = [self._known.get((plain, i), "") for i in values.tolist()]
-        return Coded(np.where(ids == MISSING, -1, numbers.reshape(-1)), texts)
-
-
-@dataclass
-class About:
-    """What rows are explained with: the profile's names, and names of domains and categories."""
-
-    profile: Profile
-    names: Names = field(init=False)
-    domains: Mapping[tuple[int, int], str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.names = Names(self.profile)
-        self.domains = domain_names(self.profile)
-
-    @property
-    def closing(self) -> int | None:
-        """When the recording ended, in ns since the profile's zero."""
-        last: int | None = self.profile.attributes["recording_ns"]
-        return last
 
 
 @dataclass(frozen=True)
@@ -149,17 +112,10 @@ def memcpy(rows: Rows, about: About) -> Told:
     kinds = len(schema.MEMORY_KINDS)
     direction = words(rows["direction"], schema.DIRECTIONS).numbers
     source, target = (words(rows[c], schema.MEMORY_KINDS).numbers for c in ("src_kind", "dst_kind"))
-    texts = []
-    for way in (schema.DIRECTIONS[0], *schema.DIRECTIONS):
-        for a in range(-1, kinds):
-            for b in range(-1, kinds):
-                each = [schema.MEMORY_KINDS[k if k >= 0 else _UNKNOWN] for k in (a, b)]
-                known = f" ({each[0]} -> {each[1]})" if max(a, b) >= 0 else ""
-                texts.append(f"Memcpy {way}{known}")
     number = ((direction + 1) * (kinds + 1) + source + 1) * (kinds + 1) + target + 1
     return Told(
         always("gpu_memcpy", count),
-        Coded(number, texts),
+        Coded(number, _copy_names()),
         {**_where(rows), "peer device": rows["peer_device_id"], "copies": rows["copy_count"]},
         {
             "bytes": rows["bytes"],
@@ -168,6 +124,19 @@ def memcpy(rows: Rows, about: About) -> Told:
             "correlation": rows["correlation_id"],
         },
     )
+
+
+@cache
+def _copy_names() -> tuple[str, ...]:
+    """Names of copies by direction and kinds of memory read and written, none of each first."""
+    texts = []
+    for way in (schema.DIRECTIONS[0], *schema.DIRECTIONS):
+        for source in (None, *schema.MEMORY_KINDS):
+            for target in (None, *schema.MEMORY_KINDS):
+                unknown = schema.MEMORY_KINDS[_UNKNOWN]
+                known = f" ({source or unknown} -> {target or unknown})" if source or target else ""
+                texts.append(f"Memcpy {way}{known}")
+    return tuple(texts)
 
 
 def _bandwidth(rows: Rows) -> Array:
