@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
@@ -147,10 +147,10 @@ def facts_of(specs: Iterable[str]) -> frozenset[Fact]:
     return frozenset(fact for module in asked for fact in module.NEEDS | module.USES)
 
 
-def read_ahead(names: Iterable[str], timeline: Timeline) -> None:
+def read_ahead(names: Sequence[str], timeline: Timeline) -> None:
     """Has the timeline read at once what these reports will ask it for one by one."""
     if facts_of(names) >= {Fact.KERNELS, Fact.API_CALLS}:
-        timeline.read_ahead()
+        timeline.read_ahead(several=len(names) > 1)
 
 
 def unrecorded(name: str, timeline: Timeline) -> list[Fact]:

@@ -65,17 +65,18 @@ class GpuOps:
 
 _COLUMNS = ("start_ns", "dur_ns", "device_id", "stream_id", "pid", "correlation_id")
 
-# Read along because nearly every report asks for them: a second pass over a table costs more than a
-# further column.
+# Read along where several reports will be made, because nearly every one asks for them: a second pass
+# over a table costs more than a further column.
 _ALONG = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
 # The rest of the kernels' columns is not asked for again.
 _KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
 
 
-def gpu_ops(profile: Profile) -> GpuOps:
-    """All GPU operations of a profile."""
+def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
+    """All GPU operations of a profile. `along`: with columns that other reports will ask for."""
     tables = schema.GPU_OP_TABLES
-    parts = [profile.columns(table, (*_COLUMNS, *_ALONG.get(table, ()))) for table in tables]
+    more = _ALONG if along else {}
+    parts = [profile.columns(table, (*_COLUMNS, *more.get(table, ()))) for table in tables]
     sizes = [len(part["start_ns"]) for part in parts]
 
     def column(name: str) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ Array = np.ndarray
 _AT_ONCE = 1 << 22
 # Where gathering would take more than so many passes over the operations, they are swept once.
 _MOST_PASSES = 64
+# Threads of a program that are looked at together: each takes memory of its own.
+_AT_THE_SAME_TIME = 2
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,15 @@ def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = Fals
         *(np.full(count, MISSING) for _ in range(2)),
         *(np.zeros(count, np.int64) for _ in range(5)),
     )
-    for which, launched in _launches(timeline, spans, np.broadcast_to(any_thread, count)):
-        _fill(found, spans, which, launched)
+    parts = list(_launches(timeline, spans, np.broadcast_to(any_thread, count)))
+
+    def fill(part: tuple[Array, Array]) -> None:
+        which, ops = part
+        _fill(found, spans, which, _in_order(timeline, ops))
+
+    # Threads of the program are independent of each other; numpy lets go of the interpreter.
+    with ThreadPoolExecutor(max_workers=_AT_THE_SAME_TIME) as pool:
+        list(pool.map(fill, parts))
     return found
 
 
@@ -96,8 +106,8 @@ class _Launched:
         return result
 
 
-def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, _Launched]]:
-    """The spans of each thread, and of each process, with the operations launched there."""
+def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, Array]]:
+    """The spans of each thread, and of each process, with the operations launched there: indices."""
     calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
     linked = np.flatnonzero(owner >= 0)
     if not len(linked) or not len(spans):
@@ -110,13 +120,13 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
         mine, threads = number_threads(spans.pid[own], spans.tid[own])
         for key, places in zip(threads, by_group(mine, len(threads)), strict=True):
             if key in numbers and key[1] != MISSING and len(members[numbers[key]]):
-                yield own[places], _in_order(timeline, linked[members[numbers[key]]])
+                yield own[places], linked[members[numbers[key]]]
     if wide.any():
         process = ops.pid[linked]
         for pid in np.unique(spans.pid[wide]).tolist():
             here = linked[process == pid]
             if len(here):
-                yield np.flatnonzero(wide & (spans.pid == pid)), _in_order(timeline, here)
+                yield np.flatnonzero(wide & (spans.pid == pid)), here
 
 
 def _in_order(timeline: Timeline, which: Array) -> _Launched:

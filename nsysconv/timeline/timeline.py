@@ -45,6 +45,7 @@ class Timeline:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.whole = self
+        self._several = False
         self._kept: dict[Hashable, Any] = {}
         self._told: dict[Hashable, Any] = {}
 
@@ -78,8 +79,12 @@ class Timeline:
         self._kept.clear()
         self.profile.forget()
 
-    def read_ahead(self) -> None:
-        """Makes operations and calls at the same time, for those who will ask for both."""
+    def read_ahead(self, *, several: bool) -> None:
+        """Makes operations and calls at the same time, for those who will ask for both.
+
+        `several`: many will ask, and of other columns, too.
+        """
+        self._several = several
         with ThreadPoolExecutor(max_workers=2) as pool:
             for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
                 made.result()
@@ -88,7 +93,7 @@ class Timeline:
     def ops(self) -> GpuOps:
         """All GPU operations."""
         with phase("compute gpu operations"):
-            return gpu_ops(self.profile)
+            return gpu_ops(self.profile, along=self._several)
 
     @cached_property
     def calls(self) -> ApiCalls:
