@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 from nasty import all_reports
 from pages import INJECTIONS, ROWS, hostile, page_of, rendered
-from small_store import Kernel, Memcpy, write
+from small_store import Call, Kernel, Memcpy, Range, write
 
 from nsysconv import api
 from nsysconv.api import pages
@@ -27,6 +27,8 @@ FIXTURES = ROOT / "tests" / "fixtures"
 FIXTURE = FIXTURES / "nsys" / "basic-3.25.0.sqlite"
 # Totals and no events.
 TOTALS = FIXTURES / "nvprof_log" / "basic-summary.csv"
+SOURCES = [path for folder in ("nsys", "kineto", "nvprof_database", "nvprof_log", "nsys_stats")
+           for path in sorted((FIXTURES / folder).glob("basic*"))]  # fmt: skip
 # Ends that HTML lets a page leave out.
 OPEN = {"li", "td", "th", "tr", "dt", "dd", "tbody"}
 VOID = {"meta", "wbr", "input", "path", "rect"}
@@ -124,8 +126,22 @@ def test_findings_are_counted_and_the_others_named(tmp_path: Path) -> None:
 
 def test_totals_alone_have_no_busy_share(tmp_path: Path) -> None:
     text = outline(rendered(api.page(TOTALS))).text
-    assert "busy" not in text[: text.index("Kernels by name")]
+    answer = text[: text.index("Kernels by name")]
+    assert "Busy and idle time are not recorded" in answer
+    assert "GPU busy" not in answer
     assert "The kernel with most time is" in text
+
+
+def test_nothing_on_a_gpu_is_said(tmp_path: Path) -> None:
+    text = outline(page_of(tmp_path, Call(0, 10))).text
+    assert "Nothing ran on a GPU." in text
+    assert "not recorded: nothing says" not in text
+
+
+def test_other_kinds_of_idle_time_do_not_take_the_answer_away(tmp_path: Path) -> None:
+    text = outline(page_of(tmp_path, *ROWS, idle=("stream",))).text
+    assert "idle: the host had not asked for the next operation 29.5 % 295 ns" in text
+    assert "kind stream" in text
 
 
 def test_what_was_recorded_is_at_the_top() -> None:
@@ -210,6 +226,14 @@ def test_links_lead_somewhere_and_ids_are_unique(real_page: str) -> None:
     assert targets <= set(ids)
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_page_of_every_source_holds_together(source: Path) -> None:
+    page = outline(rendered(api.page(source)))
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert {value[1:] for _, name, value in page.attributes if name == "href"} <= set(ids)
+
+
 def test_the_same_input_gives_the_same_page(real_page: str) -> None:
     assert rendered(api.page(FIXTURE)) == real_page
 
@@ -279,12 +303,18 @@ def test_what_takes_long_is_left_out_of_long_recordings(
     monkeypatch.setattr(pages, "LONG", 2)  # there are two kernels and a call
     text = page_of(tmp_path, *ROWS, say=said.append)
     assert said == [
-        "left out of the page of a long recording unless named: kernel_categories, comm_overlap, ranges, "
-        "gpu_utilization, launch_stats, queue_length"
+        "left out of the page of a long recording unless named: kernel_categories, steps, comm_overlap, "
+        "ranges, gpu_utilization, launch_stats, queue_length"
     ]
     assert 'id="r-launch-stats"' not in text
     assert 'id="r-kernels"' in text
     assert 'id="r-launch-stats"' in rendered(api.page(tmp_path / "rows.db", ["launch_stats"]))
+
+
+def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LONG", 2)
+    rows = (*ROWS, Range(0, 400, "ProfilerStep#1"), Range(400, 990, "ProfilerStep#2"))
+    assert 'id="r-steps"' in page_of(tmp_path, *rows)
 
 
 # -- colours
@@ -322,11 +352,14 @@ def test_words_can_be_read_in_light_and_dark() -> None:
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six ranks; rank 5 is idle for half of its time, the others for a tenth."""
+    """Six ranks; rank 5 takes twice as long and is idle for half of it, the others for a tenth."""
     store = tmp_path_factory.mktemp("ranks") / "ranks.db"
     for rank in range(6):
-        gap = 100 if rank < 5 else 500
-        rows = (Kernel(0, 900 - gap, name="gemm"), Kernel(900, 1000, name="norm"))
+        late = 0 if rank < 5 else 1000
+        rows = (
+            Kernel(0, 800 + late // 10, name="gemm"),
+            Kernel(900 + late, 1000 + late, name="norm"),
+        )
         write(store, *rows, ranks={1: rank}, label=f"worker-{rank}")
     return store
 
@@ -334,8 +367,9 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ranks_beside_each_other(ranks: Path) -> None:
     text = outline(rendered(api.page(ranks))).text
     assert text.startswith("6 profiles: worker-0 … worker-5 - nsysconv")
-    # Five of 90 %, one of 50 %: (5 * 900 + 500) / 6000.
-    assert "83.3 %" in text
+    # Five are busy for 900 of 1000, one for 1000 of 2000: 5500 of 7000.
+    assert "78.6 %" in text
+    assert "The longest took 2.00 µs (worker-5, device 0), the shortest 1.00 µs (worker-0" in text
     assert (
         "The devices were busy from 50.0 % (worker-5, device 0) to 90.0 % (worker-4, device 0) of their "
         "time, 90.0 % at the median."
@@ -350,8 +384,22 @@ def test_heat_maps_of_ranks(ranks: Path) -> None:
     kernels = text[text.index('id="r-kernels"') :]
     row = re.search(r'title="gemm">gemm</th>(.*?)</table>', kernels, re.DOTALL)
     assert row
-    # 800 ns is the most, 400 the least of that row.
-    assert re.findall(r'<td class="(h\d+)">', row[1])[:6] == ["h10"] * 5 + ["h0"]
+    # 800 ns is the least, 900 the most of that row.
+    assert re.findall(r'<td class="(h\d+)">', row[1])[:6] == ["h0"] * 5 + ["h10"]
+
+
+def test_bins_of_several_profiles_stay_in_order(ranks: Path) -> None:
+    store = ranks.with_name("copies.db")
+    for rank in range(6):
+        copies = (
+            Memcpy(0, 10, bytes=5_000_000),
+            Memcpy(20, 30, bytes=50),
+            Memcpy(40, 50, bytes=5_000),
+        )
+        write(store, *copies, Kernel(60, 70), ranks={1: rank}, label=f"worker-{rank}")
+    text = rendered(api.page(store, ["transfer_sizes"]))
+    rows = re.findall(r'<th scope="row" class="t" title="(.*?)"', text)
+    assert rows == ["≥ 0 B", "≥ 1 kB", "≥ 1 MB"]
 
 
 def test_one_of_several_profiles_is_a_page_of_its_own(ranks: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pages import INJECTIONS, hostile, page_of
+from pages import INJECTIONS, ROWS, hostile, page_of
 
 from nsysconv.names import visible
 
@@ -55,9 +55,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def opened(browser: Browser, file: Path) -> Iterator[Opened]:
     """Opens the page offline, and in the end says what it asked for and complained of."""
-    contexts, asked, said = [], [], []
+    contexts, asked, said, files = [], [], [], set()
 
-    def open_page(**options: Any) -> Page:
+    def open_page(path: Path = file, **options: Any) -> Page:
         context = browser.new_context(
             offline=True, **{"viewport": {"width": 1200, "height": 800}, **options}
         )
@@ -67,13 +67,14 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: said.append(dialog.message))
-        page.goto(file.as_uri())
+        page.goto(path.as_uri())
+        files.add(path.as_uri())
         return page
 
     yield open_page
     for context in contexts:
         context.close()
-    assert set(asked) == {file.as_uri()}
+    assert set(asked) == files
     assert said == []
 
 
@@ -139,6 +140,18 @@ def test_a_header_sorts_by_key_and_by_mouse(opened: Opened) -> None:
     assert header.get_attribute("aria-sort") is None
 
 
+def test_what_has_no_value_is_sorted_last(opened: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page_of(tmp_path, *ROWS), encoding="utf-8")
+    page = opened(path)
+    cells = "rows => rows.map(row => row.cells[2].textContent)"
+    button = page.locator("#t-api-vs-kernel th", has_text="call_count").locator("button")
+    for _ in ("descending", "ascending"):
+        button.click()
+        # One call, and operations without any: their number of calls is not recorded.
+        assert page.eval_on_selector_all("#t-api-vs-kernel tbody tr", cells) == ["1", "-"]
+
+
 def test_searching_leaves_the_rows_that_hold_the_words(opened: Opened) -> None:
     page = opened()
     tools = page.locator("#r-kernels .tools")
@@ -195,7 +208,10 @@ def test_the_time_line_by_keys(opened: Opened) -> None:
     assert told == f"kernel on GPU 0, stream 7: {visible(INJECTIONS[0])}, 360 ns from 40 ns"
     page.keyboard.press("n")
     assert page.locator("#lanes-event").inner_text().endswith("361 ns from 1,040 ns")
+    scrolled = page.evaluate("scrollY")
     page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(200)
+    assert page.evaluate("scrollY") == scrolled  # the key is the time line's, and not the page's
     assert "thread 11" in page.locator("#lanes-event").inner_text()
 
 

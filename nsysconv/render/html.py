@@ -1,4 +1,4 @@
-"""HTML: a fragment per report for notebooks, or one plain page. No scripts, nothing fetched.
+"""HTML: one page that needs nothing else, or for notebooks a fragment per report, which has no script.
 
 Every text from a report is escaped. Units are scaled as in text.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
-from nsysconv.render import sentences
+from nsysconv.render import page, sentences
 from nsysconv.render.columns import Shown, telling_columns
 from nsysconv.render.contract import Options, encodable
 from nsysconv.report import Report
@@ -27,24 +27,11 @@ _TEXT = "text-align:left;white-space:normal;max-width:48em;overflow-wrap:anywher
 _NUMBER = "text-align:right"
 _RULE = "border-bottom:1px solid currentColor"
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>nsysconv reports</title>
-</head>
-<body style="font-family:sans-serif;margin:1.5em">
-"""
-
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write a page with the reports."""
-    out.write(_PAGE)
-    for report in reports:
-        for line in _lines(report):
-            out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
-    out.write("</body>\n</html>\n")
+    for line in page.document(reports):
+        out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
 
 def fragment(report: Report) -> str:

@@ -1,0 +1,167 @@
+"""The reports that tell the whole story of a profile, or of several beside each other, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pyarrow as pa
+
+from nsysconv import queries
+from nsysconv.api.listing import about
+from nsysconv.api.opening import OpenProfile, check_by, open_all, split_target
+from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.errors import NotRecorded
+from nsysconv.notes import merged
+from nsysconv.queries import rules
+from nsysconv.report import Report
+from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.steps import STEP_RANGE, steps
+
+BESIDE = (
+    "overview",
+    "utilization_over_time:bins=240",
+    "kernels",
+    "kernel_categories",
+    "api_vs_kernel",
+    "transfers",
+    "transfer_sizes",
+    "idle_summary",
+    "idle_host",
+    "steps",
+    "comm_overlap",
+    "processes",
+    *rules.REPORTS,
+)
+"""The reports on several profiles where none is named."""
+
+PAGE = (
+    *BESIDE[:2],
+    "timeline_events",
+    *(name for name in BESIDE[2:] if name not in rules.REPORTS),
+    "idle_gaps",
+    "ranges",
+    "gpu_utilization",
+    "launch_stats",
+    "queue_length",
+    *rules.REPORTS,
+)
+"""The reports on one profile where none is named."""
+
+SLOW = (
+    "kernel_categories",
+    "ranges",
+    "comm_overlap",
+    "gpu_utilization",
+    "launch_stats",
+    "queue_length",
+)
+"""Those that take longest; where none is named they are left out of the page of a long recording."""
+
+LONG = 2_000_000
+"""A recording of more kernels and API calls is long."""
+
+MOST_EVENTS = 50_000
+"""A time line of more events is not drawn: nobody sees more on a screen, and the page stays small."""
+
+_ROWS = 1000
+_FEWEST_ROWS = 20
+
+
+def page(
+    target: StrPath,
+    names: Sequence[str] | None = None,
+    *,
+    limit: int | None = None,
+    slice: Slice | None = None,  # noqa: A002 - what it is
+    idle: Sequence[str] = ("no_op",),
+    kernel_names: str = "demangled",
+    by: str | None = None,
+    step_range: str | None = None,
+    say: Say = silent,
+) -> list[Report]:
+    """The reports for a page: those named, else what tells the whole story, with what was recorded.
+
+    `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
+    its profile's label. `limit` cuts the rows of each report (0: none cut; None: 1000, of several
+    profiles together); the time line has 50,000 events at most. A report that is not recorded says so in
+    place of rows. The rest is as in `OpenProfile.report`, with what it raises.
+    """
+    path, selector = split_target(target)
+    with ExitStack() as stack:
+        profiles = open_all(path, selector, stack, say, reports=names or ())
+        wanted = names or _all(profiles, step_range, say)
+        rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if limit is None else limit
+        check_by(by, wanted)
+        # Where the time went is told of gaps without any operation.
+        kinds = idle if names else tuple(dict.fromkeys(("no_op", *idle)))
+
+        def answer(profile: OpenProfile, spec: str) -> Report:
+            name = queries.wanted(spec).name
+            try:
+                return profile.report(
+                    spec,
+                    limit=MOST_EVENTS if name == "timeline_events" else rows,
+                    idle=kinds,
+                    names=kernel_names,
+                    by=by if name in queries.BY_STEP else None,
+                    step_range=step_range,
+                )
+            except NotRecorded as missing:
+                return queries.unanswered(missing, profile.timeline)
+
+        found: list[list[Report]] = []
+        for profile in profiles:
+            if slice is not None:
+                part = replace(slice, step_range=slice.step_range or step_range)
+                profile.timeline = sliced(profile.timeline, part)
+            queries.read_ahead(wanted, profile.timeline)
+            found.append([answer(profile, name) for name in wanted])
+            profile.timeline.forget()
+        reports = [together(same) for same in zip(*found, strict=True)]
+        if names or len(profiles) > 1:
+            return reports
+        return [*about(profiles[0]), *reports]
+
+
+def _all(profiles: Sequence[OpenProfile], step_range: str | None, say: Say) -> tuple[str, ...]:
+    """The reports where none is named; says which it leaves out of a long recording: the slow ones, and
+    steps where none is annotated, for they would be all of each process.
+    """
+    found = PAGE if len(profiles) == 1 else BESIDE
+    if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
+        return found
+    annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)
+    slow = [name for name in found if name in SLOW or (name == "steps" and not annotated)]
+    say(f"left out of the page of a long recording unless named: {', '.join(slow)}")
+    return tuple(name for name in found if name not in slow)
+
+
+def together(reports: Sequence[Report]) -> Report:
+    """The same report on several profiles as one: the rows of each below those of the one before.
+
+    Profiles that did not record it have no rows; it is not recorded where none did.
+    """
+    first = reports[0]
+    if len(reports) == 1:
+        return first
+    told = [report for report in reports if report.table is not None]
+    missing = dict.fromkeys(what for report in reports for what in report.not_recorded)
+    return replace(
+        first,
+        table=pa.concat_tables([report.table for report in told]) if told else None,
+        uncut=_uncut(told),
+        profiles=tuple(ref for report in reports for ref in report.profiles),
+        notes=tuple(merged(note for report in reports for note in report.notes)),
+        not_recorded=tuple(missing) if not told else (),
+        advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
+        row_count=sum(report.row_count for report in reports),
+    )
+
+
+def _uncut(told: Sequence[Report]) -> pa.Table | None:
+    if all(report.uncut is None for report in told):
+        return None
+    return pa.concat_tables([r.uncut if r.uncut is not None else r.table for r in told])

@@ -1,0 +1,208 @@
+"""Reports as one page that needs nothing else: no network, no other file, and to be read no script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import resources
+
+from nsysconv.notes import Note, Severity
+from nsysconv.render import sentences
+from nsysconv.render.page import answer, changes, charts, lanes
+from nsysconv.render.page.answer import base, is_finding
+from nsysconv.render.page.changes import is_change
+from nsysconv.render.page.marks import amount, anchor, rows, text
+from nsysconv.render.page.tables import table
+from nsysconv.report import ProfileRef, Report
+from nsysconv.units import Unit
+
+# What belongs together, and in which order; a report that is not here comes under its own title.
+_SECTIONS = {
+    "Over time": ("utilization_over_time", "timeline_events"),
+    "Kernels": ("kernels", "kernel_categories"),
+    "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),
+    "Transfers": ("transfers", "transfer_sizes"),
+    "Idle time": ("idle_summary", "idle_host", "idle_gaps"),
+    "Steps and ranges": ("steps", "ranges", "comm_overlap"),
+    "Devices and processes": ("overview", "gpu_utilization", "processes"),
+}
+Numbers = Mapping[Note, tuple[int, str]]
+"""The notes of the page: the number of each, and its text."""
+
+_RECORDED = ("profile", "facts")
+_SHUT = ("utilization_over_time",)
+"""Reports whose rows few read: their picture says it."""
+
+
+def document(reports: Sequence[Report]) -> Iterator[str]:
+    """The page, line by line."""
+    numbers = _numbered(reports)
+    script = "\n".join(_asset(name) for name in ("tables.js", "lanes.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    sections = _sections(reports)
+    title = _title(reports)
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
+    # Nothing is fetched, and of scripts only this page's own runs, whatever a name may hold.
+    yield (
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'\">"
+    )
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
+    yield f"<title>{text(title)} - nsysconv</title>\n<style>{_asset('page.css')}</style>\n</head>\n<body>"
+    yield '<a class="skip" href="#main">To the answer</a>'
+    yield f"<header><h1>{text(title)}</h1>"
+    yield from _recorded_in_short(reports)
+    yield "</header>"
+    links = [("answer", "The answer"), *((_id(name), name) for name in sections)]
+    if len(links) > 2:
+        inner = "".join(f'<a href="#{ident}">{text(words)}</a>' for ident, words in links)
+        yield f'<nav aria-label="Sections">{inner}</nav>'
+    yield '<main id="main">'
+    yield from _first_screen(reports, numbers)
+    for name, members in sections.items():
+        yield f'<section id="{_id(name)}"><h2>{text(name)}</h2>'
+        for report in members:
+            yield from _report(report, name, numbers)
+        yield "</section>"
+    yield from _notes(numbers)
+    yield from _unrecorded(reports)
+    yield "</main>"
+    yield f"<script>{script}</script>\n</body>\n</html>"
+
+
+def _asset(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text("utf-8").strip()
+
+
+def _title(reports: Sequence[Report]) -> str:
+    labels = [_called(ref) for ref in _profiles(reports)]
+    if any(map(is_change, reports)):
+        return " → ".join(labels) if len(labels) == 2 else "What changed"
+    if len(labels) == 1:
+        return labels[0]
+    if labels:
+        return f"{len(labels)} profiles: {labels[0]} … {labels[-1]}"
+    return reports[0].title if reports else "nsysconv"
+
+
+def _called(ref: ProfileRef) -> str:
+    return ref.label or ref.path
+
+
+def _profiles(reports: Sequence[Report]) -> list[ProfileRef]:
+    return list(dict.fromkeys(ref for report in reports for ref in report.profiles))
+
+
+def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
+    """What was recorded, with what, when, for how long; and which part of it this is."""
+    told = []
+    profiles = _profiles(reports)
+    told += list(dict.fromkeys(ref.source for ref in profiles if ref.source))
+    about = {
+        row["attribute"]: row["value"] for r in reports if r.name == "profile" for row in rows(r)
+    }
+    for key, words in (("tool_version", "version "), ("host", "on "), ("graph_mode", "graphs by ")):
+        if key in about:
+            told.append(words + about[key])
+    if "zero_utc_ns" in about:
+        moment = datetime.fromtimestamp(int(about["zero_utc_ns"]) // 10**9, UTC)
+        told.append(f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+    if "recording_ns" in about:
+        told.append(f"{amount(int(about['recording_ns']), Unit.NS)} recorded")
+    parts = dict.fromkeys(sentences.part(r.slice) for r in reports if r.slice is not None)
+    told += list(parts)[:1]
+    if told:
+        yield f'<p class="quiet">{text(" · ".join(told))}</p>'
+
+
+def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
+    found = {base(report.name): report for report in reports if report.table is not None}
+    known = {base(report.name): report for report in reports if is_finding(report)}
+    yield '<section id="answer"><h2 class="hidden">The answer</h2>'
+    if any(map(is_change, reports)):
+        yield from changes.first_screen(reports)
+    elif "overview" in found:
+        yield from answer.first_screen({**known, **found})
+    doubts = [note for note in numbers if note.severity is not Severity.INFO]
+    if doubts:
+        yield f'<p class="quiet">To mind: {_links(doubts, numbers)}.</p>'
+    yield "</section>"
+
+
+def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
+    """The sections that have anything, in the order in which a page tells its story."""
+    told = [report for report in reports if report.table is not None or len(reports) == 1]
+    found: dict[str, list[Report]] = {}
+    for name, members in _SECTIONS.items():
+        found[name] = [r for m in members for r in told if base(r.name) == m]
+    known = {m for members in _SECTIONS.values() for m in members} | set(_RECORDED)
+    for report in told:
+        if base(report.name) not in known and not is_finding(report):
+            found[report.title or report.name] = [report]
+    found["Findings"] = [r for r in told if is_finding(r) and r.row_count]
+    found["What was recorded"] = [r for r in told if r.name in _RECORDED]
+    return {name: members for name, members in found.items() if members}
+
+
+def _id(section: str) -> str:
+    return "s-" + "".join(c if c.isalnum() else "-" for c in section.lower())
+
+
+def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
+    yield f'<article id="{anchor(report.name)}">'
+    if report.title != section:
+        yield f"<h3>{text(report.title)}</h3>"
+    if base(report.name) == "timeline_events":
+        yield from lanes.timeline(report)
+    else:
+        if base(report.name) == "overview" and len(report.profiles) > 1:
+            yield from charts.measures(report)
+        yield from charts.drawn(report)
+        shut = base(report.name) in _SHUT
+        if shut:
+            yield "<details><summary>The numbers</summary>"
+        yield from table(report)
+        if shut:
+            yield "</details>"
+    if report.notes:
+        yield f'<p class="quiet">To mind: {_links(report.notes, numbers)}.</p>'
+    yield "</article>"
+
+
+def _numbered(reports: Sequence[Report]) -> Numbers:
+    """Every note once, in the order in which reports bear them: its number, and its text."""
+    told = {note: words for report in reports for note, words in sentences.notes(report)}
+    return {note: (number, told[note]) for number, note in enumerate(told, 1)}
+
+
+def _links(notes: Iterable[Note], numbers: Numbers) -> str:
+    """Links to notes; where several have one slug, to the first."""
+    first: dict[str, int] = {}
+    for note in notes:
+        first.setdefault(note.slug, numbers[note][0])
+    return ", ".join(f'<a href="#n{number}">{text(slug)}</a>' for slug, number in first.items())
+
+
+def _notes(numbers: Numbers) -> Iterator[str]:
+    if not numbers:
+        return
+    yield '<section id="s-notes"><h2>Notes</h2><ol class="notes">'
+    for number, words in numbers.values():
+        yield f'<li id="n{number}">{text(words)}'
+    yield "</ol></section>"
+
+
+def _unrecorded(reports: Sequence[Report]) -> Iterator[str]:
+    """What could not be answered, and how to record it next time."""
+    missing = [report for report in reports if report.table is None]
+    if not missing or len(reports) == 1:
+        return
+    yield '<section id="s-missing"><h2>Not recorded</h2><dl class="missing">'
+    for report in missing:
+        yield f'<dt id="{anchor(report.name)}">{text(report.title)}'
+        yield "".join(f"<dd>{text(line)}" for line in sentences.unrecorded(report))
+    yield "</dl></section>"

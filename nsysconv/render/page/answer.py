@@ -1,0 +1,290 @@
+"""The first screen: where the time went, in words and numbers, and what to look at."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from nsysconv.render.page.marks import amount, anchor, name, place, rows, share, text
+from nsysconv.report import Report
+from nsysconv.units import Unit
+
+Reports = Mapping[str, Report]
+"""The reports of the page by name, without options."""
+
+_MOST_DEVICES = 16
+_ADVICE = {
+    "cuda_memcpy_async": "Use pinned host memory: cudaMallocHost, or pin_memory=True in PyTorch.",
+    "cuda_memcpy_sync": "Use the function with Async on a stream of its own, with pinned memory.",
+    "cuda_memset_sync": "Use cudaMemsetAsync, or set host memory on the host.",
+    "cuda_api_sync": "Leave out what the order in the stream guarantees; wait for an event instead.",
+    "gpu_gaps": "Look at what the host did meanwhile, under idle time.",
+    "gpu_time_util": "Look at these times alone, with --time.",
+}
+"""The reports whose rows are findings, and what to do about them."""
+
+_PARTS = {
+    "host": "the host had not asked for the next operation",
+    "launch": "the launch was under way",
+    "queue": "the operation waited in the queue",
+    "migration": "unified memory was on its way",
+    "profiler": "the profiler itself was at work",
+    "unknown": "no cause is recorded",
+    "end": "nothing came after",
+}
+_SERIES = {"kernels": "kernels", "others": "copies and sets alone"}
+
+
+@dataclass
+class _Device:
+    """One device of one profile: its window, and the pieces that make it up, in ns."""
+
+    place: str
+    window: int
+    busy: int
+    pieces: dict[str, int] = field(default_factory=dict)
+
+
+def first_screen(reports: Reports) -> Iterator[str]:
+    """The first screen of one profile, or of several."""
+    devices = _devices(reports)
+    several = len(reports["overview"].profiles) > 1
+    sentences = [*_busy(devices, several), *_idle(reports, devices), *_kernels(reports),
+                 *_calls(reports), *_transfers(reports), *_steps(reports)]  # fmt: skip
+    if devices:
+        yield from _headline(devices)
+        yield from _where(devices)
+    elif reports["overview"].row_count:
+        told = "<b>Busy and idle time are not recorded</b>: nothing says when kernels ran."
+        sentences.insert(0, told)
+    else:
+        sentences.insert(0, "<b>Nothing ran on a GPU.</b>")
+    if sentences:
+        yield "<ul class='say'>" + "".join(f"<li>{line}" for line in sentences) + "</ul>"
+    yield from _findings(reports)
+
+
+def _devices(reports: Reports) -> list[_Device]:
+    overview = reports["overview"]
+    parts: dict[tuple[Any, ...], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows(reports.get("idle_summary")):
+        if row["kind"] == "no_op":
+            mine = parts[row["profile"], row["device_id"]]
+            for part in _PARTS:
+                mine[part] += row[f"{part}_sum_ns"] or 0
+    found = []
+    for row in rows(overview):
+        if not row["window_ns"]:
+            continue
+        device = _Device(place(row, overview.profiles), row["window_ns"], row["busy_ns"])
+        device.pieces["kernels"] = row["kernel_union_ns"] or 0
+        device.pieces["others"] = device.busy - device.pieces["kernels"]
+        idle = parts.get((row["profile"], row["device_id"]), {})
+        for part in _PARTS:
+            device.pieces[part] = idle.get(part, 0)
+        # Idle time that no part tells of: there are no rows on gaps, or they are of another kind.
+        device.pieces["unknown"] += device.window - sum(device.pieces.values())
+        found.append(device)
+    return found
+
+
+def _headline(devices: Sequence[_Device]) -> Iterator[str]:
+    """Three numbers."""
+    window, busy = sum(d.window for d in devices), sum(d.busy for d in devices)
+    kernels = sum(d.pieces["kernels"] for d in devices)
+    time = max(d.window for d in devices)
+    count = f"{len(devices)} GPUs" if len(devices) > 1 else "GPU"
+    pairs = (
+        (share(busy, window), f"{count} busy"),
+        (share(window - busy, window), "idle"),
+        (share(kernels, window), "in kernels"),
+        (amount(time, Unit.NS), "from the first to the last GPU operation"),
+    )
+    told = "".join(f"<div><dt>{text(word)}</dt><dd>{text(n)}</dd></div>" for n, word in pairs)
+    yield f'<dl class="head">{told}</dl>'
+
+
+def _where(devices: Sequence[_Device]) -> Iterator[str]:
+    """A bar per device that is its whole window; of many devices the least busy."""
+    shown = list(devices)
+    if len(shown) > _MOST_DEVICES:
+        shown = sorted(shown, key=lambda d: d.busy / d.window)[:_MOST_DEVICES]
+    total: dict[str, int] = defaultdict(int)
+    for device in devices:
+        for piece, time in device.pieces.items():
+            total[piece] += time
+    window = sum(d.window for d in devices)
+    yield '<figure class="where"><figcaption>Where the time went</figcaption><ol>'
+    for device in shown:
+        bars = "".join(
+            f'<i class="w-{piece}" style="width:{100 * time / device.window:.3f}%"></i>'
+            for piece, time in device.pieces.items()
+            if time > 0
+        )
+        yield f'<li><span class="lb">{text(device.place)}</span><span class="tr">{bars}</span>'
+        yield f'<span class="vl">{share(device.busy, device.window)} busy</span>'
+    yield '</ol><ul class="legend">'
+    for piece, words in {**_SERIES, **_PARTS}.items():
+        if total[piece] > 0:
+            idle = "" if piece in _SERIES else "idle: "
+            yield (
+                f'<li><i class="k w-{piece}"></i>{idle}{text(words)} <b>{share(total[piece], window)}</b>'
+                f" {amount(total[piece], Unit.NS)}"
+            )
+    yield "</ul>"
+    if len(shown) < len(devices):
+        yield f'<p class="quiet">The {len(shown)} least busy of {len(devices):,} devices.</p>'
+    yield "</figure>"
+
+
+def _busy(devices: Sequence[_Device], several: bool) -> Iterator[str]:
+    if len(devices) < 2:
+        return
+    by_share = sorted(devices, key=lambda d: d.busy / d.window)
+    middle = median(100.0 * d.busy / d.window for d in devices)
+    least, most = by_share[0], by_share[-1]
+    yield (
+        f"The devices were busy from <b>{share(least.busy, least.window)}</b> ({text(least.place)}) to "
+        f"<b>{share(most.busy, most.window)}</b> ({text(most.place)}) of their time, "
+        f"{middle:.1f} % at the median."
+    )
+    if several:
+        longest = max(devices, key=lambda d: d.window)
+        shortest = min(devices, key=lambda d: d.window)
+        yield (
+            f"The longest took <b>{amount(longest.window, Unit.NS)}</b> ({text(longest.place)}), the "
+            f"shortest {amount(shortest.window, Unit.NS)} ({text(shortest.place)})."
+        )
+
+
+def _idle(reports: Reports, devices: Sequence[_Device]) -> Iterator[str]:
+    idle = sum(d.window - d.busy for d in devices)
+    if not idle:
+        return
+    totals = {part: sum(d.pieces[part] for d in devices) for part in _PARTS}
+    part = max(totals, key=lambda key: totals[key])
+    line = f"Idle for {amount(idle, Unit.NS)}{' in all' if len(devices) > 1 else ''}; in "
+    line += f"<b>{share(totals[part], idle)}</b> of that {text(_PARTS[part])}"
+    doing = _most(reports.get("idle_host"), ("activity", "name"), "host_sum_ns")
+    if part == "host" and doing:
+        (activity, what), time, _ = doing
+        if activity == "outside":
+            line += f", {amount(time, Unit.NS)} outside of all that is recorded"
+        else:
+            kind = text(str(activity).replace("_", " "))
+            line += f", above all in the {kind.replace('api call', 'call')} {name(what)}"
+            line += f" ({amount(time, Unit.NS)})"
+    yield line + "."
+
+
+def _kernels(reports: Reports) -> Iterator[str]:
+    found = _most(reports.get("kernels"), ("name",), "kernel_sum_ns")
+    if not found:
+        return
+    (what,), time, total = found
+    count = sum(row["kernel_count"] or 0 for row in rows(reports["kernels"]) if row["name"] == what)
+    names = len({row["name"] for row in rows(reports["kernels"])})
+    yield (
+        f"The kernel with most time is {name(what)}: <b>{share(time, total)}</b> of all kernel time, "
+        f"{amount(time, Unit.NS)} in {count:,} launch{'es' if count != 1 else ''}. "
+        f"{names:,} different kernel{'s' if names != 1 else ''} ran."
+    )
+
+
+def _calls(reports: Reports) -> Iterator[str]:
+    found = _most(reports.get("api_vs_kernel"), ("name",), "api_sum_ns")
+    if found:
+        (what,), time, _ = found
+        count = sum(
+            r["call_count"] or 0 for r in rows(reports["api_vs_kernel"]) if r["name"] == what
+        )
+        yield (
+            f"The API call with most time is {name(what)}: <b>{amount(time, Unit.NS)}</b> in "
+            f"{count:,} call{'s' if count != 1 else ''}."
+        )
+
+
+def _transfers(reports: Reports) -> Iterator[str]:
+    found = list(rows(reports.get("transfers")))
+    moved: dict[str, int] = defaultdict(int)
+    spent: dict[str, int] = defaultdict(int)
+    for row in found:
+        moved[row["direction"]] += row["bytes_sum"] or 0
+        spent[row["direction"]] += row["memcpy_sum_ns"] or 0
+    top = sorted((d for d in moved if moved[d]), key=lambda d: -moved[d])[:3]
+    if top:
+        told = ", ".join(
+            f"<b>{amount(moved[d], Unit.BYTES)}</b> {text(d)} in {amount(spent[d], Unit.NS)}"
+            for d in top
+        )
+        yield f"Copied: {told}."
+
+
+def _steps(reports: Reports) -> Iterator[str]:
+    found = [row for row in rows(reports.get("steps")) if not row["step"].startswith("[")]
+    times = [row["dur_ns"] for row in found if row["dur_ns"] is not None]
+    if len(times) > 1:
+        longest = max(found, key=lambda row: row["dur_ns"] or 0)
+        yield (
+            f"{len(times):,} steps of <b>{amount(median(times), Unit.NS)}</b> at the median; the "
+            f"longest, {name(longest['step'], kernel=False)}, took {amount(longest['dur_ns'], Unit.NS)}."
+        )
+
+
+def _most(
+    report: Report | None, keys: Sequence[str], column: str
+) -> tuple[tuple[Any, ...], int, int] | None:
+    """The keys with the largest sum of a column, that sum, and the sum over all; None: there is none."""
+    totals: dict[tuple[Any, ...], int] = defaultdict(int)
+    for row in rows(report):
+        if row[column] is not None and row[keys[-1]] is not None:
+            totals[tuple(row[key] for key in keys)] += row[column]
+    if not totals or not max(totals.values()):
+        return None
+    best = max(totals, key=lambda key: totals[key])
+    return best, totals[best], sum(totals.values())
+
+
+def _findings(reports: Reports) -> Iterator[str]:
+    """What rules found, the most rows first; what they did not find, in one line."""
+    asked = [reports[each] for each in _ADVICE if each in reports]
+    found = [report for report in asked if report.row_count]
+    if not asked:
+        return
+    yield "<h3>What to look at</h3>"
+    if found:
+        yield '<ul class="find">'
+        for report in sorted(found, key=lambda report: -report.row_count):
+            longest = max((row["dur_ns"] or 0 for row in rows(report)), default=0)
+            extent = f", up to {amount(longest, Unit.NS)} each" if report.row_count > 1 else (
+                f" of {amount(longest, Unit.NS)}")  # fmt: skip
+            yield (
+                f'<li><a href="#{anchor(report.name)}"><b>{report.row_count:,}</b> × '
+                f"{text(finding(report))}</a>{extent}. "
+                f'<span class="quiet">{text(_ADVICE[base(report.name)])}</span>'
+            )
+        yield "</ul>"
+    for words, kept in (
+        ("Looked for and not found", [r for r in asked if r.table is not None and not r.row_count]),
+        ("Cannot be told from this recording", [r for r in asked if r.table is None]),
+    ):
+        if kept:
+            yield f'<p class="quiet">{words}: {text("; ".join(map(finding, kept)).lower())}.</p>'
+
+
+def is_finding(report: Report) -> bool:
+    """Whether a report's rows are findings of a rule."""
+    return base(report.name) in _ADVICE
+
+
+def finding(report: Report) -> str:
+    """What a rule looks for, in words."""
+    return report.title.partition(", ")[0]
+
+
+def base(report_name: str) -> str:
+    """A report's name without its options, and without what a comparison puts before it."""
+    return report_name.partition(":")[0].removeprefix("diff_")

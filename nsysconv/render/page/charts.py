@@ -1,0 +1,284 @@
+"""Pictures of reports as markup: bars, parts of a whole, time, and heat maps of many profiles.
+
+They are lists, tables and SVG of the page itself, coloured by its style sheet: so they follow dark and
+light, print, are read out, and need no script. Which picture a report has is the report's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nsysconv.render.page.marks import amount, place, rows, shortened, text, wordy
+from nsysconv.render.pictures import Number, Panel, panels
+from nsysconv.report import Column, Picture, Report
+from nsysconv.units import Unit
+
+_MOST_BARS = 12
+_MOST_STACKS = 40
+_MOST_PANELS = 4
+_MOST_STRIPS = 4
+_MOST_MATRIX = 16
+_LEVELS = 10
+_CELLS = 16_000
+_COMPARED = ("window_ns", "busy_ns", "idle_pct", "kernel_count", "kernel_sum_ns", "memcpy_sum_ns",
+             "um_sum_ns")  # fmt: skip
+
+_IDLE = ("idle", "host", "launch", "queue", "migration", "profiler", "unknown", "end")
+
+
+def picture_of(report: Report) -> Picture | None:
+    """What a report is drawn as: what it says itself; a comparison as bars of both sides."""
+    if report.picture is not None:
+        return report.picture
+    main = next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
+    if main is None:
+        return None
+    by = tuple(c.name for c in report.columns if c.key and c.name in ("rank", "device_id"))
+    keys = tuple(c.name for c in report.columns if c.key and c.name not in by)
+    values = (f"base_{main}", f"other_{main}")
+    return Picture("bars", keys, values, by) if keys else Picture("bars", by, values)
+
+
+def drawn(report: Report) -> Iterator[str]:
+    """The pictures of a report; nothing where it has none."""
+    picture = picture_of(report)
+    if picture is None:
+        return
+    columns = {column.name: column for column in report.columns}
+    # A comparison has no rows of one profile.
+    profiles = report.profiles if "profile" in columns else ()
+    shown = panels(replace(report, picture=picture, profiles=profiles))
+    values = [columns[name] for name in picture.values]
+    if not shown:
+        return
+    if picture.kind == "strip":
+        yield from _strips(shown, values[0])
+        return
+    if len(shown) > 1 and all(len(panel.labels) == 1 for panel in shown):
+        shown = [_joined(shown)]
+    if len(shown) > _MOST_PANELS:
+        yield from _matrix(shown, values)
+        return
+    stacked = picture.kind in ("stacked", "histogram")
+    # One scale for all panels: what is longer is more.
+    longest = max(max(_lengths(panel, values, stacked)) for panel in shown)
+    top = 100.0 if values[0].unit is Unit.PCT and not stacked else longest
+    for panel in shown if top > 0 else ():
+        yield from _bars(panel, values, stacked, top)
+
+
+def _lengths(panel: Panel, columns: Sequence[Column], stacked: bool) -> Iterator[float]:
+    """How long the bars of each row are."""
+    for row in zip(*(panel.values[column.name] for column in columns), strict=True):
+        known = [value or 0 for value in row]
+        yield sum(known) if stacked else max(known)
+
+
+def _joined(shown: Sequence[Panel]) -> Panel:
+    """Panels of one row each as one, a row for each."""
+    names = shown[0].values
+    labels = tuple(title or panel.labels[0]
+                   for title, panel in zip(_titles(shown), shown, strict=True))  # fmt: skip
+    return Panel("", labels, {name: tuple(p.values[name][0] for p in shown) for name in names})
+
+
+def _titles(shown: Sequence[Panel]) -> list[str]:
+    """What tells many panels apart: nothing that all share, and of profile and rank the rank."""
+    parts = [panel.title.split(", ") for panel in shown]
+    if len(shown) < 2 or len({len(each) for each in parts}) > 1:
+        return [panel.title for panel in shown]
+    told = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+    for column in told[:-1]:
+        others = [each for each in told if each is not column]
+        if len(set(zip(*others, strict=True))) == len(shown):
+            told = others
+    return [", ".join(row) for row in zip(*told, strict=True)]
+
+
+def _legend(columns: Sequence[Column]) -> str:
+    keys = (
+        f'<li><i class="k {_colour(column, i)}"></i>{text(wordy(column.name))}'
+        for i, column in enumerate(columns)
+    )
+    return f'<ul class="legend">{"".join(keys)}</ul>'
+
+
+def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) -> Iterator[str]:
+    """A row per label; the values one below the other, or end to end as parts of a whole."""
+    told = [c for c in columns if any(panel.values[c.name])] if stacked else list(columns)
+    count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
+    unit = columns[0].unit
+    used = [[panel.values[c.name][i] or 0 for c in told] for i in range(len(panel.labels))]
+    title = panel.title or ("" if len(told) > 1 else wordy(told[0].name))
+    yield f'<figure class="bars"><figcaption>{text(title)}</figcaption>'
+    if len(told) > 1:
+        yield _legend(told)
+    yield "<ol>"
+    for i in range(count):
+        label = panel.labels[i]
+        yield f'<li><span class="lb" title="{text(label)}">{text(shortened(label))}</span>'
+        if stacked:
+            parts = "".join(
+                _part(_colour(c, k), v, top)
+                for k, (c, v) in enumerate(zip(told, used[i], strict=True))
+            )
+            yield f'<span class="tr">{parts}</span><span class="vl">{amount(sum(used[i]), unit)}</span>'
+        else:
+            for k, column in enumerate(told):
+                value = panel.values[column.name][i]
+                yield f'<span class="tr">{_part(_colour(column, k), value, top)}</span>'
+                yield f'<span class="vl">{amount(value, unit)}</span>'
+    yield "</ol>"
+    if count < len(panel.labels):
+        yield f'<p class="quiet">The first {count} of {len(panel.labels):,}.</p>'
+    yield "</figure>"
+
+
+def _part(colour: str, value: Number, top: float) -> str:
+    return f'<i class="{colour}" style="width:{100 * value / top:.2f}%"></i>' if value else ""
+
+
+def _colour(column: Column, series: int) -> str:
+    """The colour of a series; parts of idle time have theirs everywhere."""
+    part = column.name.removesuffix("_ns").removesuffix("_sum")
+    return f"w-{part}" if part in _IDLE else f"s{series % 8}"
+
+
+# -- time
+
+
+def _strips(shown: Sequence[Panel], column: Column) -> Iterator[str]:
+    if len(shown) > _MOST_STRIPS:
+        yield from _heat_over_time(shown, column)
+        return
+    for panel in shown:
+        values = [value or 0 for value in panel.values[column.name]]
+        top = 100.0 if column.unit is Unit.PCT else max(values, default=0) or 1
+        count = len(values)
+        mean = sum(values) / count
+        said = (f"{wordy(column.name)} over time: {amount(mean, column.unit)} on average, from "
+                f"{amount(min(values), column.unit)} to {amount(max(values), column.unit)}")  # fmt: skip
+        points = "".join(f"V{100 - 100 * value / top:.1f}h1" for value in values)
+        yield '<figure class="strip">'
+        yield f"<figcaption>{text(panel.title or 'GPU')}: {text(said)}</figcaption>"
+        yield (
+            f'<div class="plot"><span class="y">{amount(top, column.unit)}</span>'
+            f'<svg viewBox="0 0 {count} 100" preserveAspectRatio="none" role="img" '
+            f'aria-label="{text(said)}"><path d="M0 100{points}V100z"/></svg></div>'
+        )
+        yield from _axis(panel)
+        yield "</figure>"
+
+
+def _axis(panel: Panel) -> Iterator[str]:
+    low = min(t for t in panel.start if t is not None)
+    high = max(s + w for s, w in zip(panel.start, panel.width, strict=True)
+               if s is not None and w is not None)  # fmt: skip
+    moments = (low + (high - low) * part // 4 for part in range(5))
+    yield f'<div class="x">{"".join(f"<span>{amount(t, Unit.NS)}</span>" for t in moments)}</div>'
+
+
+def _heat_over_time(shown: Sequence[Panel], column: Column) -> Iterator[str]:
+    """A row per panel, its own window from left to right; equal neighbours are one mark."""
+    bins = max(len(panel.start) for panel in shown)
+    step = next((n for n in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 60)
+                 if len(shown) * bins / n <= _CELLS), bins)  # fmt: skip
+    yield '<figure class="heat"><figcaption>'
+    yield f"{text(wordy(column.name))} over time, each row from the start to the end of its own window"
+    yield f"</figcaption>{_scale('0 %', '100 %')}<ol>"
+    for title, panel in zip(_titles(shown), shown, strict=True):
+        values = panel.values[column.name]
+        groups = [values[i : i + step] for i in range(0, len(values), step)]
+        levels = [_level(sum(v or 0 for v in group) / len(group), 0, 100) for group in groups]
+        mean = sum(v or 0 for v in values) / max(len(values), 1)
+        marks, first = [], 0
+        for i in range(1, len(levels) + 1):
+            if i == len(levels) or levels[i] != levels[first]:
+                marks.append(
+                    f'<rect class="h{levels[first]}" x="{first}" width="{i - first}" height="1"/>'
+                )
+                first = i
+        said = f"{title}: {amount(mean, column.unit)} on average"
+        yield (
+            f'<li><span class="lb" title="{text(panel.title)}">{text(shortened(title))}</span>'
+            f'<svg viewBox="0 0 {len(levels)} 1" preserveAspectRatio="none" role="img" '
+            f'aria-label="{text(said)}">{"".join(marks)}</svg>'
+            f'<span class="vl">{amount(mean, column.unit)}</span>'
+        )
+    yield "</ol></figure>"
+
+
+def _level(value: float, low: float, high: float) -> int:
+    return round(_LEVELS * (value - low) / (high - low)) if high > low else 0
+
+
+def _scale(low: str, high: str) -> str:
+    marks = "".join(f'<i class="h{level}"></i>' for level in range(_LEVELS + 1))
+    return f'<p class="scale">{low} <span>{marks}</span> {high}</p>'
+
+
+# -- many profiles
+
+
+def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
+    """A row per label and a column per panel: what of each there is where."""
+    main = columns[:1] if columns[0].name.startswith(("base_", "api_")) else columns
+    found: dict[str, dict[int, float]] = {}
+    for place_of, panel in enumerate(shown):
+        for i, label in enumerate(panel.labels):
+            row = found.setdefault(label, {})
+            total = sum(panel.values[column.name][i] or 0 for column in main)
+            row[place_of] = row.get(place_of, 0) + total
+    if all(panel.start and not panel.width for panel in shown):
+        bins = {label: start for p in shown for label, start in zip(p.labels, p.start, strict=True)}
+        ranked = sorted(found, key=lambda label: bins[label] or 0)
+    else:
+        ranked = sorted(found, key=lambda label: -sum(found[label].values()))
+    ranked = ranked[:_MOST_MATRIX]
+    unit = columns[0].unit
+    what = wordy(main[0].name) if len(main) == 1 else "sum of all parts"
+    yield f'<figure class="matrix"><figcaption>{text(what)}: colours from the least to the most of a row'
+    yield f'</figcaption>{_scale("least", "most")}<div class="scroll" role="region" tabindex="0" '
+    yield 'aria-label="heat map"><table><thead><tr><th class="t">'
+    yield "".join(f'<th scope="col">{text(title)}' for title in _titles(shown))
+    yield "</tr></thead><tbody>"
+    for label in ranked:
+        known = found[label].values()
+        low, high = min(known), max(known)
+        yield f'<tr><th scope="row" class="t" title="{text(label)}">{text(shortened(label))}</th>'
+        yield "".join(
+            f'<td class="h{_level(found[label][i], low, high)}">{amount(found[label][i], unit)}'
+            if i in found[label] else "<td>–"
+            for i in range(len(shown))
+        )  # fmt: skip
+    yield "</table></div>"
+    if len(found) > len(ranked):
+        yield f'<p class="quiet">The first {len(ranked)} of {len(found):,}.</p>'
+    yield "</figure>"
+
+
+def measures(overview: Report) -> Iterator[str]:
+    """A heat map of devices and what was measured of each; of one device nothing."""
+    found = list(rows(overview))
+    columns = [c for c in overview.columns if c.name in _COMPARED
+               and any(row[c.name] for row in found)]  # fmt: skip
+    if len(found) < 2 or not columns:
+        return
+    yield '<figure class="matrix"><figcaption>Each device beside the others: colours from the least to '
+    yield f"the most of a column</figcaption>{_scale('least', 'most')}"
+    yield '<div class="scroll" role="region" tabindex="0" aria-label="devices beside each other">'
+    yield '<table><thead><tr><th class="t">'
+    yield "".join(f'<th scope="col">{text(wordy(column.name))}' for column in columns)
+    yield "</tr></thead><tbody>"
+    limits = {}
+    for column in columns:
+        known = [row[column.name] for row in found if row[column.name] is not None]
+        limits[column.name] = min(known), max(known)
+    for row in found:
+        yield f'<tr><th scope="row" class="t">{text(place(row, overview.profiles))}</th>'
+        for column in columns:
+            value = row[column.name]
+            level = "" if value is None else f' class="h{_level(value, *limits[column.name])}"'
+            yield f"<td{level}>{amount(value, column.unit)}"
+    yield "</table></div></figure>"

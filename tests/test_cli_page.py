@@ -1,0 +1,84 @@
+"""`-o NAME.html`: one page of a profile, of several, or of a comparison."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from golden_cases import BASIC, FIXTURES, run
+from small_store import Kernel, write
+
+PROFILE = FIXTURES / BASIC
+TOTALS = FIXTURES / "nvprof_log" / "basic-summary.csv"
+
+
+def articles(path: Path) -> list[str]:
+    """The reports of a page, in its order."""
+    return re.findall(r'<article id="r-(.*?)"', path.read_text(encoding="utf-8"))
+
+
+def test_a_page_of_everything(tmp_path: Path) -> None:
+    outcome = run("report", PROFILE, "-o", "page.html", cwd=tmp_path)
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
+    found = articles(tmp_path / "page.html")
+    assert found[:3] == ["utilization-over-time-bins-240", "timeline-events", "kernels"]
+    assert {"idle-gaps", "ranges", "transfer-sizes", "profile", "facts"} <= set(found)
+
+
+def test_a_page_on_stdout_is_the_same(tmp_path: Path) -> None:
+    run("report", PROFILE, "-o", "page.html", cwd=tmp_path)
+    outcome = run("report", PROFILE, "-f", "html", cwd=tmp_path)
+    assert outcome.out == (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_what_was_named_and_is_not_recorded_is_a_status(tmp_path: Path) -> None:
+    outcome = run("report", TOTALS, "kernels", "idle_gaps", "-o", "page.html", cwd=tmp_path)
+    assert outcome.status == 4
+    assert articles(tmp_path / "page.html") == ["kernels"]
+    assert "Not recorded" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_what_is_not_recorded_is_said_on_the_page_alone(tmp_path: Path) -> None:
+    outcome = run("report", TOTALS, "-o", "page.html", cwd=tmp_path)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert 'id="s-missing"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_rows_are_limited_as_asked(tmp_path: Path) -> None:
+    run("report", PROFILE, "kernels", "--limit", "2", "-o", "page.html", cwd=tmp_path)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "… 2 of 5 rows" in text
+    assert text[text.index('id="t-kernels"') :].count("<tr>") == 3  # the header's, too
+
+
+def test_a_store_of_several_profiles_needs_no_choice_here(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / "ranks.db", Kernel(0, 10 + rank), ranks={1: rank}, label=f"worker-{rank}")
+    assert run("report", "ranks.db", cwd=tmp_path).status == 2
+    assert run("report", "ranks.db", "-o", "page.html", cwd=tmp_path).status == 0
+    assert "2 profiles: worker-0 … worker-1" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_slice_holds_for_the_page(tmp_path: Path) -> None:
+    run("report", PROFILE, "kernels", "--time", "20us:60us", "-o", "page.html", cwd=tmp_path)
+    assert "slice 20 µs to 60 µs" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    outcome = run("report", PROFILE, "kernels", "--by", "step", "-o", "page.html", cwd=tmp_path)
+    assert outcome.status == 2
+    assert "none of these reports has rows by step" in outcome.err
+
+
+def test_a_folder_has_a_page_per_report(tmp_path: Path) -> None:
+    outcome = run(
+        "report", PROFILE, "kernels", "overview", "-f", "html", "-o", "pages/", cwd=tmp_path
+    )
+    assert outcome.status == 0
+    assert articles(tmp_path / "pages" / "kernels.html") == ["kernels"]
+    assert articles(tmp_path / "pages" / "overview.html") == ["overview"]
+
+
+def test_a_page_of_a_comparison(tmp_path: Path) -> None:
+    write(tmp_path / "a.db", Kernel(0, 400), label="before")
+    write(tmp_path / "b.db", Kernel(0, 800), label="after")
+    outcome = run("diff", "a.db", "b.db", "-o", "diff.html", cwd=tmp_path)
+    assert (outcome.status, outcome.out) == (0, "")
+    assert "<title>before → after - nsysconv</title>" in (tmp_path / "diff.html").read_text("utf-8")
