@@ -191,13 +191,19 @@ def test_notes_stand_beside_where_the_format_has_no_place_for_them(name: str) ->
     assert ("without a time" in rendered(name, *reports)) is not notes_beside(name, reports)
 
 
-@pytest.mark.parametrize(("name", "told"), [("text", "1,234.3"), ("markdown", "| 1,234.3 |"),
-                                            ("html", "<td>1,234.3</td>")])  # fmt: skip
+@pytest.mark.parametrize(("name", "told"), [("text", "1,234.3"), ("markdown", "| 1,234.3 |")])
 def test_people_see_the_same_headers_and_figures(name: str, told: str) -> None:
     text = rendered(name, printed_report())
     assert told in text
     assert "Time (%)" in text
     assert "Total (MB)" in text
+
+
+def test_a_page_sets_the_units_of_the_headers_apart() -> None:
+    text = rendered("html", printed_report())
+    assert "<td>1,234.3<" in text
+    assert "Time <small>%</small>" in text
+    assert "Total <small>MB</small>" in text
 
 
 def test_only_some_printed_columns_do_not_make_a_printed_table() -> None:

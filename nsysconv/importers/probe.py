@@ -133,7 +133,7 @@ class Probe:
             return f"the file is cut off: {self.size:,} bytes are no whole number of pages"
         try:
             self._tables_of_file()
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # names that are no text are damage, too
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
             return f"SQLite cannot read it: {error}"
         return ""
 
