@@ -13,6 +13,9 @@ def test_all_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs_export, "DATA", tmp_path)
     monkeypatch.setattr(jobs_nsys, "DATA", tmp_path)
     group = jobs_export.run(2000, 1, "setting")
+    peers = [jobs_export.PEER] * 3 + [jobs_export.LOOP] * 2
     assert [(result.baseline, len(result.ours)) for result in group.results] == [
-        (jobs_export.PEER, 1)] * 3  # fmt: skip
-    assert [path.name for path in tmp_path.iterdir()] == ["nsys-2000.sqlite"]
+        (peer, 1) for peer in peers
+    ]
+    # Traces are of a fifth of the kernels.
+    assert {path.name for path in tmp_path.iterdir()} == {"nsys-2000.sqlite", "nsys-400.sqlite"}

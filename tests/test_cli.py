@@ -287,7 +287,7 @@ def test_report_names_are_completed(folder: Path) -> None:
     line = {"_NSYSCONV_COMPLETE": "complete_bash", "COMP_WORDS": "nsysconv report x gpu",
             "COMP_CWORD": "3"}  # fmt: skip
     with mock.patch.dict(os.environ, line):
-        assert run(cwd=folder).out.split() == ["gpu_utilization"]
+        assert run(cwd=folder).out.split() == ["gpu_utilization", "gpu_gaps", "gpu_time_util"]
 
 
 # -- where answers go
