@@ -33,7 +33,9 @@ demo: $(STAMP)  ## import an example profile and print its reports
 	@echo
 	@echo "The profile is in $(STORE) now. Things to try next:"
 	@echo
-	@echo "  $(BIN)/nsysconv report $(STORE) idle_gaps --time 20us/100us"
+	@echo "  $(BIN)/nsysconv report $(STORE) idle_gaps --time 20us:100us"
+	@echo "  $(BIN)/nsysconv report $(STORE) --list"
+	@echo "  $(BIN)/nsysconv report $(STORE) -o page.html"
 	@echo "  $(BIN)/nsysconv info $(STORE)"
 	@echo "  $(BIN)/nsysconv sql $(STORE) 'select kind, name, start_ns, dur_ns from v_gpu_op'"
 
