@@ -316,6 +316,10 @@ MEANINGS: dict[str, str] = {
         "The file holds kinds of events for which there is no table yet. They are in no report; nothing "
         "that is reported depends on them."
     ),
+    "reports-left-out": (
+        "The page of a recording with very many kernels and API calls is without the reports that take "
+        "longest. Name them to have them: `nsysconv report TARGET ranges -o ranges.html`."
+    ),
     "rows-unchanged": ("Rows that are the same on both sides of a comparison. They are not shown."),
     "sample-without-gpu": (
         "The log has no column that tells GPUs apart. Its samples are of no device; on a machine of "

@@ -306,6 +306,7 @@ def test_what_takes_long_is_left_out_of_long_recordings(
         "left out of the page of a long recording unless named: kernel_categories, steps, comm_overlap, "
         "ranges, gpu_utilization, launch_stats, queue_length"
     ]
+    assert f"reports-left-out: {said[0]}" in text  # who gets the page sees no stderr
     assert 'id="r-launch-stats"' not in text
     assert 'id="r-kernels"' in text
     assert 'id="r-launch-stats"' in rendered(api.page(tmp_path / "rows.db", ["launch_stats"]))

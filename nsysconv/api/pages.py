@@ -13,7 +13,7 @@ from nsysconv.api.listing import about
 from nsysconv.api.opening import OpenProfile, check_by, open_all, split_target
 from nsysconv.api.words import Say, StrPath, silent
 from nsysconv.errors import NotRecorded
-from nsysconv.notes import merged
+from nsysconv.notes import Note, Severity, merged
 from nsysconv.queries import rules
 from nsysconv.report import Report
 from nsysconv.timeline.sliced import sliced
@@ -92,7 +92,8 @@ def page(
     path, selector = split_target(target)
     with ExitStack() as stack:
         profiles = open_all(path, selector, stack, say, reports=names or ())
-        wanted = names or _all(profiles, step_range, say)
+        slow = () if names else _slow(profiles, step_range)
+        wanted = names or tuple(name for name in _all(profiles) if name not in slow)
         rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if limit is None else limit
         check_by(by, wanted)
         # Where the time went is told of gaps without any operation.
@@ -121,22 +122,32 @@ def page(
             found.append([answer(profile, name) for name in wanted])
             profile.timeline.forget()
         reports = [together(same) for same in zip(*found, strict=True)]
+        if slow:
+            left_out = f"left out of the page of a long recording unless named: {', '.join(slow)}"
+            say(left_out)
+            # Who gets the page sees nothing else.
+            note = Note("reports-left-out", Severity.INFO, left_out)
+            reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
         if names or len(profiles) > 1:
             return reports
         return [*about(profiles[0]), *reports]
 
 
-def _all(profiles: Sequence[OpenProfile], step_range: str | None, say: Say) -> tuple[str, ...]:
-    """The reports where none is named; says which it leaves out of a long recording: the slow ones, and
-    steps where none is annotated, for they would be all of each process.
+def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
+    """The reports where none is named."""
+    return PAGE if len(profiles) == 1 else BESIDE
+
+
+def _slow(profiles: Sequence[OpenProfile], step_range: str | None) -> tuple[str, ...]:
+    """Those of them that a page of a long recording is without: the slow ones, and steps where none is
+    annotated, for they would be all of each process.
     """
-    found = PAGE if len(profiles) == 1 else BESIDE
     if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
-        return found
+        return ()
     annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)
-    slow = [name for name in found if name in SLOW or (name == "steps" and not annotated)]
-    say(f"left out of the page of a long recording unless named: {', '.join(slow)}")
-    return tuple(name for name in found if name not in slow)
+    return tuple(
+        name for name in _all(profiles) if name in SLOW or (name == "steps" and not annotated)
+    )
 
 
 def together(reports: Sequence[Report]) -> Report:
