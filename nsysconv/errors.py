@@ -61,3 +61,7 @@ class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
         self.report = report
         self.missing = tuple(missing)
         self.advice = tuple(advice)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Made again of what it was made of: it passes between processes.
+        return type(self), (self.report, self.missing, self.advice)

@@ -18,11 +18,12 @@ from nsysconv.units import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised by every change that an older reader would misread."""
 
 VERSIONS: dict[int, str] = {
     1: "First version.",
+    2: "Jobs: `run.job`, `process.job`.",
 }
 """One line per version: what changed."""
 
@@ -199,6 +200,7 @@ run = sa.Table(
     metadata,
     sa.Column("id", INTEGER, primary_key=True, comment="Row number.", info={"unit": Unit.ID}),
     _text("label", "Name of the run, unique in the store.", required=True),
+    _text("job", "The batch job it was, `process.job`; null: none known."),
     comment="One execution of a program (a job): the profiles that were recorded of it.",
 )
 
@@ -338,6 +340,7 @@ process = sa.Table(
     _column("local_rank", "Rank on its host."),
     _column("world_size", "Number of ranks of the run.", Unit.COUNT),
     _text("host", "Host it ran on."),
+    _text("job", "Batch system and number of the job, such as `slurm 1234.0`; null: none known."),
     comment="One process with at least one imported event.",
 )
 

@@ -8,11 +8,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import NSYS, ODD, import_file
+from conftest import NSYS, ODD
 from golden_cases import BASIC, FIXTURES, run
 
 import nsysconv
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import UsageError
 from nsysconv.store.profiles import tags_of
 from nsysconv.store.read import reading
 
@@ -40,15 +40,6 @@ def tag_rows(store: Path) -> list[tuple[int, str, str]]:
     found = rows.fetchall()
     connection.close()
     return found
-
-
-def without_tags(store: Path) -> Path:
-    """The store as an early build made it: of the same version, without the table of tags."""
-    connection = sqlite3.connect(store)
-    connection.execute("DROP TABLE profile_tag")
-    connection.commit()
-    connection.close()
-    return store
 
 
 # -- labels
@@ -236,38 +227,3 @@ def test_a_replacement_that_fails_keeps_the_tags(folder: Path) -> None:
     result = nsysconv.import_files([doubtful], store, tags={"b": "c"}, replace=True, strict=True)
     assert result.errors
     assert kept(store) == {"main": {"commit": "abc"}}
-
-
-# -- stores of early builds
-
-
-def test_a_store_without_the_table_is_read(tmp_path: Path) -> None:
-    store = tmp_path / "job.db"
-    import_file(NSYS / "basic-3.25.0.sqlite", store)
-    before = without_tags(store).read_bytes()
-    (row,) = nsysconv.runs(store).rows()
-    assert row["tags"] is None
-    what, _ = nsysconv.info(store)
-    assert not [r for r in what.rows() if r["attribute"].startswith("tag ")]
-    assert store.read_bytes() == before
-
-
-@pytest.mark.parametrize("replace", [False, True])
-def test_a_store_without_the_table_is_added_to(folder: Path, replace: bool) -> None:
-    store = folder / "job.db"
-    nsysconv.import_files([folder / "report1.sqlite"], store)
-    without_tags(store)
-    source = folder / ("report1.sqlite" if replace else "other.sqlite")
-    nsysconv.import_files([source], store, label="new", tags={"k": "v"}, replace=replace)
-    assert kept(store) == ({} if replace else {"report1": {}}) | {"new": {"k": "v"}}
-
-
-def test_damage_is_not_taken_for_a_store_without_tags(tmp_path: Path) -> None:
-    store = tmp_path / "job.db"
-    import_file(NSYS / "basic-3.25.0.sqlite", store)
-    connection = sqlite3.connect(without_tags(store))
-    connection.execute("CREATE TABLE profile_tag (profile_id INTEGER)")
-    connection.commit()
-    connection.close()
-    with pytest.raises(InputError, match="no such column"):
-        nsysconv.runs(store)

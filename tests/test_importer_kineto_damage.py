@@ -790,7 +790,7 @@ def _workers() -> list[int]:
                 parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
                 command = (folder / "cmdline").read_bytes()
                 ended = not command  # a zombie
-                if int(parent) == os.getpid() and (b"kineto.worker" in command or ended):
+                if int(parent) == os.getpid() and (b"nsysconv.processes" in command or ended):
                     found.append(int(folder.name))
     return found
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
-from nsysconv.errors import InputError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note
 from nsysconv.store.connection import Connection
@@ -33,20 +31,9 @@ class Origin:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-def add_missing_table(connection: Connection) -> None:
-    """Makes the table of tags in a store of an early build, which had the same version and no tags."""
-    connection.execute(compiled(CreateTable(schema.profile_tag, if_not_exists=True)))
-
-
 def tags_of(profile: Profile) -> dict[str, str]:
-    """A profile's tags, ordered by key; none where its store has no table of them."""
-    try:
-        rows = profile.rows(schema.profile_tag.name)
-    except InputError as error:
-        # A store of an early build that nothing was added to since: it is not changed by reading.
-        if f"no such table: {schema.profile_tag.name}" not in str(error.__cause__):
-            raise
-        return {}
+    """A profile's tags, ordered by key."""
+    rows = profile.rows(schema.profile_tag.name)
     return dict(sorted((str(row["key"]), str(row["value"])) for row in rows))
 
 

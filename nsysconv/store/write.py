@@ -23,7 +23,7 @@ from nsysconv.notes import Note, merged
 from nsysconv.report import Column, build_table
 from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.database import PAGE_SIZE, attach_source, compiled, create_schema, require_store
-from nsysconv.store.profiles import Origin, add_missing_table, add_profile, remove_profile
+from nsysconv.store.profiles import Origin, add_profile, remove_profile
 from nsysconv.store.publish import building, publish, sweep
 from nsysconv.store.recording import SOURCE, ArrowRows, Batch, Recording, SourceRows
 from nsysconv.units import Unit
@@ -111,7 +111,6 @@ class Writer:
             attach_source(self._connection, source, SOURCE)
         try:
             with _transaction(self._connection):
-                add_missing_table(self._connection)
                 for profile_id in replacing:
                     remove_profile(self._connection, profile_id)
                 return tuple(

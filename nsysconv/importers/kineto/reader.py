@@ -24,9 +24,10 @@ from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
 from nsysconv.importers.kineto.metadata import Metadata
 from nsysconv.importers.kineto.piece import Columns, Piece, Vocabulary
 from nsysconv.importers.kineto.trace import GZIP, Span, Trace
-from nsysconv.importers.kineto.worker import Workers
+from nsysconv.importers.kineto.worker import Job, decoding
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
+from nsysconv.processes import EndedEarly, Processes
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
 
 PYTHON_FUNCTIONS = "python_functions"
@@ -136,17 +137,11 @@ class Reader:
         with ExitStack() as stack:
             file = stack.enter_context(self._trace.path.open("rb"))
             decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
-            workers = None
+            workers: Processes[Job, Piece] | None = None
             if size >= _ALONE_BYTES:
                 # Their start takes as long as the first piece.
-                workers = stack.enter_context(
-                    Workers(
-                        count,
-                        self._trace.path,
-                        _VOCABULARY,
-                        python_functions=self._python_functions,
-                    )
-                )
+                how = self._trace.path, _VOCABULARY, self._python_functions
+                workers = stack.enter_context(Processes(count, decoding, *how))
             spans = self._trace.pieces()
             # Nothing is decoded before there is a time to count from.
             begun: list[Span] = []
@@ -160,8 +155,14 @@ class Reader:
             for span in begun:
                 yield self._noted(decoder.decode(span.read(file), span.place, self._zero))
             if workers is not None:
-                for piece in workers.decoded(spans, self._zero):
-                    yield self._noted(piece)
+                try:
+                    for piece in workers.map((span, self._zero) for span in spans):
+                        yield self._noted(piece)
+                except EndedEarly:
+                    raise InputError(
+                        "a process that read the trace ended early",
+                        hint="It was killed, or the memory ran out; nothing was imported.",
+                    ) from None
                 return
             for span in spans:
                 yield self._noted(decoder.decode(span.read(file), span.place, self._zero))

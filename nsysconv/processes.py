@@ -1,0 +1,168 @@
+"""Work in processes of their own, each fed through a pipe.
+
+`python -m nsysconv.processes` reads items from stdin and writes results to stdout until its input ends.
+Plain processes rather than `multiprocessing`: that runs the caller's own script again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from types import TracebackType
+from typing import IO, Any, Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_LENGTH_BYTES = 8
+
+
+class EndedEarly(Exception):  # noqa: N818 - says what became of a process
+    """A process ended before it gave its result: it was killed, or the memory ran out."""
+
+
+class Processes(Generic[Item, Result]):
+    """`count` processes that turn items into results. Use as a context manager.
+
+    In each of them `make(*arguments)` gives the function that does so. All of these, items and results
+    are pickled; `make` is found by its module and name.
+    """
+
+    def __init__(
+        self, count: int, make: Callable[..., Callable[[Item], Result]], *arguments: Any
+    ) -> None:
+        self._count = count
+        self._begin = pickle.dumps((make, arguments))
+        self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        for _ in range(count):
+            self._free.put(self._started())
+        self._threads = ThreadPoolExecutor(count)
+
+    def __enter__(self) -> Processes[Item, Result]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            for process in self._processes:
+                process.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._processes:
+            _closed(process)
+
+    def map(
+        self, items: Iterable[Item], lost: Callable[[Item], Result] | None = None
+    ) -> Iterator[Result]:
+        """The results of the items, in their order; a few items are taken ahead.
+
+        What an item's work raises is raised here. Where its process ends early a new one takes its
+        place; the item's result is then `lost(item)`, and without `lost` EndedEarly is raised.
+        """
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(self._threads.submit(self._result, item, lost))
+            if len(waiting) > self._count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self._processes.append(process)
+        with contextlib.suppress(OSError):  # it has ended; the first item will tell
+            _send(process.stdin, self._begin)
+        return process
+
+    def _result(self, item: Item, lost: Callable[[Item], Result] | None) -> Result:
+        process = self._free.get()
+        try:
+            _send(process.stdin, pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL))
+            answer = _received(process.stdout)
+        except OSError:  # its end of the pipe is closed
+            answer = None
+        finally:
+            self._free.put(process)
+        if answer is None:
+            return self._without(process, item, lost)
+        result, error = pickle.loads(answer)
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def _without(
+        self,
+        process: subprocess.Popen[bytes],
+        item: Item,
+        lost: Callable[[Item], Result] | None,
+    ) -> Result:
+        """What becomes of an item whose process has ended."""
+        if lost is None:
+            raise EndedEarly
+        ended = self._free.get()
+        while ended is not process:
+            self._free.put(ended)
+            ended = self._free.get()
+        _closed(process)
+        self._free.put(self._started())
+        return lost(item)
+
+
+def _closed(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
+
+
+def _send(pipe: IO[bytes] | None, message: bytes) -> None:
+    assert pipe is not None
+    pipe.write(len(message).to_bytes(_LENGTH_BYTES, "little"))
+    pipe.write(message)
+    pipe.flush()
+
+
+def _received(pipe: IO[bytes] | None) -> bytes | None:
+    assert pipe is not None
+    head = pipe.read(_LENGTH_BYTES)
+    length = int.from_bytes(head, "little")
+    message = pipe.read(length) if len(head) == _LENGTH_BYTES else b""
+    return message if head and len(message) == length else None
+
+
+def main() -> None:
+    """The process's side: the first message says how results are made, each further one is an item."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us by closing the pipe
+    items, results = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what anything prints must not stand between results
+    begin = _received(items)
+    if begin is None:
+        return
+    make, arguments = pickle.loads(begin)
+    work = make(*arguments)
+    with contextlib.suppress(BrokenPipeError):
+        while (item := _received(items)) is not None:
+            answer: tuple[Any, Exception | None]
+            try:
+                answer = work(pickle.loads(item)), None
+            except Exception as error:
+                answer = None, error
+            _send(results, pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL))
+
+
+if __name__ == "__main__":
+    main()
