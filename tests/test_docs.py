@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import docs_cli
 import generate_docs
 import pytest
 from conftest import ROOT
@@ -146,7 +147,7 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    assert ours | {0, errors.NsysconvError.exit_status, 130} == set(generate_docs.EXIT_STATUSES)
+    assert ours | {0, errors.NsysconvError.exit_status, 130} == set(docs_cli.EXIT_STATUSES)
     for error in errors.NsysconvError.__subclasses__():
         assert f"`{error.__name__}`" in text_of("messages.md")
 

@@ -1,0 +1,109 @@
+"""docs/cli.md: commands, options, exit statuses."""
+
+from __future__ import annotations
+
+import enum
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from docs_markdown import markdown_table
+
+from nsysconv.cli.app import app
+
+EXIT_STATUSES = {
+    0: "Done; also where a report has no rows, and where reports that you did not name are not recorded.",
+    2: "The command cannot be carried out as given: an unknown option or report, no such file, a file "
+    "in the way, a store of several profiles and none chosen.",
+    3: "An input could not be read (the others are still done, and all are named), or `--strict` met "
+    "something dropped or approximated.",
+    4: "A report that you named is not recorded in this profile.",
+    70: "An internal error, with a traceback: a defect of nsysconv.",
+    130: "Interrupted (Ctrl-C).",
+}
+
+
+def cli_page() -> Iterator[str]:
+    """docs/cli.md."""
+    root: Any = typer.main.get_command(app)  # typer's commands have no public type
+    yield "# Command line"
+    yield ""
+    yield "Results go to stdout, everything else to stderr. Nothing ever uses the network."
+    yield ""
+    yield from markdown_table(
+        ("command", "what it does"),
+        ((f"[{name}](#nsysconv-{name})", c.help) for name, c in root.commands.items()),
+    )
+    yield ""
+    yield from markdown_table(("option of nsysconv itself", "what it does"), _options(root, {}))
+    for name, command in root.commands.items():
+        yield ""
+        yield f"## nsysconv {name}"
+        yield ""
+        yield from _command(name, command)
+    yield ""
+    yield "## Targets"
+    yield ""
+    yield "A target is a profile file or a profile in a store:"
+    yield ""
+    yield from markdown_table(
+        ("target", "means"),
+        (
+            ("`report1.sqlite`", "a profile file, read in place; nothing is left behind"),
+            ("`job.db`", "the profile of a store that holds one"),
+            ("`job.db@report1`", "the profile of that label; `nsysconv runs job.db` lists them"),
+            ("`job.db@2`", "the profile of that number"),
+            ("`job.db@rank=3`", "the profile that holds the process of that rank"),
+        ),
+    )
+    yield ""
+    yield "An existing file wins over a reading of `@`."
+    yield ""
+    yield "## Exit status"
+    yield ""
+    yield from markdown_table(("status", "means"), EXIT_STATUSES.items())
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    arguments = [p for p in command.params if not p.opts[0].startswith("-")]
+    usage = [p.metavar or p.name.upper() for p in arguments]
+    yield f"    nsysconv {name} {' '.join(usage)} [OPTIONS]"
+    yield ""
+    yield command.help
+    yield ""
+    yield from markdown_table(
+        ("argument", "what it is"),
+        ((f"`{word}`", p.help) for word, p in zip(usage, arguments, strict=True)),
+    )
+    choices = _choices(name)
+    if any(p.opts[0].startswith("-") for p in command.params):
+        yield ""
+        yield from markdown_table(("option", "what it does"), _options(command, choices))
+
+
+def _options(command: Any, choices: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for option in command.params:
+        if not option.opts[0].startswith("-"):
+            continue
+        value = option.metavar or choices.get(option.name, "")
+        if not value and not getattr(option, "is_flag", False):
+            value = option.name.upper()
+        spelled = ", ".join(f"`{flag}`" for flag in option.opts)
+        yield f"{spelled} {value}".strip(), option.help
+
+
+def _choices(name: str) -> dict[str, str]:
+    """Per parameter of a command the words it allows, from its type."""
+    for registered in app.registered_commands:
+        callback = registered.callback
+        if callback is not None and (registered.name or callback.__name__) == name:
+            hints = typing.get_type_hints(callback)
+            return {key: words for key, hint in hints.items() if (words := _words(hint))}
+    raise AssertionError(f"no command {name}")
+
+
+def _words(hint: object) -> str:
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return " · ".join(str(member.value) for member in hint)
+    return next(filter(None, map(_words, typing.get_args(hint))), "")

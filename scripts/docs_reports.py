@@ -1,0 +1,94 @@
+"""docs/reports.md: what each report shows and needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from docs_markdown import NO_UNIT, labels, markdown_table
+
+from nsysconv import queries
+from nsysconv.queries import rules, stats
+from nsysconv.queries.contract import Option, Query, picture_of
+from nsysconv.report import Column
+
+
+def reports_page() -> Iterator[str]:
+    """docs/reports.md."""
+    yield "# Reports"
+    yield ""
+    yield "`nsysconv report TARGET` prints the core reports ("
+    yield ", ".join(f"`{name}`" for name in queries.CORE) + "),"
+    yield "`nsysconv report TARGET NAME…` those you name."
+    yield "What the numbers mean is in [definitions.md](definitions.md)."
+    yield ""
+    yield "A report *needs* some facts: without them it is *not recorded*. It *uses* others: without them"
+    yield "some of its columns are null. Units are those of JSON, CSV and TSV; text scales them. Columns"
+    yield "marked *key* identify a row; *better* says which direction is an improvement."
+    yield ""
+    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what it tells."
+    yield "Options of a report follow its name: `cuda_gpu_kern_sum:base`, `gpu_gaps:gap=10`."
+    every = {name: queries.query(name) for name in queries.REPORTS}
+    for title, names in (
+        ("Reports", queries.OWN),
+        ("Rules ([rules.md](rules.md))", rules.REPORTS),
+        ("Tables of `nsys stats` ([nsys-stats.md](nsys-stats.md))", stats.REPORTS),
+    ):
+        yield from ("", f"**{title}**", "")
+        yield from markdown_table(
+            ("report", "shows", "needs"),
+            ((f"[{n}](#{n})", every[n].TITLE, labels(every[n].NEEDS)) for n in names),
+        )
+    for name, query in every.items():
+        yield from _report(name, query)
+
+
+def _report(name: str, query: Query) -> Iterator[str]:
+    yield ""
+    yield f"## {name}"
+    yield ""
+    yield f"{query.TITLE}."
+    yield ""
+    yield f"Needs: {labels(query.NEEDS)}. Uses: {labels(query.USES)}."
+    if query.TOTALS:
+        yield ""
+        yield (
+            f"Where those are not recorded: {labels(query.TOTALS)}, as far as totals go; what they "
+            "do not tell is null. Of a slice they tell nothing."
+        )
+    if query.OPTIONS:
+        yield ""
+        rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.OPTIONS)
+        yield from markdown_table(("option", "default", "what it does"), rows)
+    yield ""
+    yield from markdown_table(
+        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.COLUMNS)
+    )
+    if picture := picture_of(query):
+        yield ""
+        kind, what = _PICTURES[picture.kind], _named(picture.values)
+        yield f"`.plot()` draws {kind}: {what} by {_named(picture.x)}."
+
+
+_PICTURES = {
+    "bars": "bars",
+    "stacked": "bars of parts",
+    "histogram": "a histogram",
+    "strip": "a strip over time",
+}
+
+
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in columns)
+
+
+def _spelled(option: Option) -> str:
+    return option.name if isinstance(option.default, bool) else f"{option.name}=…"
+
+
+def _default(option: Option) -> str:
+    return "" if option.default in (None, False) else str(option.default)
+
+
+def _report_row(column: Column) -> tuple[str, str, str, str, str]:
+    unit = "" if column.unit in NO_UNIT else column.unit.value
+    return f"`{column.name}`", unit, "key" if column.key else "", column.better or "", column.doc

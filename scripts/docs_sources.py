@@ -1,0 +1,50 @@
+"""docs/sources.md: what each source holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docs_markdown import markdown_table
+
+from nsysconv.facts import Fact, in_order
+from nsysconv.importers import nsys_report
+from nsysconv.importers.contract import Importer
+from nsysconv.importers.detection import all_importers
+
+
+def sources_page() -> Iterator[str]:
+    """docs/sources.md."""
+    importers = all_importers()
+    suffixes = " and ".join(f"`{suffix}`" for suffix in nsys_report.SUFFIXES)
+    yield "# Sources"
+    yield ""
+    yield "What nsysconv reads, and what a profile of each kind holds. A file is recognised by its"
+    yield "content; its name does not matter. What a *particular* file holds, `nsysconv info FILE` says."
+    yield ""
+    yield "*always*: every file of the source holds it · *may*: a file holds it if it was recorded ·"
+    yield "*never*: the source cannot hold it."
+    yield ""
+    header = ("kind of information", "fact", *(importer.TITLE for importer in importers))
+    yield from markdown_table(
+        header, ((f.label, f"`{f}`", *(_held(i, f) for i in importers)) for f in Fact)
+    )
+    yield ""
+    yield f"Files of Nsight Systems itself ({suffixes}) can only be read by nsys. If nsys is on `PATH`,"
+    yield "nsysconv runs its export into a temporary folder and reads that; otherwise it says which"
+    yield "command to run where nsys is installed."
+    for importer in importers:
+        yield ""
+        yield f"## {importer.TITLE}"
+        yield ""
+        yield f"Named `{importer.NAME}` in stores and in JSON."
+        yield ""
+        yield from markdown_table(
+            ("what", "how to record it next time"),
+            ((fact.label, importer.ADVICE[fact]) for fact in in_order(importer.ADVICE)),
+        )
+
+
+def _held(importer: Importer, fact: Fact) -> str:
+    if fact in importer.GUARANTEED:
+        return "always"
+    return "may" if fact in importer.POSSIBLE else "never"
