@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 
 if TYPE_CHECKING:
@@ -13,11 +14,28 @@ if TYPE_CHECKING:
     from nsysconv.store.recording import Recording
 
 
+MOST_RECORDINGS = 1000
+"""More in one file are damage: nobody would look at them, and each takes its share of a second."""
+
+
+def too_many_recordings(where: str) -> InputError:
+    """What to raise for a file with more of them."""
+    return InputError(
+        f"the file holds more than {MOST_RECORDINGS:,} recordings",
+        where=where,
+        hint="It is damaged, or of very many runs: cut it into files of fewer.",
+    )
+
+
 @dataclass(frozen=True)
 class Options:
-    """What the user asked an import for. `include`: words of importers' INCLUDABLE."""
+    """What the user asked an import for. `include`: words of importers' INCLUDABLE.
+
+    `processes` may work on one file at a time (None: as many as pay); it changes no row.
+    """
 
     include: frozenset[str] = frozenset()
+    processes: int | None = None
 
 
 @dataclass(frozen=True)

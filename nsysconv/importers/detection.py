@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
-from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.importers import IMPORTERS, nsys_report
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
+from nsysconv.names import visible
 from nsysconv.store.database import is_store
+from nsysconv.store.private import private_folder
 
 
 def all_importers() -> list[Importer]:
@@ -46,8 +47,8 @@ def opened(
     with ExitStack() as stack:
         probe = stack.enter_context(Probe(path, threads=threads))
         if nsys_report.is_report(probe):
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
-            exported = nsys_report.export(path, Path(folder), say)
+            folder = stack.enter_context(private_folder())
+            exported = nsys_report.export(path, folder, say)
             probe = stack.enter_context(Probe(exported, path, threads=threads))
         yield probe
 
@@ -63,8 +64,8 @@ def label(path: Path) -> str:
 def detect(probe: Probe) -> Importer:
     """The one importer that recognises the content.
 
-    Raises InputError with every importer's reason where none does, and NsysconvError where two do
-    (which is a defect of ours).
+    Raises InputError with every importer's reason where none does, and where several do: what tools
+    print may stand in one file, but whose rows are meant nobody can say.
     """
     answers = [(importer, importer.sniff(probe)) for importer in all_importers()]
     claims = [importer for importer, answer in answers if isinstance(answer, Yes)]
@@ -72,7 +73,11 @@ def detect(probe: Probe) -> Importer:
         return claims[0]
     if claims:
         names = ", ".join(importer.TITLE for importer in claims)
-        raise NsysconvError(f"recognised as more than one format: {names}", where=str(probe.path))
+        raise InputError(
+            f"recognised as more than one format: {names}",
+            where=str(probe.origin),
+            hint="Where one file holds what several tools printed, cut it into a file for each of them.",
+        )
     refusals = [(importer, answer) for importer, answer in answers if isinstance(answer, No)]
     reasons = "\n".join(
         f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
@@ -109,7 +114,7 @@ def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
 def _foreign_database(probe: Probe) -> tuple[str, str] | None:
     """The same for a SQLite database that nobody knows."""
     if probe.is_sqlite:
-        names = sorted(probe.tables)
+        names = sorted(map(visible, probe.tables))
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         return (
             "a SQLite database of another program" if names else "a SQLite database without tables",

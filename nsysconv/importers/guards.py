@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import TIME_LIMIT, Columns
+from nsysconv.importers.sqlite_source import TIME_LIMIT, Columns, whole_sql
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import SourceRows
 
@@ -52,9 +52,9 @@ def guarded(
     notes: list[Note] = []
     damaged: set[str] = set()
 
-    def found(slug: str, text: str, good: str) -> bool:
+    def found(slug: str, text: str, bad: str) -> bool:
         count, first = probe.select(
-            f"SELECT count(*), min({row_id}) FROM {table} WHERE ({watch.events}) AND NOT ({good})"
+            f"SELECT count(*), min({row_id}) FROM {table} WHERE ({watch.events}) AND ({bad})"
         )[0]
         if count:
             where = f"{table} row {first}"
@@ -62,36 +62,41 @@ def guarded(
         return bool(count)
 
     for name in sorted(columns.used - watch.no_numbers):
-        numbers = "'integer', 'real'" if name in watch.reals else "'integer'"
-        good = f"typeof({name}) IN ({numbers}, 'null')"
-        if name in watch.placing:
-            if found("wrong-type", f"rows whose {name} is no whole number were left out", good):
-                conditions.append(partial(_is_whole, name))
-        elif found("wrong-type", _no_number(name, name in watch.reals), good):
+        real = name in watch.reals
+        numbers = "'integer', 'real', 'null'" if real else "'integer', 'null'"
+        odd = f"typeof({name}) NOT IN ({numbers})"
+        if not probe.select(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {odd})")[0][0]:
+            continue
+        if not real:
             damaged.add(name)
-    damaged -= watch.reals
+        bad = odd if real else f"{odd} AND {whole_sql(name)} IS NULL"
+        if name not in watch.placing:
+            found("wrong-type", _no_number(name, real), bad)
+        elif found("wrong-type", f"rows whose {name} is no whole number were left out", bad):
+            conditions.append(partial(_is_whole, name))
     start = watch.start
     end = watch.end if watch.end in columns else start
-    types = f"typeof({start}) = 'integer' AND typeof({end}) IN ('integer', 'null')"
+    began, ended = whole_sql(start), whole_sql(end)
     if end != start and found(
-        "negative-duration",
-        "rows that end before they start were left out",
-        f"NOT ({types}) OR {end} IS NULL OR {end} >= {start}",
+        "negative-duration", "rows that end before they start were left out", f"{ended} < {began}"
     ):
-        conditions.append(lambda c: c[end].is_(None) | (c[end] >= c[start]))
+        conditions.append(lambda c: c[start].is_(None) | c[end].is_(None) | (c[end] >= c[start]))
     low, high = watch.zero - TIME_LIMIT, watch.zero + TIME_LIMIT
     # 0 and 0 is no time, which is no impossible one.
     if found(
         "impossible-time",
         "rows more than 104 days away from the recording's zero were left out",
-        f"NOT ({types}) OR ({start} BETWEEN {low} AND {high} "
-        f"AND coalesce({end}, {start}) BETWEEN {low} AND {high}) OR ({start} = 0 AND {end} = 0)",
+        f"NOT ({began} BETWEEN {low} AND {high} AND coalesce({ended}, {began}) BETWEEN {low} AND {high} "
+        f"AND coalesce({ended} - {began}, 0) <= {TIME_LIMIT}) "
+        f"AND NOT coalesce({began} = 0 AND {ended} = 0, 0)",
     ):
         conditions.append(
             lambda c: (
-                (
+                c[start].is_(None)
+                | (
                     c[start].between(low, high)
                     & sa.func.coalesce(c[end], c[start]).between(low, high)
+                    & (sa.func.coalesce(c[end] - c[start], 0) <= TIME_LIMIT)
                 )
                 | ((c[start] == 0) & (c[end] == 0))
             )
@@ -109,4 +114,4 @@ def _no_number(name: str, real: bool) -> str:
 
 
 def _is_whole(name: str, columns: Columns) -> sa.ColumnElement[bool]:
-    return sa.func.typeof(columns[name]).in_(("integer", "null"))
+    return columns.raw(name).is_(None) | columns[name].is_not(None)

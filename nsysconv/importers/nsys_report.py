@@ -25,6 +25,11 @@ def is_report(probe: Probe) -> bool:
     return b"\0" in probe.head
 
 
+def export_beside(path: Path) -> Path | None:
+    """Where nsys itself puts the export of a report; None for a file that is not named as one."""
+    return path.with_suffix(".sqlite") if path.suffix in SUFFIXES else None
+
+
 def export(path: Path, folder: Path, say: Callable[[str], None]) -> Path:
     """Exports the report with the nsys on PATH into `folder`; returns the SQLite file.
 

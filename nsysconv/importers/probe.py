@@ -7,10 +7,10 @@ import os
 import shutil
 import sqlite3
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +19,18 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from nsysconv.errors import InputError
+from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
+from nsysconv.store.private import private_folder
 
 T = TypeVar("T")
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 1 << 16
+# The encoding of texts as the header of a SQLite file names it; 0 in one without tables.
+_UTF_8 = (0, 1)
+# SQLite writes down every plain table with these words, whatever words made it.
+_IS_PLAIN = "type='table' AND sql LIKE 'CREATE TABLE %'"
 # A select on a source may scan a table of many gigabytes; what takes longer is a trap.
 _SELECT_SECONDS = 1800.0
 _STEPS_PER_CHECK = 1_000_000
@@ -55,7 +61,7 @@ class Probe:
         self.path = path
         self.origin = origin or path
         self.notes: list[Note] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = ExitStack()
         self._spare = ThreadPoolExecutor(threads or os.cpu_count())
         try:
             state = path.stat()
@@ -79,8 +85,7 @@ class Probe:
         trace: TracebackType | None,
     ) -> None:
         self._spare.shutdown(wait=True, cancel_futures=True)
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._folder.close()
 
     def beside(self, work: Callable[..., T], *arguments: object) -> Future[T]:
         """Runs a function in the background, in its turn."""
@@ -91,18 +96,21 @@ class Probe:
         """The file to read: the input itself, or its copy where a hot journal lay beside it."""
         # SQLite keeps them beside the file itself, not beside a link to it.
         real = self.path.resolve()
-        hot = [
-            side
-            for end in ("-wal", "-journal")
-            if (side := _beside(real, end)).exists() and side.stat().st_size > 0
-        ]
+        hot = [side for end in ("-wal", "-journal") if _size(side := _beside(real, end))]
         if not hot:
             return self.path
-        self._folder = tempfile.TemporaryDirectory(prefix="nsysconv-")
-        copy = Path(self._folder.name) / "source.sqlite"
-        shutil.copyfile(self.path, copy)
-        for side in hot:
-            shutil.copyfile(side, str(copy) + side.name[len(real.name) :])
+        copy = self._folder.enter_context(private_folder()) / "source.sqlite"
+        try:
+            shutil.copyfile(self.path, copy)
+            for side in hot:
+                shutil.copyfile(side, str(copy) + side.name[len(real.name) :])
+        except OSError as error:
+            raise InputError(
+                f"it has to be copied, for {hot[0].name} lies beside it, and cannot be: "
+                f"{error.strerror}",
+                where=str(self.path),
+                hint="Name a folder with more room: TMPDIR=/path nsysconv …",
+            ) from error
         connection = sqlite3.connect(copy)
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.close()
@@ -134,7 +142,11 @@ class Probe:
         try:
             self._tables_of_file()
         except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
-            return f"SQLite cannot read it: {error}"
+            # What SQLite says may repeat what stands in the file.
+            return f"SQLite cannot read it: {visible(str(error))}"
+        if int.from_bytes(self.head[56:60], "big") not in _UTF_8:
+            # Stores are UTF-8, and SQLite reads databases beside each other only where they agree.
+            return "its texts are not in UTF-8, as profilers write them: another program has rewritten it"
         return ""
 
     @cached_property
@@ -151,7 +163,7 @@ class Probe:
             return ()
         sql = (
             "SELECT name FROM sqlite_master WHERE type='view' "
-            "OR (type='table' AND sql LIKE 'CREATE VIRTUAL%')"
+            f"OR (type='table' AND NOT ({_IS_PLAIN}))"
         )
         return tuple(row[0] for row in self.select(sql))
 
@@ -159,8 +171,7 @@ class Probe:
         connection = self._connect()
         try:
             found = connection.execute(
-                "SELECT name, sql FROM sqlite_master "
-                "WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+                f"SELECT name, sql FROM sqlite_master WHERE {_IS_PLAIN}"
             ).fetchall()
             return [
                 SourceTable(
@@ -188,7 +199,7 @@ class Probe:
             yield from connection.execute(sql, parameters)
         except sqlite3.Error as error:
             raise InputError(
-                f"SQLite cannot read it: {error}",
+                f"SQLite cannot read it: {visible(str(error))}",
                 where=str(self.path),
                 hint="The file is damaged or incomplete; export or copy it again.",
             ) from error
@@ -225,6 +236,14 @@ def _row_id(connection: sqlite3.Connection, table: str) -> str | None:
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
+
+
+def _size(path: Path) -> int:
+    """The size of a file; 0 where there is none, or none can be: names have a greatest length."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _quoted(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,11 +16,38 @@ Expression = sa.ColumnElement[Any]
 
 # No profile lasts 2^53 ns (104 days): larger numbers are times of day, or damage.
 TIME_LIMIT = 1 << 53
+_HAS_FRACTION = re.compile(r"[.eE]")
+
+
+def whole(cell: Expression) -> Expression:
+    """A cell as a whole number, however it is spelled, where it is one: as SQLite itself makes numbers of
+    texts and reals that come into a column of integers. All else is NULL.
+    """
+    number = sa.cast(sa.cast(cell, sa.Numeric), sa.Integer)
+    return sa.case((number == cell, number))
+
+
+def whole_sql(name: str) -> str:
+    """The same of a column, as text."""
+    number = f"CAST(CAST({name} AS NUMERIC) AS INTEGER)"
+    return f"CASE WHEN {number} = {name} THEN {number} END"
+
+
+def as_whole(value: object) -> int | None:
+    """The same of a cell that was read."""
+    if isinstance(value, str):
+        try:
+            value = float(value) if _HAS_FRACTION.search(value) else int(value)
+        except ValueError:
+            return None
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and abs(value) < 1 << 63 else None
 
 
 class Columns:
     """Columns of one source table by name; absent ones are NULL, and so are cells of `damaged` ones
-    that hold no number. `alias` names the table in statements that join it with others.
+    that hold no whole number. `alias` names the table in statements that join it with others.
     """
 
     def __init__(
@@ -43,8 +71,11 @@ class Columns:
             return sa.null()
         self.used.add(name)
         column: Expression = self.table.c[name]
-        if name in self._damaged:
-            return sa.case((sa.func.typeof(column) == "integer", column))
+        return whole(column) if name in self._damaged else column
+
+    def raw(self, name: str) -> Expression:
+        """A column that is there, whatever stands in it."""
+        column: Expression = self.table.c[name]
         return column
 
     def __contains__(self, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -35,14 +36,21 @@ def whole(values: list[Any]) -> Array:
     return column
 
 
-def _integers(values: list[Any]) -> Array | None:
+def _integers(values: Sequence[Any]) -> Array | None:
     """Values as int64 where all are integers of 64 bits."""
+    # Not np.array: of one long text among them it would make as many as there are values.
     try:
-        column = np.array(values)
-    except (ValueError, OverflowError):
+        return np.frombuffer(array("q", values), np.int64)
+    except (TypeError, OverflowError):
         return None
-    is_column = column.dtype.kind == "i" and column.ndim == 1
-    return column.astype(np.int64, copy=False) if is_column else None
+
+
+def _floats(values: Sequence[Any]) -> Array | None:
+    """Values as float64 where all are numbers."""
+    try:
+        return np.frombuffer(array("d", values), np.float64)
+    except (TypeError, OverflowError):
+        return None
 
 
 def _whole(value: Any) -> int:
@@ -78,19 +86,15 @@ def nanoseconds(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -
     """
     if not len(values):
         return np.empty(0, np.int64)
-    try:
-        column = np.array(values)
-    except (ValueError, OverflowError):
-        column = np.empty(0, object)
-    if column.ndim != 1:  # lists in place of numbers
-        column = np.empty(0, object)
-    if column.dtype.kind == "i" and abs(int(column.min())) < _LIMIT // _THOUSAND > int(
-        column.max()
-    ):
-        return column.astype(np.int64, copy=False) * _THOUSAND
-    if column.dtype.kind == "f" and bool((np.abs(column) < _EXACT_US).all()):
-        below = np.floor(column)
-        fraction = np.rint((column - below) * _THOUSAND)
+    if isinstance(values[0], bool):  # which is a number here, and in JSON is none
+        return np.fromiter((_exact(text) for text in spelled()), np.int64, len(values))
+    whole_us = _integers(values)
+    if whole_us is not None:
+        if abs(int(whole_us.min())) < _LIMIT // _THOUSAND > int(whole_us.max()):
+            return whole_us * _THOUSAND
+    elif (us := _floats(values)) is not None and bool((np.abs(us) < _EXACT_US).all()):
+        below = np.floor(us)
+        fraction = np.rint((us - below) * _THOUSAND)
         exact: Array = below.astype(np.int64) * _THOUSAND + fraction.astype(np.int64)
         return exact
     return np.fromiter((_exact(text) for text in spelled()), np.int64, len(values))

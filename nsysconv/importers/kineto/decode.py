@@ -16,6 +16,8 @@ from nsysconv.importers.kineto.rows import Spelled
 from nsysconv.importers.kineto.words import CATEGORIES, Words
 
 _SHARE_BYTES = 1 << 19
+# Every event has this key.
+_PHASE = b'"ph"'
 
 
 class Decoder:
@@ -77,9 +79,11 @@ def _events(share: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelle
             piece.note("no number", words, place)
         return events, _spelled_in(whole_text, events)
     events = []
-    for start, _, event, damage in mended(text[1:-1]):
+    for start, length, event, damage in mended(share):
         if damage:
-            piece.note(damage, 1, place + start)
+            # Where one event ends and the next begins may be what is damaged.
+            lost = share.count(_PHASE, start, start + length) if event is None else 1
+            piece.note(damage, max(lost, 1), place + start)
         if event is not None:
             events.append(event)
     return events, lambda wanted, name: [str(getattr(event, name)).encode() for event in wanted]

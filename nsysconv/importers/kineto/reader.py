@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -15,7 +14,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import Options
+from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.kineto import remarks, small_tables
 from nsysconv.importers.kineto.cells import MISSING
@@ -28,6 +27,7 @@ from nsysconv.importers.kineto.worker import Job, decoding
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.processes import EndedEarly, Processes
+from nsysconv.store.private import private_folder
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
 
 PYTHON_FUNCTIONS = "python_functions"
@@ -55,6 +55,7 @@ class Reader:
     ) -> None:
         self._probe = probe
         self._python_functions = PYTHON_FUNCTIONS in options.include
+        self._processes = options.processes
         self._possible = possible
         self._advice = advice
         self._trace = Trace(probe.readable)
@@ -75,8 +76,7 @@ class Reader:
     def recordings(self) -> Iterator[Recording]:
         """The first process's recording, and those of further processes that are merged in the file."""
         with ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
-            self._folder = Path(folder)
+            self._folder = stack.enter_context(private_folder())
             gathered, notes = Gathered(), list(self._probe.notes)
             yield self._recording(gathered, notes, self._batches(gathered, notes), "")
             for pid, spool in self._spools.items():
@@ -94,6 +94,8 @@ class Reader:
             batches=batches,
             part=part,
             possible=self._possible,
+            # Of those set aside each has a recording of its own.
+            working=lambda: gathered.pids | self._spools.keys(),
         )
 
     # -- rows
@@ -133,12 +135,12 @@ class Reader:
         """The pieces of the file with times from the zero, in order."""
         packed = self._probe.head.startswith(GZIP)
         size = self._probe.size * (_INFLATION if packed else 1)
-        count = min(os.cpu_count() or 1, _MAX_WORKERS)
+        count = self._processes or min(os.cpu_count() or 1, _MAX_WORKERS)
         with ExitStack() as stack:
             file = stack.enter_context(self._trace.path.open("rb"))
             decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
             workers: Processes[Job, Piece] | None = None
-            if size >= _ALONE_BYTES:
+            if size >= _ALONE_BYTES and count > 1:
                 # Their start takes as long as the first piece.
                 how = self._trace.path, _VOCABULARY, self._python_functions
                 workers = stack.enter_context(Processes(count, decoding, *how))
@@ -212,6 +214,8 @@ class Reader:
 
     def _spool(self, pid: int) -> Spool:
         if pid not in self._spools:
+            if len(self._spools) + 1 >= MOST_RECORDINGS:
+                raise too_many_recordings(str(self._probe.origin))
             self._spools[pid] = Spool(self._folder / f"{pid}.rows")
         return self._spools[pid]
 

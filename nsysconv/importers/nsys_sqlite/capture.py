@@ -2,7 +2,7 @@
 
 Exports hold whole environments, command lines, captured output and user names: in META_DATA_CAPTURE,
 in TARGET_INFO_SYSTEM_ENV, in ProcessStreams and, under ids that no event refers to, in StringIds.
-Nothing is copied but the values named here; ranks are taken as whole numbers only.
+Nothing is copied but the values named here, and of an environment what `nsysconv.launch` names.
 """
 
 from __future__ import annotations
@@ -14,33 +14,15 @@ from dataclasses import dataclass
 from nsysconv.facts import Fact
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import has
+from nsysconv.launch import VALUE, VARIABLES, Launch, launch_of
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ProfileAttributes
 
-_RANK = (
-    "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "RANK",
-    "SLURM_PROCID",
-)
-_LOCAL_RANK = (
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "LOCAL_RANK",
-    "SLURM_LOCALID",
-)
-_WORLD_SIZE = (
-    "OMPI_COMM_WORLD_SIZE",
-    "PMI_SIZE",
-    "MV2_COMM_WORLD_SIZE",
-    "WORLD_SIZE",
-    "SLURM_NTASKS",
-)
 # Dumps join variables by NUL, spaces, commas or line breaks, depending on their age.
-_VARIABLE = re.compile(r"(?:^|[\0\s,;\"'\\])([A-Z][A-Z_]+)=\"?(\d{1,9})(?=$|[\0\s,;\"'\\])")
+_BORDER = r"[\0\s,;\"'\\]"
+_VARIABLE = re.compile(
+    rf"(?:^|{_BORDER})({'|'.join(sorted(VARIABLES))})=\"?({VALUE})(?=$|{_BORDER})"
+)
 
 # Messages that tell of missing or doubtful data. Only these shapes are ever copied.
 _DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
@@ -72,8 +54,8 @@ class Capture:
     attributes: ProfileAttributes
     cuda_traced: bool
     times_are_utc: bool
-    ranks: Mapping[str, int]
-    """rank, local_rank, world_size as the launched program's environment told, where it did."""
+    launch: Launch
+    """What the launched program's environment told."""
 
 
 def read_capture(probe: Probe) -> Capture:
@@ -96,7 +78,7 @@ def read_capture(probe: Probe) -> Capture:
         attributes,
         cuda_traced="Cuda" in capture.get("CAPTURE_EVENT_TYPE", ()) and not _tracing_failed(probe),
         times_are_utc=_first(export, "EXPORT_PARAM_TIME_NORMALIZE", "true") == "true",
-        ranks=_ranks(capture, system),
+        launch=launch_of(_environment(capture, system)),
     )
 
 
@@ -142,15 +124,22 @@ def ranks_by_process(
     """
     ranks = {pid: {"rank": rank} for pid, rank in mpi_ranks(probe).items() if pid in pids}
     notes = []
-    alone = working or pids
-    if len(alone) == 1 and capture.ranks:
+    alone, launch = working or pids, capture.launch
+    if len(alone) == 1 and launch.rank is not None:
         pid = next(iter(alone))
         told = ranks.get(pid, {})
-        own = capture.ranks.get("rank")
-        if "rank" in told and own is not None and own != told["rank"]:
-            text = f"MPI says rank {told['rank']}, the environment {own}; MPI's was kept"
+        if told.get("rank", launch.rank) != launch.rank:
+            text = f"MPI says rank {told['rank']}, the environment {launch.rank}; MPI's was kept"
             notes.append(Note("rank-clash", Severity.INFO, text))
-        ranks[pid] = {**capture.ranks, **told}
+        own = {
+            "rank": launch.rank,
+            "local_rank": launch.local_rank,
+            "world_size": launch.world_size,
+        }
+        ranks[pid] = {
+            **{word: number for word, number in own.items() if number is not None},
+            **told,
+        }
     return ranks, notes
 
 
@@ -207,17 +196,13 @@ def _one_integer(probe: Probe, table: str, column: str) -> int | None:
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None
 
 
-def _ranks(*sources: Mapping[str, list[str]]) -> dict[str, int]:
-    variables: dict[str, int] = {}
+def _environment(*sources: Mapping[str, list[str]]) -> dict[str, str]:
+    """The allow-listed variables of the dumps; of several values the first."""
+    variables: dict[str, str] = {}
     for values in sources:
         for name, texts in values.items():
             if name.endswith("ENVIRONMENT_VARIABLE") or name == "DeviceEnvironment":
                 for text in texts:
-                    for variable, number in _VARIABLE.findall(text):
-                        variables.setdefault(variable, int(number))
-    result = {}
-    for what, known in (("rank", _RANK), ("local_rank", _LOCAL_RANK), ("world_size", _WORLD_SIZE)):
-        number = next((variables[name] for name in known if name in variables), None)
-        if number is not None:
-            result[what] = number
-    return result
+                    for variable, value in _VARIABLE.findall(text):
+                        variables.setdefault(variable, value)
+    return variables

@@ -92,13 +92,16 @@ def interval(c: Columns, context: Context) -> dict[str, Expression]:
         return values
     # A row that starts and ends at 0 has no time. The test makes copying a sixth slower, and the
     # schema's checks refuse such rows, so it is made only where they did.
-    timed = start.op("|")(end) != 0
-    return {name: sa.case((timed, value)) for name, value in values.items()}
+    timeless = (start == 0) & (end == 0)
+    return {name: sa.case((timeless, sa.null()), else_=value) for name, value in values.items()}
 
 
 def moment(time: Expression, context: Context) -> Expression:
     """A time of the source as ours."""
-    return time - context.zero if context.zero else time
+    if not context.zero:
+        return time
+    # Among times of day, 0 is no time.
+    return (sa.func.nullif(time, 0) if context.careful else time) - context.zero
 
 
 def _pid_of(global_id: Expression) -> Expression:

@@ -86,6 +86,7 @@ class Reader:
             batches=self._batches(),
             sqlite_source=self._probe.readable,
             possible=self._possible,
+            working=lambda: self._survey.everything().gpu_op_pids,
         )
 
     # -- rows
@@ -154,7 +155,7 @@ class Reader:
         if mapping.source in found.suspects or found.anonymous:
             return {}
         constants = {}
-        if len(found.pids) == 1 and 0 not in found.pids:
+        if len(found.pids) == 1:
             constants["pid"] = next(iter(found.pids))
         if len(found.op_ordinals) == 1 and found.op_ordinals == found.ordinals:
             numbers = self._devices(self._survey.everything()).numbers
@@ -209,8 +210,9 @@ class Reader:
     def _only_pid(self, mapping: TableMapping) -> int | None:
         if "globalPid" in self._probe.tables[mapping.source].columns:
             # A constant is cheaper to store than arithmetic on every row.
-            own = self._survey.devices_of([mapping.source]).pids
-            return next(iter(own)) if len(own) == 1 else None
+            found = self._survey.devices_of([mapping.source])
+            is_sound = mapping.source not in found.suspects
+            return next(iter(found.pids)) if len(found.pids) == 1 and is_sound else None
         pids = self._survey.everything().pids
         only = next(iter(pids)) if len(pids) == 1 else None
         if any(n.slug == "process-assumed" and n.where == mapping.source for n in self._notes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, gpu_work
@@ -33,12 +33,15 @@ _KNOWN_CODES = (
     ),
 )
 
+_MOST_LISTED = 20
 _RANGE_COLUMNS = {"eventType", "end"}
 
 
 def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
     """What the surveyed rows give cause to say."""
     yield from _on_classes(probe, found)
+    yield from _on_unsorted(probe, found)
+    yield from _on_range_kinds(probe, found)
     yield from _on_codes(probe, found)
     yield from _on_constructs(probe, found)
     yield from _on_unclosed(probe)
@@ -52,20 +55,62 @@ def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
 
 
 def _on_classes(probe: Probe, found: Found) -> Iterator[Note]:
-    for source, event_class in sorted(found.event_classes):
-        if event_class in tables.CLASSES.get(source, {event_class}) | cpu_side.MARKER_CLASSES:
-            continue
-        count, first = counted(probe, source, f"eventClass = {event_class}")
-        if source != tables.RUNTIME:
-            facts = frozenset(m.fact for m in tables.MAPPINGS if m.source == source)
-            text = f"{source}: rows of event class {event_class} were left out"
-            yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
-        elif event_class == tables.BACKTRACE_CLASS:
+    classes: dict[str, set[int]] = {}
+    for source, event_class in found.event_classes:
+        classes.setdefault(source, set()).add(event_class)
+    for source in sorted(classes):
+        known = tables.CLASSES.get(source, frozenset(classes[source])) | cpu_side.MARKER_CLASSES
+        if source == tables.RUNTIME and tables.BACKTRACE_CLASS in classes[source]:
+            known |= {tables.BACKTRACE_CLASS}
+            count, first = counted(probe, source, f"eventClass = {tables.BACKTRACE_CLASS}")
             text = "backtrace records among the API calls were left out"
             yield Note("backtrace-rows", Severity.INFO, text, count, first, _API_CALLS)
+        if classes[source] <= known:
+            continue
+        facts = frozenset(m.fact for m in tables.MAPPINGS if m.source == source)
+        count, first = counted(probe, source, _another("eventClass", known))
+        which = f"rows of event class {_listed(classes[source] - known)}"
+        if source == tables.RUNTIME:
+            text = f"{which} among the API calls were left out"
         else:
-            text = f"rows of event class {event_class} among the API calls were left out"
-            yield Note("unknown-code", Severity.DROPPED, text, count, first, _API_CALLS)
+            text = f"{source}: {which} were left out"
+        yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
+
+
+def _another(column: str, known: Iterable[int]) -> str:
+    """As SQL: the column holds a number that is none of these. (Others may be very many.)"""
+    return (
+        f"typeof({column}) = 'integer' AND {column} NOT IN ({', '.join(map(str, sorted(known)))})"
+    )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Numbers for people: of damage, there may be thousands."""
+    known = sorted(numbers)
+    return ", ".join(map(str, known[:_MOST_LISTED])) + (", …" if known[_MOST_LISTED:] else "")
+
+
+def _on_unsorted(probe: Probe, found: Found) -> Iterator[Note]:
+    for source in sorted(found.unsorted):
+        column, known = ("eventType", frozenset(tables.RANGE_KINDS)) if source == tables.NVTX else (
+            "eventClass", tables.CLASSES[source])  # fmt: skip
+        listed = ", ".join(map(str, sorted(known)))
+        where = f"typeof({column}) <> 'integer' AND NOT coalesce({column} IN ({listed}), 0)"
+        count, first = counted(probe, source, where)
+        if count:
+            facts = frozenset(m.fact for m in tables.MAPPINGS if m.source == source)
+            text = f"{source}: rows whose {column} is no whole number were left out"
+            yield Note("wrong-type", Severity.DROPPED, text, count, first, facts)
+
+
+def _on_range_kinds(probe: Probe, found: Found) -> Iterator[Note]:
+    known = tables.OTHER_KINDS | tables.RANGE_KINDS.keys()
+    unknown = found.range_kinds - known
+    if unknown:
+        count, first = counted(probe, tables.NVTX, _another("eventType", known))
+        text = f"{tables.NVTX}: rows of event type {_listed(unknown)} were left out"
+        facts = frozenset({Fact.RANGES})
+        yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
 
 
 def _on_unclosed(probe: Probe) -> Iterator[Note]:
@@ -86,9 +131,8 @@ def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:
         codes = sorted(code for table, name, code in found.codes
                        if (table, name) == (source, column) and code not in known)  # fmt: skip
         if codes:
-            listed = ", ".join(map(str, codes))
-            count, first = counted(probe, source, f"{column} IN ({listed})")
-            text = f"{column} {listed} is not known; {fate}"
+            count, first = counted(probe, source, _another(column, known))
+            text = f"{column} {_listed(codes)} is not known; {fate}"
             facts = frozenset({fact})
             yield Note("unknown-code", Severity.APPROXIMATED, text, count, first, facts)
 

@@ -22,7 +22,7 @@ _CATEGORY, _THREAD_NAME, _DOMAIN = 33, 39, 75
 
 
 def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Capture) -> list[Row]:
-    """Processes with events, their program's file name, rank and host."""
+    """Processes with events, their program's file name, rank, host and job."""
     names = {}
     if has(probe, "PROCESSES", "globalPid", "name"):
         for global_pid, name in probe.select("SELECT globalPid, name FROM PROCESSES"):
@@ -35,6 +35,7 @@ def processes(probe: Probe, found: Found, ranks: dict[int, Row], capture: Captur
             "pid": pid,
             "name": names.get(pid),
             "host": host,
+            "job": capture.launch.job,
             "rank": None,
             "local_rank": None,
             "world_size": None,
@@ -135,7 +136,7 @@ def streams(probe: Probe, found: Found) -> list[Row]:
             row.get("context_id"),
             row.get("stream_id"),
         ):
-            if row.get("priority", 0) >= 1 << 31:
+            if (row["priority"] or 0) >= 1 << 31:
                 row["priority"] -= 1 << 32  # a negative number that was stored without its sign
             row["name"] = names.get((row["pid"], row["stream_id"]))
             result.setdefault((row["pid"], row["context_id"], row["stream_id"]), row)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from nsysconv.importers import directives
 from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import as_whole
 
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
 # Two narrow sets are cheaper than one wide one, and only the first has to be known before rows are
@@ -55,6 +56,7 @@ _GPU_WORK = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
 _GPU_TABLES = (*_GPU_WORK, tables.SYNCS, memory.USAGE, memory.GPU_FAULTS)
 _PTOP = 10
 _IDS = frozenset({"globalPid", "globalTid", "deviceId"})
+_SORTING = frozenset({"eventClass", "eventType"})
 _CODES = frozenset(
     {"copyKind", "srcKind", "dstKind", "memKind", "memoryOperationType", "faultAccessType"}
 )
@@ -87,8 +89,12 @@ class Found:
     """(source table, column, code)."""
     anonymous: set[str] = field(default_factory=set)
     """Source tables with rows that name no process or no device."""
+    unsorted: set[str] = field(default_factory=set)
+    """Source tables with rows that do not say what kind of event they are."""
+    range_kinds: set[int] = field(default_factory=set)
+    """Event types of NVTX, also of rows that are not imported."""
     suspects: set[str] = field(default_factory=set)
-    """Source tables with ids that are no numbers."""
+    """Source tables with ids that are no numbers, or name no process."""
 
     def merge(self, other: Found) -> None:
         """Adds what another table mentions."""
@@ -157,12 +163,19 @@ def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
     if not columns:
         return found
     for values in probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {source}"):
-        row = {n: v for n, v in zip(columns, values, strict=True) if isinstance(v, int)}
+        cells = zip(columns, map(as_whole, values), strict=True)
+        row = {name: value for name, value in cells if value is not None}
+        if any(
+            n in _SORTING and not isinstance(v, int) for n, v in zip(columns, values, strict=True)
+        ):
+            found.unsorted.add(source)
         if any(v is not None and not isinstance(v, int) for v in values):
             found.suspects.add(source)
         if any(v is None and n in _IDS for n, v in zip(columns, values, strict=True)):
             found.anonymous.add(source)
         found.codes.update((source, n, v) for n, v in row.items() if n in _CODES)
+        if "eventType" in row:
+            found.range_kinds.add(row["eventType"])
         if "eventClass" in row:
             found.event_classes.add((source, row["eventClass"]))
         if not _is_imported(source, row):
@@ -197,13 +210,21 @@ def _note_construct(found: Found, source: str, row: dict[str, int]) -> None:
 def _note_process(found: Found, source: str, row: dict[str, int]) -> None:
     for column in ("globalTid", "globalPid"):
         if column in row:
-            pid = row[column] >> 24 & 0xFFFFFF
+            pid = _process_of(row[column])
+            if pid is None:
+                found.suspects.add(source)
+                continue
             found.pids.add(pid)
             found.virtual_machines.add(row[column] >> 48)
             if column == "globalTid":
                 found.threads.add((pid, row[column] & 0xFFFFFF))
             elif source in _GPU_WORK:
                 found.gpu_op_pids.add(pid)
+
+
+def _process_of(global_id: int) -> int | None:
+    """The process of a global id; 0 names none."""
+    return global_id >> 24 & 0xFFFFFF or None
 
 
 def _note_names(found: Found, source: str, row: dict[str, int]) -> None:
@@ -214,7 +235,7 @@ def _note_names(found: Found, source: str, row: dict[str, int]) -> None:
 
 
 def _note_ordinals(found: Found, source: str, row: dict[str, int]) -> None:
-    pid = row["globalPid"] >> 24 & 0xFFFFFF if "globalPid" in row else None
+    pid = _process_of(row["globalPid"]) if "globalPid" in row else None
     if source in _GPU_TABLES and "deviceId" in row:
         # A synchronisation of a whole context names no device of its own.
         if source not in _GPU_WORK and row["deviceId"] == 0xFFFFFFFF:

@@ -42,6 +42,8 @@ MIGRATION_KINDS = (11, 12, 13)
 _MIGRATION_DIRECTION = {11: 1, 12: 2, 13: 8}
 RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, 34: 2}
 MARK = 34
+OTHER_KINDS = frozenset({33, 39, *range(64, 70), *range(72, 77)})
+"""What is no range in the same table: categories, names of threads, domains, and those of nvtxt."""
 # overheadType: JIT compilation, module loading, lazy loading and a full command buffer are the
 # driver's work for the program; everything else is the profiler's.
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
@@ -246,11 +248,10 @@ WATCH = Watch(
             "globalPid",
             "deviceId",
             "typeId",
-            "eventType",
-            "eventClass",
         }
     ),
-    no_numbers=frozenset({"text"}),
+    # Rows whose kind is no number are none of the kinds that are read, and are counted as such.
+    no_numbers=frozenset({"text", "eventType", "eventClass"}),
 )
 
 EVENT_SOURCES = tuple(dict.fromkeys(mapping.source for mapping in MAPPINGS))

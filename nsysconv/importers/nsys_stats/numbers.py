@@ -21,6 +21,8 @@ _APOSTROPHES = "'\u2019"
 _NUMBER = re.compile(rf"-?[0-9][0-9.,{_SPACES}{_APOSTROPHES}]*$")
 _GROUPS = re.compile(rf"[{_SPACES}{_APOSTROPHES}]")
 _GROUP = 3
+# Of more, Python makes no number, and no table has them.
+_MOST_DIGITS = 1000
 # What stands around a number where somebody made another table of it.
 _AROUND = " %*`\t"
 LARGEST = 1 << 62
@@ -110,6 +112,8 @@ def _number(digits: str, sign: str) -> Number | None:
     ):
         return None
     text = f"{first}{''.join(groups)}"
+    if len(digits) > _MOST_DIGITS:
+        return None
     if not behind.isdecimal() and behind:
         return None
     value = Fraction(f"{text}.{behind}" if behind else text)

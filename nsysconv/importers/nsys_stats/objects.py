@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 
 BEGINS = re.compile(rb'\s*\[\s*(?:\{\s*"|$)')
@@ -20,6 +21,8 @@ _BEHIND = re.compile(r"\s*(,|\])?")
 _ENDS = re.compile(r'"\s*\}\s*(?=,\s*(?:\{|$)|\]\s*(?:\n|$)|$)')
 _KEY = re.compile(r'[{,]\s*"([^"]{1,40})"\s*:')
 _CHUNK_BYTES = 1 << 20
+# What is longer is none: names of kernels have some thousand characters.
+_LONGEST_ROW = 8 << 20
 # As numbers are spelled: what they stand for their columns tell.
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
 
@@ -29,8 +32,9 @@ Row = dict[str, str]
 class Objects:
     """The objects of the array that begins at this byte, as texts by key.
 
-    Once all are asked for: `end` is the byte behind the array, `closed` whether it ends there, and
-    `unread` how many objects are none of its rows. There are none where it is no such array.
+    All have the keys of the first, in its order. Once all are asked for: `end` is the byte behind the
+    array, `closed` whether it ends there, and `unread` how many objects are none of its rows. There are
+    none where it is no such array.
     """
 
     def __init__(self, path: Path, start: int) -> None:
@@ -56,13 +60,14 @@ class Objects:
                 found, length = _one(text[place:behind], keys)
                 after = _BEHIND.match(text, place + length)
                 sign = after.group(1) if found is not None and after is not None else None
-                if following is None and sign != "]" and (more := file.read(_CHUNK_BYTES)):
+                goes_on = following is None and sign != "]" and len(text) - place < _LONGEST_ROW
+                if goes_on and (more := file.read(_CHUNK_BYTES)):
                     text, base, place = text[place:] + more.decode("latin-1"), base + place, 0
                     continue
-                if found is not None:
-                    keys = keys or list(found)
-                    yield found
-                elif following is not None:
+                keys = keys or list(found or ())
+                if found is not None and found.keys() == set(keys):
+                    yield {key: found[key] for key in keys}
+                elif found is not None or following is not None:
                     self.unread += 1  # the last one may be cut
                 self.closed = sign == "]"
                 self.end = base + (after.end() if after and self.closed else place + length)
@@ -94,11 +99,18 @@ def _texts(found: dict[str, object]) -> Row | None:
 
 def _by_keys(text: str, keys: list[str]) -> Row | None:
     """The values between the keys, whatever quotes are in them."""
-    between = r"(.*?)\s*,\s*".join(rf'"{re.escape(key)}"\s*:\s*' for key in keys)
-    match = re.fullmatch(rf"\{{\s*{between}(.*?)\s*\}}", text, re.DOTALL)
-    if match is None:
-        return None
-    values = (value.removeprefix('"').removesuffix('"') for value in match.groups())
+    ends, begins = [], []
+    place = 0
+    for sign, key in zip(chain("{", repeat(",")), keys, strict=False):
+        found = re.compile(rf'{re.escape(sign)}\s*"{re.escape(key)}"\s*:\s*').search(text, place)
+        if found is None:
+            return None
+        ends.append(found.start())
+        place = found.end()
+        begins.append(place)
+    ends = [*ends[1:], text.rindex("}")]
+    spelled = (text[low:high].strip() for low, high in zip(begins, ends, strict=True))
+    values = (value.removeprefix('"').removesuffix('"') for value in spelled)
     return {
         key: "" if value == "null" else value.replace('\\"', '"')
         for key, value in zip(keys, values, strict=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
+from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
 from nsysconv.importers.demangle import demangler
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.nsys_stats import remarks
@@ -70,6 +71,8 @@ class Reader:
             for file, parts in zip(files, told, strict=True):
                 _refuse_empty(file, [part.run for part in parts])
             found = _joined([[part for part in parts if part.run.blocks] for parts in told])
+            if len(found) > MOST_RECORDINGS:
+                raise too_many_recordings(str(self._probes[0].origin))
             for number, parts in enumerate(found, 1):
                 yield self._recording(parts, f"run-{number}" if found[1:] else "")
 

@@ -93,6 +93,8 @@ class _Log:
         self._refused, self._far = Refused(), Refused()
         self._cut = 0
         self._indexed: dict[str, int] = {}
+        self._taken: set[int] = set()
+        self._next_free: dict[int, int] = {}
         self._before: Cells | None = None
         self._untimed = 0
         self._of_some_gpu = 0
@@ -229,10 +231,12 @@ class _Log:
         if identity == index and index in self._indexed:
             return self._indexed[index]
         if identity not in self.devices:
-            taken = {each["device_id"] for each in self.devices.values()}
-            number = int(index) if index is not None and _INDEX.match(index) else 0
-            while number in taken:
+            wanted = int(index) if index is not None and _INDEX.match(index) else 0
+            number = self._next_free.get(wanted, wanted)
+            while number in self._taken:
                 number += 1
+            self._next_free[wanted] = number + 1
+            self._taken.add(number)
             place = header.gpu_name
             self.devices[identity] = {
                 "device_id": number,

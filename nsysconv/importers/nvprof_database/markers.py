@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nsysconv.importers.nvprof_database.name_ids import NameIds
 from nsysconv.importers.nvprof_database.objects import number_at
-from nsysconv.importers.sqlite_source import Columns, Expression
+from nsysconv.importers.sqlite_source import TIME_LIMIT, Columns, Expression
 from nsysconv.store.recording import SOURCE
 
 ALIAS = "beginning"
@@ -59,9 +59,12 @@ def columns(
     ended = c["flags"].op("&")(BEGIN) != 0
     tid, end_tid = number_at(c["objectId"], 4, kind), number_at(ending.object, 4, ending.kind)
     elsewhere = ended & (_thread(ending.object) != _thread(c["objectId"]))
+    closed = ended & (ending.ended_at >= time)
+    if careful:
+        closed &= (time != 0) & (ending.ended_at - time <= TIME_LIMIT)
     return {
         "start_ns": sa.case((time != 0, start)) if careful else start,
-        "dur_ns": sa.case((ended & (ending.ended_at >= time), ending.ended_at - time)),
+        "dur_ns": sa.case((closed, ending.ended_at - time)),
         "pid": sa.func.nullif(number_at(c["objectId"], 0, kind), 0),
         "tid": tid,
         "end_tid": sa.case((elsewhere, end_tid)),

@@ -9,7 +9,7 @@ from nsysconv.importers import directives, gpu_work
 from nsysconv.importers.nvprof_database import markers, name_ids, names, tables
 from nsysconv.importers.nvprof_database.survey import Found, Survey
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import counted, has
+from nsysconv.importers.sqlite_source import TIME_LIMIT, counted, has
 from nsysconv.notes import Note, Severity
 
 _API_CALLS = frozenset({Fact.API_CALLS})
@@ -192,6 +192,13 @@ _ODD_PAIRS = (
         Severity.APPROXIMATED,
         "ranges that end before they begin: their end is not recorded",
         "end_ns < begin_ns",
+        "begun",
+    ),
+    (
+        "impossible-time",
+        Severity.APPROXIMATED,
+        "ranges that end more than 104 days after they begin: their end is not recorded",
+        f"end_ns - begin_ns > {TIME_LIMIT} AND begin_ns <> 0",
         "begun",
     ),
 )

@@ -16,6 +16,7 @@ from nsysconv.importers import directives
 from nsysconv.importers.nvprof_database import markers, objects, tables
 from nsysconv.importers.nvprof_database.name_ids import HIGHEST_CALL, HIGHEST_TEXT
 from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import as_whole
 from nsysconv.report import MISSING
 
 _UNSIGNED = 0xFFFFFFFF
@@ -159,7 +160,7 @@ def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
             wanted_type = bytes if name == "objectId" else int
             if value is not None and (not isinstance(value, wanted_type) or value == MISSING):
                 found.suspects.add(source)
-                row[name] = None
+                row[name] = as_whole(value) if wanted_type is int else None
         found.codes.update((source, n, v) for n, v in row.items() if n in _CODES and v is not None)
         _NOTED.get(source, _note_op)(found, source, row)
         _note_name(found, source, row)

@@ -104,8 +104,8 @@ def _interval(c: Columns, context: Context) -> dict[str, Expression]:
     if not context.careful:
         return values
     # A row that starts and ends at 0 has no time.
-    timed = start.op("|")(end) != 0
-    return {name: sa.case((timed, value)) for name, value in values.items()}
+    timeless = (start == 0) & (end == 0)
+    return {name: sa.case((timeless, sa.null()), else_=value) for name, value in values.items()}
 
 
 def _own_process(context: Context) -> Expression:

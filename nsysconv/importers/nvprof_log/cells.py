@@ -15,6 +15,7 @@ from nsysconv.importers.nvprof_log.headers import Header
 from nsysconv.importers.nvprof_log.quantities import UNITS, number, spelled
 from nsysconv.importers.nvprof_log.survey import Block
 from nsysconv.importers.printed import lines
+from nsysconv.importers.printed.quantity import whole_number
 from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
 from nsysconv.report import MISSING
 
@@ -258,4 +259,5 @@ def _encoded(column: pa.DictionaryArray) -> Texts:
 
 
 def _whole(cell: str | None) -> int:
-    return int(cell) if cell is not None and cell.isdecimal() and len(cell) < 19 else MISSING
+    number = None if cell is None else whole_number(cell)
+    return MISSING if number is None else number

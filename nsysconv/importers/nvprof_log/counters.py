@@ -13,6 +13,7 @@ from nsysconv.importers.nvprof_log.headers import Table
 from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.nvprof_log.survey import Block, device_of, kernel_of
 from nsysconv.importers.printed import lines
+from nsysconv.importers.printed.quantity import whole_number
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -46,11 +47,12 @@ class Counters:
         kind = _METRIC if "Metric Name" in block.header.columns else _EVENT
         word = "Metric Name" if kind == _METRIC else "Event Name"
         for line, cells in _rows(block):
-            if cells is None or not cells.get(word) or not cells["Invocations"].isdecimal():
+            count = None if cells is None else whole_number(cells["Invocations"])
+            if cells is None or not cells.get(word) or count is None:
                 self.unread.append(line)
                 continue
             values = {name: cells[column] for name, column in _VALUES.items() if column in cells}
-            self._put(kind, cells, cells[word], int(cells["Invocations"]), values)
+            self._put(kind, cells, cells[word], count, values)
 
     def _of_launches(self, block: Block) -> None:
         """Rows with a column for each metric or event."""
@@ -71,7 +73,7 @@ class Counters:
         found = {column: self._value(text) for column, text in spellings.items()}
         unit = next((unit for unit, value in found.values() if value is not None), _NUMBER)
         kernel, number = without_number(cells.get("Kernel", ""))
-        told = cells.get("Correlation_ID", "").strip()
+        told = whole_number(cells.get("Correlation_ID", "").strip())
         description = cells.get("Metric Description")
         device = cells.get("Device")
         self.rows.append(
@@ -80,7 +82,7 @@ class Counters:
                 "device_id": self._gathered.device(device) if device else None,
                 "context_id": self._label(cells.get("Context")),
                 "stream_id": self._label(cells.get("Stream")),
-                "correlation_id": int(told) if told.isdecimal() else number,
+                "correlation_id": number if told is None else told,
                 "name_id": self._gathered.name(name),
                 "description_id": self._gathered.name(description) if description else None,
                 "kernel_name_id": self._gathered.kernel(kernel)[0] if kernel else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nsysconv.importers.printed.quantity import whole_number
 from nsysconv.importers.printed.registry import Registry, Row
 
 _DEFAULT_DOMAIN = "<unnamed>"
@@ -22,9 +23,8 @@ class Gathered(Registry):
 
     def label(self, text: str) -> int:
         """The number of a context or a stream; those that the program named count down from -1."""
-        return (
-            int(text) if text.isdecimal() else self._labels.setdefault(text, -1 - len(self._labels))
-        )
+        number = whole_number(text)
+        return self._labels.setdefault(text, -1 - len(self._labels)) if number is None else number
 
     def stream(self, context: int, stream: int) -> None:
         """A stream that something ran on."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
+from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
 from nsysconv.importers.demangle import demangler
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.nsys_stats.runs import tables_in
@@ -79,8 +80,10 @@ class Reader:
             ]
             self._refuse_empty(files, runs)
             found = _joined(runs)
+            if len(found) > MOST_RECORDINGS:
+                raise too_many_recordings(str(self._probes[0].origin))
+            firsts = [each[0] for each in found]
             for parts in found:
-                firsts = [each[0] for each in found]
                 yield self._recording(parts, _name_of(parts[0], firsts) if found[1:] else "")
 
     def _refuse_empty(self, files: Sequence[_File], runs: Sequence[Sequence[_Part]]) -> None:

@@ -39,12 +39,12 @@ SIGNATURE = re.compile(
 _HEADER_WORDS = re.compile(r"Start|Time\(%\)|Invocations|Total Size|Context")
 
 _PROCESS = re.compile(r"NVPROF is profiling process (\d{1,10})")
-_THREAD = re.compile(r'\s*Thread "(.*)" \(id = (\d+)\)\s*$')
+_THREAD = re.compile(r'\s*Thread "(.*)" \(id = (\d{1,18})\)\s*$')
 _DOMAIN = re.compile(r'\s*Domain "(.*)"\s*$')
 _RANGE = re.compile(r'\s*Range "(.*)"\s*$')
 _DEVICE = re.compile(r'\s*Device "(.*)"\s*$')
 _KERNEL = re.compile(r"\s+Kernel: (.*\S)\s*$")
-_FAULTS = re.compile(r"\s*Total CPU Page faults: (\d+)")
+_FAULTS = re.compile(r"\s*Total CPU Page faults: (\d{1,18})\b")
 _NOTHING = {
     "No kernels were profiled.": Table.GPU_TRACE,
     "No API activities were profiled.": Table.API_TRACE,
@@ -192,7 +192,8 @@ class Survey:
         marked = (_MARKED.match(text) or _MARKED_LATE.search(text)) if "==" in text else None
         if marked is not None:
             pid, said, unmarked = marked.groups()
-            self._marked(int(pid) if pid else None, said if pid else unmarked or "")
+            # 0 is no process.
+            self._marked(int(pid or 0) or None, said if pid else unmarked or "")
         elif not text.strip() or self._header(text):
             return
         elif text.strip() in _NOTHING:
@@ -258,7 +259,7 @@ class Survey:
         """A line of the profiler's own."""
         process = _PROCESS.match(said)
         if process:
-            self._begin(int(process.group(1)))
+            self._begin(int(process.group(1)) or None)
         elif said.strip() in _NOTHING:
             self._of(pid).nothing.add(_NOTHING[said.strip()])
         elif said.strip() in _SECTIONS:
@@ -288,9 +289,9 @@ class Survey:
             self._within = replace(within, range=match.group(1))
         return match is not None
 
-    def _begin(self, pid: int) -> None:
+    def _begin(self, pid: int | None) -> None:
         """A banner: a run begins, unless the one that is known has not begun to say anything."""
-        known = self._by_pid.get(pid)
+        known = None if pid is None else self._by_pid.get(pid)
         self._run = self._new(pid) if known is None or known.blocks or known.nothing else known
         self._block, self._section, self._within, self._device = None, "", None, None
 

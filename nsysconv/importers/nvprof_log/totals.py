@@ -16,7 +16,7 @@ from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
 from nsysconv.importers.printed import lines
 from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
-from nsysconv.importers.printed.quantity import Quantity, Rounding, common
+from nsysconv.importers.printed.quantity import Quantity, Rounding, common, whole_number
 from nsysconv.importers.printed.registry import is_api, layer
 
 Row = dict[str, Any]
@@ -39,7 +39,6 @@ _CONSTRUCTS = {
 _MOVED = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
 # Of a group all of whose rows are there, the shares add up to 100 but for their rounding.
 _WHOLE_PCT = 100
-_LARGEST_COUNT = 1 << 62
 
 
 @dataclass
@@ -107,15 +106,14 @@ class Totals:
     def _row(self, kind: str, cells: Cells, within: Within | None) -> Row | None:
         """A row of totals; None where the cells are no numbers, empty where its kind is unknown."""
         told = {name: spelled(cells.get(name, "")) for name in ("Time", "Avg", "Min", "Max")}
-        name, calls = cells.get("Name", ""), cells.get("Calls", "")
-        if not (name and calls.isdecimal()) or int(calls) > _LARGEST_COUNT or told["Time"] is None:
+        name, count = cells.get("Name", ""), whole_number(cells.get("Calls", ""))
+        if not name or count is None or told["Time"] is None:
             return None
         row = self._what(kind, name)
         if row is None:
             self.unknown_types[kind] += 1
             return {}
         fact = fact_of(str(row["kind"]))
-        count = int(calls)
         sums = [told["Time"]] + ([_total(told["Avg"], count)] if told["Avg"] else [])
         if count == 1:
             sums += [each for each in (told["Min"], told["Max"]) if each]
@@ -175,17 +173,17 @@ class Totals:
         for line, cells in self._moves(block):
             device = cells.get("Device") or device
             what = cells.get("Name") or cells.get("", "")
-            count = cells.get("Count", "")
+            count = whole_number(cells.get("Count", ""))
             if what not in _MOVED:
                 others += 1
                 continue
             total = spelled(cells.get("Total Size", ""))
             time = _with_unit(cells.get("Total Time", ""))
-            if not count.isdecimal() or int(count) > _LARGEST_COUNT or total is None:
+            if count is None or total is None:
                 self.unread.append(line)
                 continue
             average = spelled(cells.get("Avg Size", ""))
-            sizes = [total] + ([average.times(int(count))] if average else [])
+            sizes = [total] + ([average.times(count)] if average else [])
             least, most = (spelled(cells.get(name, "")) for name in ("Min Size", "Max Size"))
             whole = common(sizes)
             rounding = self.times.setdefault(Fact.UNIFIED_MEMORY_TOTALS, Rounding())
@@ -194,7 +192,7 @@ class Totals:
                 "pid": self.gathered.pid,
                 "device_id": None if device is None else self.gathered.device(device),
                 "direction": schema.DIRECTIONS.index(_MOVED[what]),
-                "count": int(count),
+                "count": count,
                 "sum_ns": None if time is None else rounding.add(time),
                 "bytes_sum": None if whole is None else self.sizes.add(whole),
                 "bytes_min": None if least is None else least.whole,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from nsysconv.importers.probe import Probe
+from nsysconv.store.private import private_folder
 
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _CHARACTERS = 1 << 20
@@ -24,8 +24,8 @@ def encoding_of(head: bytes) -> str | None:
 @contextmanager
 def in_utf8(probes: Sequence[Probe]) -> Iterator[list[Path]]:
     """Where the text of each file stands in UTF-8: in itself, or in a copy that is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="nsysconv-") as folder:
-        yield [as_utf8(probe, Path(folder) / str(place)) for place, probe in enumerate(probes)]
+    with private_folder() as folder:
+        yield [as_utf8(probe, folder / str(place)) for place, probe in enumerate(probes)]
 
 
 def as_utf8(probe: Probe, copy: Path) -> Path:

@@ -6,6 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+_MOST_DIGITS = 18
+
+
+def whole_number(text: str) -> int | None:
+    """The number that digits spell; None for other text, and for more of them than a store can hold."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
 
 @dataclass(frozen=True)
 class Quantity:

@@ -38,6 +38,7 @@ class Registry:
         self._api_names: set[int] = set()
         self._devices: dict[str, int] = {}
         self._device_rows: dict[int, Row] = {}
+        self._next_free: dict[int, int] = {}
 
     def name(self, text: str) -> int:
         """The number of a name."""
@@ -63,9 +64,11 @@ class Registry:
         if text not in self._devices:
             match = _INDEXED.match(text)
             name, ordinal = (match.group(1), int(match.group(2))) if match else (text, None)
-            number = ordinal if ordinal is not None else 0
+            wanted = ordinal if ordinal is not None else 0
+            number = self._next_free.get(wanted, wanted)
             while number in self._device_rows:
                 number += 1
+            self._next_free[wanted] = number + 1
             self._devices[text] = number
             self._device_rows[number] = {
                 "device_id": number,

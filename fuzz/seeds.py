@@ -1,0 +1,133 @@
+"""Where fuzzing begins: every fixture, and real profiles, where they are, with a few hundred rows."""
+
+from __future__ import annotations
+
+import gzip
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+REAL = ROOT.parent / "shared" / "real"
+
+SQLITE = b"SQLite format 3\0"
+GZIP = b"\x1f\x8b"
+
+# Importer -> folders of fixtures and of real files whose files it is tried with.
+FOLDERS = {
+    "nsys_sqlite": (("nsys", "odd"), ("nsys_sqlite",)),
+    "kineto": (("kineto",), ("kineto",)),
+    "nvprof_database": (("nvprof_database",), ("nvprof_sqlite",)),
+    "nvprof_log": (("nvprof_log",), ("nvprof_csv", "nvprof_text")),
+    "nsys_stats": (("nsys_stats",), ("expected",)),
+    "nvidia_smi": (("nvidia_smi",), ()),
+}
+IMPORTERS = tuple(FOLDERS)
+
+# Of real files so much is kept.
+_ROWS = 200
+_TEXT_BYTES = 40_000
+# A page of a list of events ends with one; where a longer trace is cut.
+_EVENT_END = b"},"
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A whole file: its name, and its content, of a compressed one inflated (`packed`)."""
+
+    name: str
+    content: bytes
+    packed: bool = False
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a database."""
+        return self.content.startswith(SQLITE)
+
+
+@cache
+def seeds(importer: str, *, real: bool = True) -> tuple[Seed, ...]:
+    """The files that an importer is tried with, in an order of their own."""
+    own, others = FOLDERS[importer]
+    found = [_seed(path) for folder in own for path in _files(FIXTURES / folder)]
+    if real and REAL.is_dir():
+        found += [_cut_down(_seed(path)) for folder in others for path in _files(REAL / folder)]
+    return tuple(seed for seed in found if seed.content)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        # Of a report that its own tool has to export there is nothing to read.
+        if path.is_file() and path.suffix != ".nsys-rep":
+            yield path
+
+
+def _seed(path: Path) -> Seed:
+    content = path.read_bytes()
+    packed = content.startswith(GZIP)
+    if packed:
+        with suppress(EOFError, OSError):  # fixtures that are cut stay as they are
+            return Seed(path.name, gzip.decompress(content), packed)
+    return Seed(path.name, content)
+
+
+def _cut_down(seed: Seed) -> Seed:
+    if seed.is_sqlite:
+        return Seed(seed.name, _fewer_rows(seed.content))
+    text = seed.content
+    if len(text) > _TEXT_BYTES:
+        if seed.name.endswith((".json", ".json.gz")):
+            place = text.rfind(_EVENT_END, 0, _TEXT_BYTES)
+            text = text[: place + 1] + b"]}" if place > 0 else text
+        else:
+            text = text[: text.rfind(b"\n", 0, _TEXT_BYTES) + 1]
+    return Seed(seed.name, text, seed.packed)
+
+
+def _fewer_rows(content: bytes) -> bytes:
+    """The database with the first rows of every table, and of texts those that they refer to."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "seed.sqlite"
+        path.write_bytes(content)
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.text_factory = bytes  # some texts are none
+            found = database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+            )
+            names = [name.decode() for (name,) in found]
+            texts = {"StringIds": "id", "StringTable": "_id_"}
+            for name in names:
+                if name not in texts:
+                    database.execute(
+                        f'DELETE FROM "{name}" WHERE rowid NOT IN '
+                        f'(SELECT rowid FROM "{name}" ORDER BY rowid LIMIT {_ROWS})'
+                    )
+            wanted = _integers(database, [name for name in names if name not in texts])
+            for name, key in texts.items():
+                if name in names:
+                    database.execute("CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)")
+                    database.executemany(
+                        "INSERT OR IGNORE INTO wanted VALUES (?)", ((n,) for n in wanted)
+                    )
+                    database.execute(
+                        f'DELETE FROM "{name}" WHERE {key} NOT IN (SELECT id FROM wanted)'
+                    )
+                    database.execute("DROP TABLE wanted")
+            database.execute("VACUUM")
+        return path.read_bytes()
+
+
+def _integers(database: sqlite3.Connection, tables: list[str]) -> set[int]:
+    """All whole numbers that may be ids of texts."""
+    return {
+        value
+        for table in tables
+        for row in database.execute(f'SELECT * FROM "{table}"')
+        for value in row
+        if isinstance(value, int) and 0 <= value < 1 << 31
+    }

@@ -1,0 +1,434 @@
+"""What fuzzing has found in importers, each with the least input that shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import FIXTURES, NSYS, Row, event_rows, import_file, profile_in_place
+
+from nsysconv import api
+from nsysconv.errors import InputError
+from nsysconv.importers.contract import MOST_RECORDINGS
+from nsysconv.importers.detection import detect
+from nsysconv.importers.kineto.cells import MISSING, nanoseconds, whole
+from nsysconv.importers.nsys_stats.objects import Objects
+from nsysconv.importers.printed.registry import Registry
+from nsysconv.importers.probe import Probe
+from nsysconv.importers.sqlite_source import as_whole
+from nsysconv.notes import Note, Severity
+from nsysconv.store.read import Profile, reading
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+NVPROF = FIXTURES / "nvprof_database" / "basic-12.nvvp"
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Callable[..., Path]:
+    """A copy of a database after some statements."""
+
+    def make(source: Path, *statements: str) -> Path:
+        path = tmp_path / source.name
+        path.write_bytes(source.read_bytes())
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            for statement in statements:
+                database.execute(statement)
+        return path
+
+    return make
+
+
+def _untyped(table: str) -> tuple[str, ...]:
+    """Statements after which cells of a table keep the type that is put into them."""
+    return (
+        f"CREATE TABLE untyped AS SELECT * FROM {table}", f"DROP TABLE {table}",
+        # Tables made so have columns of types; those of an expression have none.
+        f"ALTER TABLE untyped RENAME TO {table}", "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = replace(replace(sql, ' INT', ''), ' NUM', '') "
+        f"WHERE name = '{table}'",
+        "PRAGMA writable_schema = RESET",
+    )  # fmt: skip
+
+
+Read = Callable[[Profile], object]
+
+
+def _both(source: Path, read: Read) -> list[object]:
+    """What is read of a source imported, and in place."""
+    store = source.with_name("store.db")
+    import_file(source, store)
+    with reading(store) as opened:
+        (profile,) = opened.profiles()
+        found = [read(profile)]
+    with profile_in_place(source) as profile:
+        return [*found, read(profile)]
+
+
+def _rows(table: str) -> Callable[[Profile], list[Row]]:
+    return lambda profile: event_rows(profile, table)
+
+
+def _refused(source: Path) -> InputError:
+    with Probe(source) as probe, pytest.raises(InputError) as caught:
+        detect(probe)
+    return caught.value
+
+
+# -- databases
+
+
+def test_what_sqlite_says_of_a_schema_steers_no_terminal(tmp_path: Path) -> None:
+    content = BASIC.read_bytes()
+    place = content.index(b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (") + len("CREATE TABLE ")
+    source = tmp_path / "export.sqlite"
+    source.write_bytes(content[:place] + b"\x1b[2J" + content[place + 4 :])
+    said = str(_refused(source))
+    assert "SQLite cannot read it" in said
+    assert "\x1b" not in said
+
+
+def test_names_of_foreign_tables_steer_no_terminal(tmp_path: Path) -> None:
+    source = tmp_path / "export.sqlite"
+    with closing(sqlite3.connect(source)) as database:
+        database.execute('CREATE TABLE "\x1b[2J" (a)')
+    said = str(_refused(source))
+    assert "another program" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("encoding", [2, 3, 4])
+def test_a_database_in_another_encoding_is_refused_by_its_name(
+    tmp_path: Path, encoding: int
+) -> None:
+    """SQLite attaches none whose texts are not those of the store."""
+    source = tmp_path / "export.sqlite"
+    content = BASIC.read_bytes()
+    source.write_bytes(content[:56] + encoding.to_bytes(4, "big") + content[60:])
+    error = _refused(source)
+    assert "UTF-8" in error.what or "SQLite cannot read it" in error.what
+    assert error.where == str(source)
+
+
+def test_process_0_is_none(changed: Callable[..., Path]) -> None:
+    """Where all rows of a table name process 0, which stands for none."""
+    table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+    source = changed(BASIC, f"UPDATE {table} SET globalPid = globalPid << 24")
+    imported, in_place = _both(source, _rows("sync"))
+    assert isinstance(imported, list)
+    assert [(row["pid"], row["device_id"]) for row in imported] == [(None, 0)] * 2
+    assert in_place == imported
+
+
+def test_a_priority_that_is_no_number(changed: Callable[..., Path]) -> None:
+    source = changed(BASIC, "UPDATE TARGET_INFO_CUDA_STREAM SET priority = x'3132'")
+
+    def priorities(profile: Profile) -> set[object]:
+        return {row["priority"] for row in profile.rows("stream")}
+
+    assert _both(source, priorities) == [{None}, {None}]
+
+
+@pytest.mark.parametrize("kind", ["TEXT", "REAL"])
+@pytest.mark.parametrize("column", ["start", "end", "correlationId", "deviceId", "globalPid"])
+def test_numbers_that_are_spelled_otherwise_are_the_same_numbers(
+    changed: Callable[..., Path], column: str, kind: str
+) -> None:
+    """A store makes numbers of them as they come in; in place they have to be, too."""
+    with profile_in_place(BASIC) as profile:
+        wanted = sorted(map(repr, event_rows(profile, "kernel")))
+    source = changed(
+        BASIC, *_untyped(KERNEL), f"UPDATE {KERNEL} SET {column} = CAST({column} AS {kind})"
+    )
+    imported, in_place = _both(source, _rows("kernel"))
+    assert isinstance(imported, list)
+    assert isinstance(in_place, list)
+    assert sorted(map(repr, imported)) == wanted
+    assert sorted(map(repr, in_place)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [(5, 5), (5.0, 5), (5.5, None), ("5", 5), (" 5 ", 5), ("5.0", 5), ("1e3", 1000), ("5x", None),
+     ("", None), ("nan", None), ("inf", None), (b"5", None), (None, None), (2.0**63, None),
+     (float("inf"), None), ("9" * 30, None), ("1e400", None)],
+)  # fmt: skip
+def test_what_is_a_whole_number_is_one_to_sqlite(cell: object, number: int | None) -> None:
+    assert as_whole(cell) == number
+    if isinstance(cell, float) and abs(cell) == float("inf"):
+        return
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE t (a INTEGER) STRICT")
+        try:
+            database.execute("INSERT INTO t VALUES (?)", (cell,))
+        except sqlite3.IntegrityError:
+            assert number is None
+        else:
+            assert database.execute("SELECT a FROM t").fetchone() == (number,)
+
+
+def _dropped(profile: Profile) -> list[tuple[str, int]]:
+    return [(n.text, n.count) for n in profile.notes if n.severity is Severity.DROPPED]
+
+
+@pytest.mark.parametrize(("table", "column", "ours"), [
+    (RUNTIME, "eventClass", "api_call"), ("NVTX_EVENTS", "eventType", "range"),
+])  # fmt: skip
+@pytest.mark.parametrize("cell", ["'text'", "x'00'", "NULL"])
+def test_a_row_of_no_kind_is_counted(
+    changed: Callable[..., Path], table: str, column: str, ours: str, cell: str
+) -> None:
+    """The condition that tells kinds apart leaves it out without an error."""
+    source = changed(
+        BASIC, *_untyped(table),
+        f"UPDATE {table} SET {column} = {cell} WHERE rowid = "
+        f"(SELECT min(rowid) FROM {table} WHERE {column} IN (0, 59))",
+    )  # fmt: skip
+    with profile_in_place(BASIC) as profile:
+        before = len(event_rows(profile, ours))
+    said = (f"{table}: rows whose {column} is no whole number were left out", 1)
+
+    def found(profile: Profile) -> object:
+        return len(event_rows(profile, ours)), _dropped(profile)
+
+    assert _both(source, found) == [(before - 1, [said])] * 2
+
+
+def test_a_range_of_an_unknown_kind_is_counted(changed: Callable[..., Path]) -> None:
+    source = changed(BASIC, "UPDATE NVTX_EVENTS SET eventType = 99 WHERE eventType = 59")
+    with profile_in_place(source) as profile:
+        ((text, count),) = _dropped(profile)
+    assert text == "NVTX_EVENTS: rows of event type 99 were left out"
+    assert count == 5
+
+
+def test_very_many_unknown_classes_are_one_note(changed: Callable[..., Path]) -> None:
+    """Not a search of the table for each of them."""
+    more = (
+        f"INSERT INTO {RUNTIME} SELECT start, end, eventClass + 1000 + value, globalTid, correlationId, "
+        f"nameId, returnValue, callchainId FROM {RUNTIME}, generate_series WHERE {RUNTIME}.rowid = 1"
+    )
+    source = changed(
+        BASIC, "CREATE TABLE generate_series AS WITH RECURSIVE n(value) AS "
+        "(SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 3000) SELECT value FROM n", more,
+    )  # fmt: skip
+    with profile_in_place(source) as profile:
+        ((text, count),) = _dropped(profile)
+    assert count == 3000
+    assert text.startswith("rows of event class 1001, 1002, ")
+    assert text.endswith(", … among the API calls were left out")
+
+
+def test_a_row_without_a_start_stays_where_others_are_left_out(
+    changed: Callable[..., Path],
+) -> None:
+    source = changed(
+        BASIC, *_untyped(KERNEL), f"UPDATE {KERNEL} SET start = NULL WHERE rowid = 1",
+        f"UPDATE {KERNEL} SET start = -{1 << 60} WHERE rowid = 2",
+    )  # fmt: skip
+
+    def found(profile: Profile) -> object:
+        starts = [row["start_ns"] for row in event_rows(profile, "kernel")]
+        return len(starts), starts.count(None), [count for _, count in _dropped(profile)]
+
+    assert _both(source, found) == [(7, 1, [1])] * 2
+
+
+def test_a_row_without_an_end_keeps_its_start_where_others_are_left_out(
+    changed: Callable[..., Path],
+) -> None:
+    source = changed(
+        BASIC, *_untyped(KERNEL), f"UPDATE {KERNEL} SET end = NULL WHERE rowid = 1",
+        f"UPDATE {KERNEL} SET start = -{1 << 60} WHERE rowid = 2",
+    )  # fmt: skip
+
+    def found(profile: Profile) -> object:
+        rows = [row for row in event_rows(profile, "kernel") if row["dur_ns"] is None]
+        return [row["start_ns"] is not None for row in rows]
+
+    assert _both(source, found) == [[True], [True]]
+
+
+def test_a_row_that_lasts_too_long_between_two_possible_times(
+    changed: Callable[..., Path],
+) -> None:
+    limit = 1 << 53
+    source = changed(
+        BASIC, f"UPDATE {KERNEL} SET start = -{limit - 1}, end = {limit - 1} WHERE rowid = 2"
+    )
+
+    def found(profile: Profile) -> object:
+        return len(event_rows(profile, "kernel")), [count for _, count in _dropped(profile)]
+
+    assert _both(source, found) == [(7, [1])] * 2
+
+
+def test_a_range_that_begins_at_0_among_times_of_day(changed: Callable[..., Path]) -> None:
+    source = FIXTURES / "nvprof_database" / "ranges-12.nvvp"
+    source = changed(
+        source, "UPDATE CUPTI_ACTIVITY_KIND_MARKER SET timestamp = 0 WHERE flags & 2 AND id = "
+        "(SELECT min(id) FROM CUPTI_ACTIVITY_KIND_MARKER WHERE flags & 4)",
+    )  # fmt: skip
+
+    def found(profile: Profile) -> object:
+        rows = event_rows(profile, "range")
+        return [(row["start_ns"], row["dur_ns"]) for row in rows if row["start_ns"] is None]
+
+    assert _both(source, found) == [[(None, None)]] * 2
+
+
+# -- traces
+
+
+def test_one_long_text_among_numbers_does_not_fill_the_memory() -> None:
+    """An array of texts would have room for the longest in every place: 80 GB here."""
+    values = ["x" * 1_000_000, *["7"] * 20_000]
+    numbers = whole(values)
+    assert numbers[0] == MISSING
+    assert (numbers[1:] == 7).all()
+    spelled = [value.encode() for value in values]
+    times = nanoseconds(values, lambda: spelled)
+    assert times[0] == MISSING
+    assert (times[1:] == 7000).all()
+
+
+def test_numbers_of_both_kinds_and_texts_in_one_column() -> None:
+    assert whole([1, 2.0, "3", 4.5, None, True]).tolist() == [1, 2, 3, MISSING, MISSING, 1]
+    assert whole([1 << 63, -(1 << 63)]).tolist() == [MISSING, MISSING]
+    mixed: list[object] = [1, 2.5]
+    assert nanoseconds(mixed, lambda: [b"1", b"2.5"]).tolist() == [1000, 2500]
+    assert np.issubdtype(whole([1]).dtype, np.int64)
+
+
+HEAD = b'{"schemaVersion": 1, "baseTimeNanoseconds": 1767225600000000000, "traceEvents": ['
+CALL = b"""{"ph": "X", "cat": "cuda_runtime", "name": "cudaMalloc",
+    "pid": %d, "tid": 1, "ts": 1.5, "dur": 1}"""
+
+
+def _imported(source: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Rows of all recordings by table, and notes by slug."""
+    (file,) = api.import_files([source], source.with_name("store.db")).files
+    assert file.error is None
+    notes: list[Note] = [note for one in file.imported for note in one.notes]
+    rows = {name: count for one in file.imported for name, count in one.row_counts.items() if count}
+    return rows, {note.slug: note.count for note in notes}
+
+
+def test_events_beside_what_is_no_event_are_counted(tmp_path: Path) -> None:
+    source = tmp_path / "trace.json"
+    events = [CALL % 5, CALL % 5, b'"text"', CALL % 5, CALL % 5]
+    source.write_bytes(HEAD + b", ".join(events) + b"]}")
+    rows, notes = _imported(source)
+    assert rows["api_call"] + notes["event-unreadable"] == 4
+
+
+def test_a_trace_of_very_many_processes_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "trace.json"
+    events = [CALL % pid for pid in range(1, MOST_RECORDINGS + 2)]
+    source.write_bytes(HEAD + b", ".join(events) + b"]}")
+    (file,) = api.import_files([source], tmp_path / "store.db").files
+    assert isinstance(file.error, InputError)
+    assert "more than 1,000 recordings" in file.error.what
+    assert file.error.where == str(source)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
+
+
+# -- printed tables
+
+
+def test_what_two_tools_printed_into_one_file_is_refused_with_both_names(tmp_path: Path) -> None:
+    source = tmp_path / "job.log"
+    source.write_bytes(
+        (FIXTURES / "nvidia_smi" / "query.csv").read_bytes()
+        + (FIXTURES / "nvprof_log" / "basic-summary.txt").read_bytes()
+    )
+    error = _refused(source)
+    assert "nvprof log" in error.what
+    assert "nvidia-smi log" in error.what
+    assert "cut it" in error.hint
+
+
+def test_a_log_of_very_many_runs_is_refused(tmp_path: Path) -> None:
+    table = (FIXTURES / "nsys_stats" / "basic-2025-cuda_api_sum.json").read_bytes()
+    rows = json.loads(table)
+    source = tmp_path / "stats.json"
+    source.write_text("\n".join(json.dumps(rows[:1]) for _ in range(MOST_RECORDINGS + 1)))
+    (file,) = api.import_files([source], tmp_path / "store.db").files
+    assert isinstance(file.error, InputError)
+    assert "more than 1,000 recordings" in file.error.what
+
+
+@pytest.mark.parametrize(
+    "second", [{"a": "3"}, {"a": "3", "b": "4", "c": "5"}, {"a": "3", "c": "4"}]
+)
+def test_objects_of_other_keys_are_no_rows(tmp_path: Path, second: dict[str, str]) -> None:
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps([{"a": "1", "b": "2"}, second, {"a": "6", "b": "7"}]))
+    found = Objects(path, 0)
+    assert list(found) == [{"a": "1", "b": "2"}, {"a": "6", "b": "7"}]
+    assert found.unread == 1
+
+
+def test_keys_in_another_order_are_the_same_row(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_text('[{"a": "1", "b": "2"}, {"a": "3", "b": "4"}, {"b": "6", "a": "5"}]')
+    rows = [list(row.values()) for row in Objects(path, 0)]
+    assert rows[:2] == [["1", "2"], ["3", "4"]]
+    assert rows[2:] in ([], [["5", "6"]])  # an object begins where the first key does
+
+
+def test_quotes_in_texts_and_keys_again_and_again(tmp_path: Path) -> None:
+    """Where the keys are looked for takes no longer for each that stands there again."""
+    path = tmp_path / "table.json"
+    first = ", ".join(f'"k{n}": "1"' for n in range(12))
+    again = ", ".join(f'"k{n % 11}": "1"' for n in range(3000))
+    path.write_text(f'[{{{first}}}, {{"k0": "a "b" c", {again}}}, {{{first}}}]')
+    found = Objects(path, 0)
+    assert len(list(found)) == 2
+    assert found.unread == 1
+
+
+@pytest.mark.parametrize("digits", ["18446744073709551615", "9" * 5000])
+def test_ids_of_more_digits_than_a_number_has_are_names(tmp_path: Path, digits: str) -> None:
+    content = (FIXTURES / "nvprof_log" / "basic-gpu-trace.csv").read_text(encoding="utf-8")
+    lines = content.split("\n")
+    which = next(i for i, line in enumerate(lines) if "memcpy HtoD" in line)
+    cells = lines[which].split(",")
+    header = next(line for line in lines if line.startswith('"Start"')).split(",")
+    cells[header.index('"Context"')] = f'"{digits}"'
+    lines[which] = ",".join(cells)
+    source = tmp_path / "log.csv"
+    source.write_text("\n".join(lines))
+    whole_rows, _ = _imported(_whole(tmp_path, content))
+    (tmp_path / "store.db").unlink()
+    rows, _ = _imported(source)
+    assert rows == whole_rows
+
+
+def _whole(folder: Path, content: str) -> Path:
+    path = folder / "whole.csv"
+    path.write_text(content)
+    return path
+
+
+def test_a_log_of_process_0_is_of_none(tmp_path: Path) -> None:
+    content = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_text(encoding="utf-8")
+    (pid,) = set(re.findall(r"==(\d+)==", content))
+    content = content.replace(f"=={pid}==", "==0==").replace(f"process {pid}", "process 0")
+    source = _whole(tmp_path, content)
+    _, notes = _imported(source)
+    assert notes["process-unnamed"] == 1
+
+
+@pytest.mark.parametrize("devices", [["A (1)", "B (1)", "C (0)", "D", "E"]])
+def test_devices_get_the_next_free_number(devices: list[str]) -> None:
+    """Each in a step or two, however many there are."""
+    registry = Registry(None)
+    assert [registry.device(text) for text in devices] == [1, 2, 0, 3, 4]
