@@ -1,0 +1,138 @@
+"""A profiler's line run for a job script, and what it leaves put into a store."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.capture.homing import KEEPS, ImportFailed, Wishes
+from nsysconv.capture.session import Captured, capture
+from nsysconv.errors import CaptureError, InUseError, NsysconvError
+from nsysconv.facts import Fact
+from nsysconv.processes import EndedEarly, Processes
+
+
+def profile(
+    command: Sequence[str],
+    *,
+    ranks: str | None = None,
+    keep: Collection[str] | None = None,
+    stores: Sequence[str] = (),
+    run: str | None = None,
+    scratch: StrPath | None = None,
+    grace_s: float = 10.0,
+    timeout_s: float = 1800.0,
+    program: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    say: Say = silent,
+) -> Captured:
+    """Runs a profiler's line, `nsys profile … PROGRAM`, and puts its report into a store.
+
+    Nothing of the line is changed but its output. Where this process is not among `ranks` (such as
+    `0,8,16-31` or `local0`; None: all) it *becomes* the program, and there is no return. Reports are
+    made and imported in a folder of their own in `scratch` (default: TMPDIR, else /tmp) and then moved
+    to where the line says. `keep` names what is left there (of KEEPS; default: report and store, without
+    the store where `stores` are named), `stores` are places to import into as well, `run` is what the
+    run is called there, where no batch system's number tells which ranks are one. A signal to end is
+    passed on to the program, which has `grace_s` seconds to end; export and import have `timeout_s`
+    seconds each. `program` is the argument that begins the program, for lines with options that are not
+    known. `environment` is the program's (default: this process's). To be called in the main thread: it
+    handles signals.
+
+    Raises CaptureError where the program cannot be started. What goes wrong afterwards is in the records
+    beside the reports, and said through `say`.
+    """
+    default = {"report"} if stores else {"report", "store"}
+    kept = frozenset(default if keep is None else keep)
+    for word in kept - set(KEEPS):
+        raise CaptureError(f"nothing to keep is called {word!r}", hint=f"There are: {KEEPS}")
+    if not kept and not stores:
+        raise CaptureError("nothing is to be kept", hint=f"Keep one of {KEEPS}, or name a store.")
+    wishes = Wishes(
+        ranks,
+        kept,
+        tuple(stores),
+        None if scratch is None else Path(scratch).absolute(),
+        grace_s,
+        timeout_s,
+        program,
+    )
+
+    def importing(source: Path, store: str | None, made: Path | None) -> int | None:
+        return _imported((source, store if store is not None else str(made), run), timeout_s)
+
+    return capture(
+        command, wishes, os.environ if environment is None else environment, importing, say
+    )
+
+
+_Item = tuple[Path, str, str | None]
+"""A file, the store to import it into, and the name of its run."""
+
+
+def _imported(item: _Item, timeout_s: float) -> int | None:
+    """Imports in a process of its own, which can be ended at any time; returns the kernels."""
+    try:
+        with (
+            _limited(timeout_s),
+            Processes[_Item, int | str | None](1, _importer) as one,
+        ):
+            (result,) = one.map([item])
+    except TimeoutError:
+        raise ImportFailed(f"it was not imported within {timeout_s:g} s") from None
+    except EndedEarly:
+        raise ImportFailed("the import was killed, or ran out of memory") from None
+    if isinstance(result, str):
+        raise ImportFailed(result)
+    return result
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in its block when the time is up."""
+
+    def up(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _importer() -> Callable[[_Item], int | str | None]:
+    """In the process that imports: gives what imports a file, and answers kernels or what went wrong."""
+    from nsysconv.api.importing import import_files
+
+    def work(item: _Item) -> int | str | None:
+        source, store, run = item
+        while True:
+            try:
+                result = import_files([source], store, run=run, jobs=1)
+            except InUseError:
+                # Other ranks write there, too. How long that may take is the parent's to say.
+                time.sleep(random.uniform(0.1, 1.0))
+                continue
+            except NsysconvError as error:
+                return str(error)
+            break
+        if result.errors:
+            return str(result.errors[0])
+        imported = [one for file in result.files for one in file.imported]
+        if not imported:
+            return "nothing in it could be imported"
+        if all(Fact.KERNELS in one.missing for one in imported):
+            return None
+        return sum(one.row_counts.get("kernel", 0) for one in imported)
+
+    return work

@@ -1,0 +1,244 @@
+"""The profiler's own line: where its options end and the program begins, and where its output goes.
+
+Nothing of a line is ever changed but the values of options that name the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from nsysconv.errors import CaptureError
+
+
+@dataclass(frozen=True)
+class Profiler:
+    """A profiler's command and what its options take.
+
+    `words` stand before the options, `valued` take a value, `flags` none. `outputs` name files that it
+    writes, the first the report; `overwrite` is the option that allows it to replace them; `suffixes`
+    are those a report may have, the first of which the profiler adds itself where `adds_suffix`.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    valued: frozenset[str]
+    flags: frozenset[str]
+    outputs: tuple[tuple[str, ...], ...]
+    overwrite: tuple[str, ...]
+    suffixes: tuple[str, ...]
+    adds_suffix: bool
+    default_name: str
+
+
+# `nsys profile --help` of 2019 to 2026. All but help take a value, most of them true or false.
+_NSYS_SHORT = "-b -c -d -e -f -n -o -p -s -t -w -x -y -Y"
+_NSYS_LONG = """
+accelerator-trace after-report-ready auto-report-name backtrace capture-range capture-range-end
+clock-frequency-changes command-file cpu-cluster-events cpu-core-events cpu-core-metrics
+cpu-socket-events cpu-socket-metrics cpuctxsw cuda-event-trace cuda-flush-interval cuda-graph-trace
+cuda-memory-usage cuda-trace-all-apis cuda-trace-scope cuda-um-cpu-page-faults
+cuda-um-gpu-page-faults cudabacktrace dask debug-symbols defer-report delay duration duration-frames
+dx-force-declare-adapter-removal-support dx12-gpu-workload dx12-wait-calls el1-sampling
+el1-sampling-config enable env-var etw-provider event-sample event-sampling-frequency
+event-sampling-interval export flush-on-cudaprofilerstop force-overwrite ftrace
+ftrace-keep-user-config gpu-metrics-device gpu-metrics-devices gpu-metrics-frequency gpu-metrics-set
+gpu-video-device gpuctxsw hotkey-capture ib-net-info-devices ib-net-info-files ib-net-info-output
+ib-switch-congestion-device ib-switch-congestion-devices ib-switch-congestion-nic-device
+ib-switch-congestion-percent ib-switch-congestion-threshold-high ib-switch-metrics-device
+ib-switch-metrics-devices ib-switch-metrics-nic-device inherit-environment injection-use-detours isr
+kill mpi-impl nic-metrics nvtx-capture nvtx-domain-exclude nvtx-domain-include opengl-gpu-workload
+os-events osrt-backtrace-depth osrt-backtrace-stack-size osrt-backtrace-threshold osrt-file-access
+osrt-threshold output process-scope python-backtrace python-functions-trace python-nvtx-annotations
+python-sampling python-sampling-frequency pytorch qnx-kernel-events qnx-kernel-events-mode
+resolve-symbols retain-etw-files run-as sample samples-per-backtrace sampling-frequency
+sampling-period sampling-trigger session-new show-output soc-metrics soc-metrics-frequency
+soc-metrics-set start-frame-index start-later stats stop-on-exit storage-devices storage-metrics
+system-wide trace trace-fork-before-exec vsync vulkan-gpu-workload wait wddm-additional-events
+wddm-backtraces xhv-trace xhv-trace-events
+"""
+
+_NVPROF_VALUED = """
+aggregate-mode annotate-mpi concurrent-kernels context-name continuous-sampling-interval
+cpu-profiling cpu-profiling-explain-ccff cpu-profiling-frequency cpu-profiling-max-depth
+cpu-profiling-mode cpu-profiling-percentage-threshold cpu-profiling-scope cpu-profiling-show-ccff
+cpu-profiling-show-library cpu-profiling-thread-mode cpu-profiling-unwind-stack cpu-thread-tracing
+demangling device-buffer-size device-cdp-buffer-size devices event-collection-mode events
+export-profile import-profile kernel-latency-timestamps kernels log-file metrics
+normalized-time-unit openacc-profiling openacc-summary-mode openmp-profiling pc-sampling-period
+process-name profile-api-trace profile-from-start profiling-semaphore-pool-size replay-mode
+skip-kernel-replay-save-restore source-level-analysis stream-name system-profiling timeout trace
+track-memory-allocations unified-memory-profiling
+"""
+_NVPROF_FLAGS = """
+analysis-metrics csv dependency-analysis force-overwrite help print-api-summary print-api-trace
+print-dependency-analysis-trace print-gpu-summary print-gpu-trace print-nvlink-topology
+print-openacc-constructs print-openacc-summary print-openacc-trace print-openmp-summary print-summary
+print-summary-per-gpu profile-all-processes profile-child-processes query-events query-metrics quiet
+version
+"""
+
+
+def _long(names: str) -> frozenset[str]:
+    return frozenset(f"--{name}" for name in names.split())
+
+
+NSYS = Profiler(
+    name="nsys",
+    words=("profile",),
+    valued=_long(_NSYS_LONG) | frozenset(_NSYS_SHORT.split()),
+    flags=frozenset({"-h", "--help", "-v", "--version"}),
+    outputs=(("-o", "--output"),),
+    overwrite=("-f", "--force-overwrite"),
+    suffixes=(".nsys-rep", ".qdrep"),
+    adds_suffix=True,
+    default_name="report",
+)
+NVPROF = Profiler(
+    name="nvprof",
+    words=(),
+    valued=_long(_NVPROF_VALUED) | frozenset(["-a", "-e", "-i", "-m", "-o", "-t", "-u"]),
+    flags=_long(_NVPROF_FLAGS) | frozenset(["-f", "-h", "-s", "-V"]),
+    outputs=(("-o", "--export-profile"), ("--log-file",)),
+    overwrite=("-f", "--force-overwrite"),
+    suffixes=(".nvprof", ".nvvp", ".prof", ".sqlite", ".log", ".txt", ".csv"),
+    adds_suffix=False,
+    default_name="report.nvprof",
+)
+_PROFILERS = {profiler.name: profiler for profiler in (NSYS, NVPROF)}
+_TRUE = ("true", "yes", "1")
+
+
+@dataclass(frozen=True)
+class Output:
+    """A value that names an output: `arguments[index]` is `head` + `value`.
+
+    `kind` is its option's place in the profiler's `outputs`: 0 for the report.
+    """
+
+    index: int
+    head: str
+    value: str
+    kind: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A profiler's line, taken apart. `program_at` is the index of the program in `arguments`."""
+
+    profiler: Profiler
+    arguments: tuple[str, ...]
+    program_at: int
+    outputs: tuple[Output, ...]
+    overwrites: bool
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The program and its arguments, as they are run where nothing is profiled."""
+        return self.arguments[self.program_at :]
+
+    def with_outputs(self, values: Sequence[str]) -> tuple[str, ...]:
+        """The line with other values for its outputs, or with an output where it has none."""
+        if not self.outputs:
+            (value,) = values
+            options_at = 1 + len(self.profiler.words)
+            before, after = self.arguments[:options_at], self.arguments[options_at:]
+            return (*before, self.profiler.outputs[0][0], value, *after)
+        line = list(self.arguments)
+        for output, value in zip(self.outputs, values, strict=True):
+            line[output.index] = output.head + value
+        return tuple(line)
+
+
+def parse(arguments: Sequence[str], program: str | None = None) -> Line:
+    """Takes a line apart: `nsys profile … PROGRAM …` or `nvprof … PROGRAM …`.
+
+    `program` is the argument that begins the program, for lines with options that are not known here.
+    Raises CaptureError for other commands, and where it cannot be told where the program begins.
+    """
+    profiler = _profiler(arguments)
+    given = tuple(arguments)
+    start = 1 + len(profiler.words)
+    end = len(given) if program is None else _marked(given, start, program)
+    outputs: list[Output] = []
+    overwrites = False
+    index = start
+    while index < end:
+        argument = given[index]
+        if argument == "--" or not argument.startswith("-") or argument == "-":
+            if program is None:
+                index += argument == "--"
+                break
+            index += 1  # the value of an option that is not known
+            continue
+        name, head, value = _split(argument)
+        taken = 1
+        if head is None:
+            if name in profiler.valued and index + 1 < end:
+                taken, head, value = 2, "", given[index + 1]
+            elif name not in profiler.flags | profiler.valued and program is None:
+                raise _unknown(profiler, given, index)
+        for kind, names in enumerate(profiler.outputs):
+            if name in names and head is not None:
+                outputs.append(Output(index + taken - 1, head, value, kind))
+        if name in profiler.overwrite:
+            overwrites = name in profiler.flags or value.lower() in _TRUE
+        index += taken
+    if program is not None:
+        index = end
+    if index >= len(given):
+        raise CaptureError(
+            f"there is no program in this line of {profiler.name}",
+            hint=f"For example: nsysconv profile -- {_example(profiler)}",
+        )
+    return Line(profiler, given, index, tuple(outputs), overwrites)
+
+
+def _profiler(arguments: Sequence[str]) -> Profiler:
+    name = PurePath(arguments[0]).name if arguments else ""
+    profiler = _PROFILERS.get(name)
+    if profiler is None or tuple(arguments[1 : 1 + len(profiler.words)]) != profiler.words:
+        shown = " ".join(arguments[: 2 if profiler else 1])
+        raise CaptureError(
+            f"not a line of a profiler: {shown!r}" if shown else "no command is given",
+            hint="Put your own line behind --: nsysconv profile -- "
+            + " or -- ".join(_example(one) for one in _PROFILERS.values()),
+        )
+    return profiler
+
+
+def _example(profiler: Profiler) -> str:
+    return " ".join((profiler.name, *profiler.words, "-o train ./train --epochs 2"))
+
+
+def _marked(arguments: Sequence[str], start: int, program: str) -> int:
+    if program not in arguments[start:]:
+        raise CaptureError(
+            f"--program {program!r} is not an argument of the line",
+            hint="Write it as it stands in the line.",
+        )
+    return arguments.index(program, start)
+
+
+def _split(argument: str) -> tuple[str, str | None, str]:
+    """Name, head and value of an option; the head is None where no value is attached to it."""
+    if argument.startswith("--"):
+        name, sign, value = argument.partition("=")
+        return name, (name + sign if sign else None), value
+    name, rest = argument[:2], argument[2:]
+    if not rest:
+        return name, None, ""
+    sign = "=" if rest.startswith("=") else ""
+    return name, name + sign, rest[len(sign) :]
+
+
+def _unknown(profiler: Profiler, arguments: Sequence[str], index: int) -> CaptureError:
+    option = arguments[index]
+    ways = [f"{option}=VALUE if it takes a value"] if option.startswith("--") else []
+    ways.append("--program WORD before the -- otherwise, WORD being the program as in the line")
+    return CaptureError(
+        f"the option {option} of {profiler.name} is not known here: "
+        "where the program begins cannot be told",
+        hint=f"Write {', or '.join(ways)}.",
+    )

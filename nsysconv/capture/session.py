@@ -1,0 +1,188 @@
+"""One rank's capture from the line to the record: run on local scratch, then bring home."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from nsysconv.capture import command, homing, patterns, placing, running
+from nsysconv.capture.choice import choice
+from nsysconv.capture.command import Line, Output
+from nsysconv.capture.homing import Importing, Wishes
+from nsysconv.errors import CaptureError
+from nsysconv.launch import Launch, launch_of
+from nsysconv.record import Record
+
+_OWN_STREAMS = ("%1", "%2")
+"""What nvprof takes for its stdout and stderr."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What became of a capture: the program's exit status and, per report, its record as a file."""
+
+    exit_status: int
+    records: tuple[Path, ...] = ()
+    problems: tuple[str, ...] = field(default=())
+
+
+def capture(
+    arguments: Sequence[str],
+    wishes: Wishes,
+    environment: Mapping[str, str],
+    importing: Importing,
+    say: Callable[[str], None],
+) -> Captured:
+    """Runs a profiler's line where this rank is chosen; elsewhere this process becomes the program.
+
+    `environment` is what the program gets; `importing` puts a file into a store. Raises CaptureError for
+    what keeps the program from being started, and nothing afterwards: what goes wrong then is in the
+    record, and said.
+    """
+    line = command.parse(arguments, wishes.program)
+    launch = launch_of(environment)
+    if launch not in choice(wishes.ranks):
+        become(line.program, environment)
+    profiler = shutil.which(line.arguments[0], path=environment.get("PATH"))
+    if profiler is None:
+        raise CaptureError(
+            "not found, or not to be executed" if "/" in line.arguments[0] else "not in PATH",
+            where=line.arguments[0],
+            hint="Load the module it comes with, such as cuda or nsight-systems, or give its path.",
+        )
+    host = socket.gethostname()
+    plan = _planned(line, launch, host, wishes, environment, say)
+    known = dict(environment)
+    if line.profiler.adds_suffix:
+        # Ranks and users on one node would meet in the folder that nsys takes by itself.
+        known.setdefault("NSYS_TMPDIR", str(plan.temporary))
+    if wishes.scratch is not None:
+        known["TMPDIR"] = str(wishes.scratch)
+    started = time.time_ns()
+    try:
+        ended = running.run(
+            line.with_outputs(plan.values), line.program, known, wishes.grace_s, say
+        )
+    except CaptureError:
+        shutil.rmtree(plan.scratch, ignore_errors=True)
+        raise
+    record = Record(
+        rank=launch.rank,
+        local_rank=launch.local_rank,
+        world_size=launch.world_size,
+        host=host,
+        job=launch.job,
+        profiler=line.profiler.name,
+        exit_status=ended.status,
+        signal=ended.status - 128 if 128 < ended.status <= 128 + signal.NSIG else None,
+        start_utc_ns=started,
+        end_utc_ns=time.time_ns(),
+    )
+    try:
+        home = homing.bring(plan, line, profiler, known, record, ended, wishes, importing, say)
+    except Exception as error:  # the program has run: its status is worth more than ours
+        say(f"internal error: {type(error).__name__}: {error}; what there is, is in {plan.scratch}")
+        return Captured(ended.status, (), ("internal error",))
+    return Captured(ended.status, home.records, home.problems)
+
+
+def _planned(
+    line: Line,
+    launch: Launch,
+    host: str,
+    wishes: Wishes,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> homing.Plan:
+    """Where everything goes; the folders are made. Raises CaptureError."""
+    profiler = line.profiler
+    given = line.outputs or (Output(0, "", profiler.default_name),)
+    files = {output for output in given if output.value not in _OWN_STREAMS}
+    names, places = {}, {}
+    for output in files:
+        folder, name = patterns.split_folder(output.value)
+        places[output] = _folder(patterns.expanded(folder, environment, host))
+        names[output] = patterns.completed(name, profiler.suffixes, launch, host)
+    # The report's output comes first: where it is kept, the record is.
+    in_order = sorted(files, key=lambda output: output.kind)
+    if not in_order:
+        raise CaptureError("the line writes no file", hint="Name one: -o NAME")
+    destination = places[in_order[0]]
+    root, about = placing.scratch_root(wishes.scratch, environment, destination)
+    if about:
+        say(about)
+    scratch = placing.make_scratch(root)
+    temporary = scratch / "tmp"
+    temporary.mkdir()
+    made = {output: scratch / str(number) for number, output in enumerate(in_order)}
+    for folder_of_one in made.values():
+        folder_of_one.mkdir()
+    return homing.Plan(
+        scratch,
+        temporary,
+        tuple((made[output], places[output]) for output in in_order),
+        tuple(
+            f"{patterns.literal(str(made[output]))}/{names[output]}"
+            if output in files
+            else output.value
+            for output in given
+        ),
+        _expected(names[in_order[0]], environment, host, profiler.suffixes),
+    )
+
+
+def _folder(name: str) -> Path:
+    folder = Path(name).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CaptureError(
+            f"the folder of the output cannot be made: {error.strerror}", where=str(folder)
+        ) from error
+    return folder
+
+
+def _expected(name: str, environment: Mapping[str, str], host: str, suffixes: Sequence[str]) -> str:
+    """What the report's stem would be, for the record of a rank that left none."""
+    name = name.removesuffix(next((s for s in suffixes if name.endswith(s)), ""))
+    name = name.replace("%p", str(os.getpid()))
+    with suppress(CaptureError):
+        name = patterns.expanded(name, environment, host)
+    return name.replace("/", "_")
+
+
+def become(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Makes this process the program, with nothing of ours left in it.
+
+    Raises ProgramNotFoundError and ProgramNotRunError.
+    """
+    for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ"):  # Python ignores these, and programs inherit that
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    try:
+        os.execvpe(program[0], list(program), dict(environment))
+    except FileNotFoundError:
+        raise ProgramNotFoundError("command not found", where=program[0]) from None
+    except OSError as error:
+        what = error.strerror or "it cannot be run"
+        raise ProgramNotRunError(what, where=program[0]) from error
+
+
+class ProgramNotFoundError(CaptureError):
+    """There is no such program: a shell's status for it, as without nsysconv."""
+
+    exit_status = 127
+
+
+class ProgramNotRunError(CaptureError):
+    """The program cannot be executed: a shell's status for it, as without nsysconv."""
+
+    exit_status = 126

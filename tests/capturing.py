@@ -1,0 +1,110 @@
+"""What tests of captures share: the stand-in profilers in PATH, and both wrappers to run them with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from conftest import FIXTURES, NSYS, ROOT
+
+STANDIN = ROOT / "tests" / "standin_nsys.py"
+SCRIPT = ROOT / "scripts" / "nsysconv-rank.sh"
+SHELL = shutil.which("dash") or "/bin/sh"
+NSYS_PROFILE = NSYS / "basic-3.25.0.sqlite"
+NVPROF_PROFILE = FIXTURES / "nvprof_database" / "basic-12.nvvp"
+
+PYTHON_WRAPPER = (sys.executable, "-m", "nsysconv", "profile", "--keep", "report")
+"""Without an import, which the shell's twin does not do either."""
+SHELL_WRAPPER = (SHELL, str(SCRIPT))
+WRAPPERS = {"python": PYTHON_WRAPPER, "shell": SHELL_WRAPPER}
+
+SLURM_RANK_3 = {
+    "SLURM_JOB_ID": "1234", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "8",
+}  # fmt: skip
+
+
+def standins(folder: Path) -> Path:
+    """A folder with an nsys and an nvprof that stand in for the real ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    body = STANDIN.read_text(encoding="utf-8").partition("\n")[2]
+    for name in ("nsys", "nvprof"):
+        path = folder / name
+        path.write_text(f"#!{sys.executable} -SE\n{body}", encoding="utf-8")
+        path.chmod(0o755)
+    return folder
+
+
+@dataclass(frozen=True)
+class Place:
+    """A working folder `here`, with the stand-ins in PATH and local scratch of its own."""
+
+    here: Path
+    scratch: Path
+    environment: Mapping[str, str]
+
+    def run(
+        self,
+        wrapper: Sequence[str],
+        options: Sequence[str],
+        line: Sequence[str],
+        **variables: str,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a line through a wrapper."""
+        return subprocess.run(
+            [*wrapper, *options, "--", *line],
+            cwd=self.here,
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+
+    def start(
+        self, wrapper: Sequence[str], options: Sequence[str], line: Sequence[str], **variables: str
+    ) -> subprocess.Popen[bytes]:
+        """Starts a line through a wrapper; its words go to the file `said`."""
+        with (self.here.parent / "said").open("wb") as said:
+            return subprocess.Popen(
+                [*wrapper, *options, "--", *line],
+                cwd=self.here,
+                env={**self.environment, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+
+    @property
+    def files(self) -> list[str]:
+        """The names of all files in the working folder, hidden ones too."""
+        return sorted(
+            p.relative_to(self.here).as_posix() for p in self.here.rglob("*") if p.is_file()
+        )
+
+    @property
+    def left(self) -> list[str]:
+        """What is left on scratch."""
+        return sorted(path.name for path in self.scratch.iterdir())
+
+
+def place(folder: Path, **variables: str) -> Place:
+    """A working folder below `folder`; no launcher's variable of the surrounding job is in it."""
+    here, scratch = folder / "work", folder / "scratch"
+    here.mkdir()
+    scratch.mkdir()
+    environment = {
+        "PATH": f"{standins(folder / 'bin')}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(folder),
+        "PWD": str(here),  # a shell would set it
+        "TMPDIR": str(scratch),
+        "STANDIN_FIXTURE": str(NSYS_PROFILE),
+        **variables,
+    }
+    return Place(here, scratch, environment)

@@ -1,0 +1,312 @@
+"""Signals: the program gets them, the report is finished, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from capturing import PYTHON_WRAPPER, SLURM_RANK_3, WRAPPERS, Place, place
+
+from nsysconv.capture import target
+from nsysconv.capture.running import Course, Step
+from nsysconv.record import Record, read
+
+both = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
+
+NAME = "train.1234.0.rank3"
+# Writes down every signal it gets; ends at SIGTERM only if `end` says so, as the word `over` does.
+PROGRAM = """
+import os, signal, sys, time
+def take(number, frame):
+    with open("signals", "a") as file:
+        file.write(signal.Signals(number).name + " ")
+    if number == signal.SIGTERM and sys.argv[1].isdigit():
+        sys.exit(int(sys.argv[1]))
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+    signal.signal(number, take)
+open("pid.partial", "w").write(str(os.getpid()))
+os.rename("pid.partial", "pid")
+while not os.path.exists("over"):
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    return place(tmp_path, **SLURM_RANK_3)
+
+
+def line(word: str, *options: str) -> list[str]:
+    return ["nsys", "profile", *options, "-o", "train", sys.executable, "-c", PROGRAM, word]
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def program_of(here: Place) -> int:
+    """The number of the program's process, once it takes signals."""
+    file = here.here / "pid"
+    until(file.exists)
+    return int(file.read_text())
+
+
+def signals(here: Place) -> list[str]:
+    file = here.here / "signals"
+    return file.read_text().split() if file.exists() else []
+
+
+def record(here: Place) -> Record:
+    found = read(here.here / f"{NAME}.nsysconv.json")
+    assert found is not None
+    return found
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@both
+@pytest.mark.parametrize("fault", ["", "3:slow"], ids=["quick", "slow"])
+def test_the_program_is_told_and_the_report_is_finished(
+    here: Place, wrapper: Sequence[str], fault: str
+) -> None:
+    # Within the time of this test it is not the profiler that ends the program.
+    with here.start(wrapper, ["--grace", "60"], line("5"), STANDIN_FAULTS=fault) as process:
+        program_of(here)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 5
+    assert signals(here) == ["SIGTERM"]
+    assert record(here).report == f"{NAME}.nsys-rep"
+    assert here.left == []
+
+
+@both
+def test_a_program_that_dies_of_the_signal_leaves_a_report(
+    here: Place, wrapper: Sequence[str]
+) -> None:
+    run = ["nsys", "profile", "-o", "train", "sh", "-c", ": > pid; exec sleep 60"]
+    with here.start(wrapper, [], run) as process:
+        until((here.here / "pid").exists)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+    assert record(here).signal == signal.SIGTERM
+    assert record(here).report == f"{NAME}.nsys-rep"
+
+
+@both
+def test_a_program_that_does_not_end_is_ended_by_the_profiler(
+    here: Place, wrapper: Sequence[str]
+) -> None:
+    with here.start(wrapper, ["--grace", "1"], line("stay", "--kill", "sigkill")) as process:
+        program = program_of(here)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 137
+    assert signals(here) == ["SIGTERM"]
+    assert gone(program)
+    assert record(here).report == f"{NAME}.nsys-rep"
+    assert "the profiler is interrupted" in (here.here.parent / "said").read_text()
+
+
+@both
+def test_a_second_signal_does_not_wait_for_the_grace(here: Place, wrapper: Sequence[str]) -> None:
+    with here.start(wrapper, ["--grace", "60"], line("stay", "--kill", "sigkill")) as process:
+        program_of(here)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(2.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 137
+    assert record(here).report == f"{NAME}.nsys-rep"
+
+
+@both
+def test_signals_that_warn_are_passed_on_and_end_nothing(
+    here: Place, wrapper: Sequence[str]
+) -> None:
+    with here.start(wrapper, ["--grace", "1"], line("stay")) as process:
+        program_of(here)
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+            count = len(signals(here))
+            process.send_signal(number)
+            until(lambda count=count: len(signals(here)) > count)  # type: ignore[misc]
+        (here.here / "over").touch()
+        assert process.wait(30) == 0
+    assert signals(here) == ["SIGUSR1", "SIGUSR2", "SIGUSR1"]
+    assert record(here).report == f"{NAME}.nsys-rep"
+
+
+@both
+def test_a_profiler_that_does_not_end_is_killed_at_the_third_signal(
+    here: Place, wrapper: Sequence[str]
+) -> None:
+    with here.start(wrapper, ["--grace", "60"], line("stay"), STANDIN_FAULTS="3:deaf") as process:
+        program = program_of(here)
+        for _ in range(3):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(2.2)
+        assert process.wait(30) == 137
+    until(lambda: gone(program))
+    assert record(here).report is None
+    assert here.left == []
+
+
+@both
+def test_several_signals_at_once_are_one(here: Place, wrapper: Sequence[str]) -> None:
+    with here.start(wrapper, ["--grace", "60"], line("stay")) as process:
+        program_of(here)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+            process.send_signal(number)
+        until(lambda: signals(here) != [])
+        (here.here / "over").touch()
+        assert process.wait(30) == 0
+    assert len(signals(here)) == 1
+    assert "interrupted" not in (here.here.parent / "said").read_text()
+
+
+def test_nothing_is_left_running_by_a_profiler_that_was_killed(here: Place) -> None:
+    with here.start(PYTHON_WRAPPER, [], line("stay")) as process:
+        program = program_of(here)
+        (profiler,) = [int(n) for n in Path(f"/proc/{process.pid}/task/{process.pid}/children")
+                       .read_text().split()]  # fmt: skip
+        os.kill(profiler, signal.SIGKILL)
+        assert process.wait(30) == 137
+    until(lambda: gone(program))
+    assert record(here).problems == ("no report: nsys was killed (signal 9)",)
+
+
+def test_nothing_is_left_running_where_the_wrapper_is_killed(here: Place) -> None:
+    with here.start(PYTHON_WRAPPER, [], line("0")) as process:
+        program = program_of(here)
+        process.kill()
+    until(lambda: gone(program))
+
+
+def test_an_export_is_broken_off_and_the_report_is_there(here: Place) -> None:
+    wrapper = [*PYTHON_WRAPPER[:-2]]
+    run = ["nsys", "profile", "-o", "train", "sh", "-c", "exit 6"]
+    with here.start(wrapper, [], run, STANDIN_FAULTS="3:export-hangs") as process:
+        until((here.here / f"{NAME}.nsysconv.json").exists)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 6
+    problem = "not exported and imported to the end: the job was being ended"
+    assert record(here).problems == (problem,)
+    assert here.files == [f"{NAME}.nsys-rep", f"{NAME}.nsysconv.json"]
+    assert here.left == []
+
+
+def test_a_job_that_is_ended_takes_no_time_for_an_import(here: Place) -> None:
+    with here.start([*PYTHON_WRAPPER[:-2]], [], line("5")) as process:
+        program_of(here)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 5
+    assert record(here).store is None
+    assert "pid" in here.files
+    assert f"{NAME}.nsys-rep" in here.files
+
+
+# ---- What to do when.
+
+
+def test_the_course_of_an_end() -> None:
+    course = Course(grace_s=10, finish_s=300)
+    assert course.late(1000.0) is None
+    assert course.told(1000.0) is Step.PROGRAM_TOLD
+    assert course.late(1009.9) is None
+    assert course.late(1010.0) is Step.PROFILER_TOLD
+    assert course.late(1309.9) is None
+    assert course.late(1310.0) is Step.KILLED
+    assert course.deadline is None
+
+
+def test_each_signal_is_a_step_but_signals_at_once_are_one() -> None:
+    course = Course(grace_s=10)
+    assert course.told(1000.0) is Step.PROGRAM_TOLD
+    assert course.told(1000.9) is None
+    assert course.told(1001.0) is Step.PROFILER_TOLD
+    assert course.told(1003.0) is Step.KILLED
+    assert course.told(1005.0) is Step.KILLED
+
+
+# ---- Which process is the program.
+
+
+class Processes:
+    """A made-up /proc."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "self").mkdir()
+
+    def add(
+        self,
+        pid: int,
+        parent: int,
+        line: Sequence[str],
+        exe: str,
+        state: str = "S",
+        session: int = 1,
+    ) -> None:
+        own = self.folder / str(pid)
+        own.mkdir()
+        (own / "stat").write_text(f"{pid} (a) ) b) {state} {parent} {pid} {session} 0 -1\n")
+        (own / "cmdline").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in line))
+        (own / "exe").symlink_to(exe)
+
+
+PYTHON, TOOL = "/usr/bin/python3.11", "/opt/nvidia/nsight-systems/2026.2.1/target-linux-x64/nsys"
+TRAIN = ["python", "train.py", ""]
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Processes:
+    made = Processes(tmp_path)
+    made.add(10, 1, ["nsys", "profile", *TRAIN], TOOL)
+    made.add(99, 1, TRAIN, PYTHON)  # somebody else's
+    return made
+
+
+def test_the_program_has_its_arguments(proc: Processes) -> None:
+    proc.add(11, 10, ["nsys-launcher", "--", *TRAIN], TOOL)
+    proc.add(12, 10, ["some", "helper"], "/usr/bin/helper")
+    proc.add(13, 11, ["/usr/bin/python", *TRAIN[1:]], PYTHON)
+    proc.add(14, 13, TRAIN, PYTHON)  # its own child
+    assert target.find(10, TRAIN, proc.folder) == 13
+
+
+def test_a_script_has_its_arguments_behind_its_interpreter(proc: Processes) -> None:
+    proc.add(11, 10, ["some", "helper"], "/usr/bin/helper")
+    proc.add(12, 10, ["/bin/sh", "./train.sh", "a"], "/usr/bin/dash")
+    assert target.find(10, ["./train.sh", "a"], proc.folder) == 12
+
+
+def test_a_program_that_renamed_itself_is_the_highest_that_is_no_tool(proc: Processes) -> None:
+    proc.add(11, 10, ["nsys-agent"], TOOL)
+    proc.add(12, 11, ["trainer: epoch 3"], PYTHON)
+    proc.add(13, 12, ["worker"], PYTHON)
+    assert target.find(10, TRAIN, proc.folder) == 12
+
+
+def test_a_program_that_has_ended_is_not_found(proc: Processes) -> None:
+    proc.add(11, 10, TRAIN, PYTHON, state="Z")
+    proc.add(12, 10, ["QdstrmImporter"], "/opt/x/QdstrmImporter")
+    assert target.find(10, TRAIN, proc.folder) is None
+    assert target.find(10, TRAIN, proc.folder / "missing") is None
+
+
+def test_the_processes_of_a_session(proc: Processes) -> None:
+    proc.add(11, 1, TRAIN, PYTHON, session=10)
+    proc.add(12, 1, TRAIN, PYTHON, session=10, state="Z")
+    assert target.in_session(10, proc.folder) == [11]
