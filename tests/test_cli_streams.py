@@ -1,0 +1,284 @@
+"""Standard streams that are closed, full or gone, signals, and names that would steer a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import CHILD_ENVIRONMENT, NSYS, add
+from golden_cases import BASIC, FIXTURES, run
+
+from nsysconv.cli import signals, streams
+from nsysconv.store.write import writing
+
+NASTY = "esc\x1b[31m\u202e\n.sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with report1.sqlite in it."""
+    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
+    return tmp_path
+
+
+def child(
+    words: Sequence[str], folder: Path, redirect: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs nsysconv by a shell, with its streams redirected; buffered, as users run it."""
+    line = f'exec "$0" -m nsysconv "$@" {redirect}'
+    return subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable, *words], cwd=folder,
+        capture_output=True, text=True, errors="replace", check=False,
+        env={**CHILD_ENVIRONMENT, "PYTHONUNBUFFERED": "", **environment},
+    )  # fmt: skip
+
+
+REPORT = ("report", "report1.sqlite", "kernels")
+
+
+def test_a_closed_stdout_is_the_null_device(folder: Path) -> None:
+    done = child(REPORT, folder, ">&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_with_all_streams_closed_an_import_is_done(folder: Path) -> None:
+    done = child(("import", "report1.sqlite"), folder, "<&- >&- 2>&-")
+    assert done.returncode == 0
+    assert run("runs", "report1.db", cwd=folder).status == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize("words", [
+    REPORT, ("import", "report1.sqlite"), ("export", "report1.sqlite", "--to", "chrome"),
+    (*REPORT, "-f", "csv"), ("--help",), ("--version",),
+], ids=" ".join)  # fmt: skip
+def test_a_full_stdout_is_told(folder: Path, words: tuple[str, ...]) -> None:
+    done = child(words, folder, ">/dev/full")
+    assert (done.returncode, done.stderr) == (2, "nsysconv: stdout: No space left on device\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_stderr_changes_no_exit_status(folder: Path) -> None:
+    assert child(("report", "nowhere.sqlite"), folder, "2>/dev/full").returncode == 3
+    assert child(("nonsense",), folder, "2>/dev/full").returncode == 2
+
+
+@pytest.mark.parametrize("words", [
+    REPORT, ("import", "report1.sqlite"), ("export", "report1.sqlite", "--to", "chrome"),
+    ("report", "--help"),
+], ids=" ".join)  # fmt: skip
+def test_a_reader_that_has_gone_is_no_error(folder: Path, words: tuple[str, ...]) -> None:
+    reading, writing_end = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing_end, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "nsysconv", *words], cwd=folder, stdout=closed,
+            env=CHILD_ENVIRONMENT, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_stdout_that_does_not_wait_is_waited_for() -> None:
+    """Programs that share a terminal or a pipe with others make it so."""
+    reading, writing_end = os.pipe()
+    os.set_blocking(writing_end, False)
+    filled = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            filled += os.write(writing_end, b"x" * 4096)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(Path(f"/dev/fd/{reading}").read_bytes()))
+    with streams._Stdout(writing_end, "w") as out, io.BufferedWriter(out) as buffered:
+        starter = threading.Timer(0.1, reader.start)
+        starter.start()
+        buffered.write(b"y" * 200_000)
+    starter.join()
+    reader.join()
+    os.close(reading)
+    assert read == [b"x" * filled + b"y" * 200_000]
+
+
+def test_what_stdout_cannot_encode_is_spelled_out(folder: Path) -> None:
+    (folder / "report1.sqlite").rename(folder / "caf\u00e9\udcff.sqlite")
+    for encoding in ("ascii", "utf-8", "latin-1"):
+        done = child(("import", "caf\u00e9\udcff.sqlite", "-o", f"{encoding}.db"), folder,
+                     PYTHONIOENCODING=f"{encoding}:strict")  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_current_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = child(("report", "x.sqlite@1"), tmp_path, PYTHONSAFEPATH="1")
+    assert done.returncode == 3
+    line = 'rmdir ../gone && exec "$0" -m nsysconv import ../report1.sqlite'
+    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
+    done = subprocess.run(["/bin/sh", "-c", line, sys.executable], cwd=gone, env=CHILD_ENVIRONMENT,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert "The current folder has been removed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_too_little_memory_is_told(folder: Path) -> None:
+    line = 'ulimit -v 200000; exec "$0" -m nsysconv report report1.sqlite'
+    done = subprocess.run(["/bin/sh", "-c", line, sys.executable], cwd=folder, env=CHILD_ENVIRONMENT,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode in (1, 2)
+    assert "emory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- names
+
+
+@pytest.mark.parametrize("words", [("import",), ("export", "--to", "chrome"), ("report",), ("info",)],
+                         ids=lambda words: words[0])  # fmt: skip
+def test_no_name_of_a_file_steers_a_terminal(folder: Path, words: tuple[str, ...]) -> None:
+    (folder / "report1.sqlite").rename(folder / NASTY)
+    (folder / "bad\x1b[2J.sqlite").write_text("no profile")
+    for target in (NASTY, "bad\x1b[2J.sqlite", "nowhere\x1b.sqlite"):
+        outcome = run(words[0], target, *words[1:], cwd=folder)
+        for line in (outcome.out + outcome.err).split("\n"):
+            assert line.isprintable(), line
+
+
+# -- files that a report is written to
+
+
+def test_a_report_replaces_no_profile_and_no_store(folder: Path) -> None:
+    shutil.copyfile(FIXTURES / "kineto" / "basic-2.13.json", folder / "trace.json")
+    run("import", "report1.sqlite", "-o", "job.db", cwd=folder)
+    (folder / "link.json").symlink_to("trace.json")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for source, target in (("trace.json", "trace.json"), ("trace.json", "link.json"),
+                           ("report1.sqlite", "report1.sqlite"), ("trace.json", "job.db"),
+                           ("job.db", "report1.sqlite")):  # fmt: skip
+        outcome = run("report", source, "-f", "json", "-o", target, cwd=folder)
+        assert outcome.status == 2
+        assert "is not replaced by a report" in outcome.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_report_keeps_a_link_and_the_mode_of_what_it_replaces(folder: Path) -> None:
+    (folder / "real.csv").write_text("old")
+    (folder / "real.csv").chmod(0o640)
+    (folder / "link.csv").symlink_to("real.csv")
+    assert run(*REPORT, "-o", "link.csv", cwd=folder).status == 0
+    assert (folder / "link.csv").is_symlink()
+    assert (folder / "real.csv").read_text().startswith("profile,")
+    assert (folder / "real.csv").stat().st_mode & 0o777 == 0o640
+    assert {path.name for path in folder.iterdir()} == {"report1.sqlite", "real.csv", "link.csv"}
+
+
+def test_a_report_goes_into_a_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.csv")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append((folder / "pipe.csv").read_text()))
+    reader.start()
+    assert run(*REPORT, "-o", "pipe.csv", cwd=folder).status == 0
+    reader.join()
+    assert read[0].startswith("profile,")
+
+
+def test_a_name_of_the_greatest_length(folder: Path) -> None:
+    name = "x" * 248 + ".sqlite"
+    (folder / "report1.sqlite").rename(folder / name)
+    assert run("report", name, "kernels", cwd=folder).status == 0
+    assert run("import", name, cwd=folder).status == 0
+    assert run("export", name, "--to", "chrome", cwd=folder).status == 0
+    assert run("report", name, "-o", "y" * 250 + ".html", cwd=folder).status == 0
+    outcome = run("report", "z" * 300, cwd=folder)
+    assert (outcome.status, outcome.err.rsplit(": ", 1)[1]) == (2, "File name too long\n")
+
+
+# -- signals
+
+
+def _raised(number: signal.Signals) -> int:
+    with pytest.raises(signals.Ended) as caught, signals.ending():
+        os.kill(os.getpid(), number)
+        threading.Event().wait(5)
+    return caught.value.exit_status
+
+
+def test_signals_to_end_have_the_status_that_shells_give() -> None:
+    before = [signal.getsignal(number) for number in signals._ENDING]
+    assert _raised(signal.SIGINT) == 130
+    assert _raised(signal.SIGTERM) == 143
+    assert _raised(signal.SIGHUP) == 129
+    assert [signal.getsignal(number) for number in signals._ENDING] == before
+
+
+def test_signals_that_come_together_are_one() -> None:
+    """`timeout` and batch systems send several: what is cleaned up is not broken off."""
+    cleaned = []
+    with pytest.raises(signals.Ended), signals.ending():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(5)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
+            cleaned.append(True)
+    assert cleaned == [True]
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals.ending():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+class _Freed:
+    """Is interrupted where nothing can be raised."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass
+
+
+def test_a_signal_while_an_object_is_freed_is_not_lost() -> None:
+    with pytest.raises(signals.Ended), signals.ending():
+        freed: Any = _Freed()
+        del freed
+        threading.Event().wait(5)
+
+
+def test_sigterm_leaves_nothing(folder: Path) -> None:
+    """In the middle of an import: the writer of a store is open."""
+    script = (
+        "import os, signal, sys\n"
+        "from nsysconv.store import write\n"
+        "def end(*_):\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "write.add_profile = end\n"
+        "from nsysconv.cli import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "import", "report1.sqlite", "-o", "job.db"], cwd=folder,
+        env=CHILD_ENVIRONMENT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (143, "nsysconv: interrupted\n")
+    assert [path.name for path in folder.iterdir()] == ["report1.sqlite"]
+
+
+def test_importing_others_leaves_the_streams_alone(folder: Path) -> None:
+    """The library changes neither signals nor streams: only the command does."""
+    before = sys.stdout, sys.stderr, signal.getsignal(signal.SIGTERM)
+    with writing(folder / "job.db") as writer:
+        add(writer, NSYS / "basic-3.25.0.sqlite")
+    assert (sys.stdout, sys.stderr, signal.getsignal(signal.SIGTERM)) == before

@@ -1,0 +1,226 @@
+"""Files that are made to hang, fill or steer whoever opens them, and what is no file at all."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from conftest import CHILD_ENVIRONMENT, NSYS
+from golden_cases import run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsysconv.api.importing import import_files
+from nsysconv.errors import InputError
+from nsysconv.importers.probe import Probe
+from nsysconv.names import visible
+from nsysconv.store.database import is_store
+from nsysconv.store.private import private_folder
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """export.sqlite in the folder, open for changes, its schema too."""
+    shutil.copyfile(BASIC, tmp_path / "export.sqlite")
+    with closing(sqlite3.connect(tmp_path / "export.sqlite")) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        yield connection
+
+
+# -- SQLite
+
+
+def test_a_virtual_table_in_other_words_is_none_to_read(
+    source: sqlite3.Connection, tmp_path: Path
+) -> None:
+    source.execute("CREATE VIRTUAL TABLE spatial USING rtree(id, low, high)")
+    source.execute("UPDATE sqlite_master SET sql = 'CREATE/**/VIRTUAL TABLE spatial "
+                   "USING rtree(id, low, high)' WHERE name = 'spatial'")  # fmt: skip
+    source.commit()
+    with Probe(tmp_path / "export.sqlite") as probe:
+        assert "spatial" not in probe.tables
+        assert "spatial" in probe.not_tables
+        assert "StringIds" in probe.tables
+
+
+def test_a_view_that_says_it_is_a_table_is_refused(
+    source: sqlite3.Connection, tmp_path: Path
+) -> None:
+    source.execute("DROP TABLE StringIds")
+    source.execute(
+        "INSERT INTO sqlite_master VALUES ('table', 'StringIds', 'StringIds', 0, 'CREATE VIEW "
+        "StringIds AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT i AS id, ''x'' AS value FROM n')"
+    )
+    source.commit()
+    for words in (("report", "export.sqlite"), ("import", "export.sqlite", "-o", "job.db")):
+        outcome = run(*words, cwd=tmp_path)
+        assert outcome.status == 3
+        assert "SQLite cannot read it" in outcome.err
+
+
+def test_a_computed_column_is_not_computed(source: sqlite3.Connection, tmp_path: Path) -> None:
+    """It would take a gigabyte a row."""
+    names = [row[1] for row in source.execute("PRAGMA table_info(CUPTI_ACTIVITY_KIND_KERNEL)")]
+    plain = [name for name in names if name != "gridX"]
+    source.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO before")
+    source.execute(
+        f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL AS SELECT {', '.join(plain)} FROM before"
+    )
+    # Afterwards, or SQLite would compute it now.
+    source.execute(
+        "UPDATE sqlite_master SET sql = substr(sql, 1, length(sql) - 1) || "
+        "', gridX AS (length(hex(zeroblob(500000000)))))' WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'"
+    )
+    outcome = run("report", "export.sqlite", "kernels", "-f", "csv", cwd=tmp_path)
+    assert outcome.status == 0
+    assert outcome.out == run("report", BASIC, "kernels", "-f", "csv", cwd=tmp_path).out.replace(
+        "basic-3.25.0", "export")  # fmt: skip
+
+
+def test_a_name_as_long_as_its_file(source: sqlite3.Connection, tmp_path: Path) -> None:
+    (number,) = source.execute("SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+    source.execute("UPDATE StringIds SET value = ? WHERE id = ?", ("<\x1b\u202e" * 300_000, number))
+    source.commit()
+    outcome = run("report", "export.sqlite", "kernels", cwd=tmp_path, width=80)
+    assert outcome.status == 0
+    assert all(len(line) <= 80 and line.isprintable() for line in outcome.out.splitlines())
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_visible_spells_out_what_cannot_be_printed_and_nothing_else(text: str) -> None:
+    spelled = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
+    assert visible(text) == "".join(spelled)
+    assert visible(text * 400) == "".join(spelled) * 400
+
+
+# -- other files
+
+
+def test_a_compressed_trace_that_is_never_done_is_refused_in_little_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.json.gz", "wb") as file:
+        file.write(b'{"schemaVersion": 1, "traceEvents": [')
+        for _ in range(512):
+            file.write(bytes([32]) * (1 << 20))
+    line = 'ulimit -v 2500000; exec "$0" -m nsysconv report bomb.json.gz'
+    done = subprocess.run(["/bin/sh", "-c", line, sys.executable], cwd=tmp_path, text=True,
+                          env=CHILD_ENVIRONMENT, capture_output=True, check=False)  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "no event ends for a long time" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["report", "info", "import"])
+def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("missing")
+    for target in ("pipe", "loop", "nowhere", "/dev/zero"):
+        outcome = run(command, target, cwd=tmp_path)
+        assert outcome.status == 3, outcome
+        assert outcome.err.startswith(f"nsysconv: {target}: ")
+
+
+@pytest.mark.parametrize("target", ["pipe", "folder", "/dev/null"])
+def test_what_is_no_file_is_no_store(tmp_path: Path, target: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    assert run("import", BASIC, "-o", target, cwd=tmp_path).status == 3
+    assert run("runs", target, cwd=tmp_path).status == 3
+    outcome = run("export", BASIC, "--to", "chrome", "-o", target, cwd=tmp_path)
+    assert (outcome.status, outcome.err.splitlines()[0]) == (
+        2,
+        f"nsysconv: {target}: it exists already",
+    )
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of open files")
+def test_looking_at_what_is_no_store_leaves_no_file_open(tmp_path: Path) -> None:
+    """A folder may hold 100,000 logs beside its profiles."""
+    (tmp_path / "job.log").write_text("no database\n" * 100)
+    is_store(tmp_path / "job.log")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(50):
+        assert not is_store(tmp_path / "job.log")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_what_is_skipped_is_kept_in_little_room(tmp_path: Path) -> None:
+    """Where an error was raised its file's first bytes are at hand: 10 KB for each of 100,000 files."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "job.log").write_text("no profile\n")
+    (skipped,) = import_files([tmp_path / "logs"], tmp_path / "job.db").files
+    assert skipped.error is not None
+    assert skipped.error.__traceback__ is None
+    assert skipped.error.__cause__ is skipped.error.__context__ is None
+
+
+# -- temporary folders
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_private_folder_is_ours_alone_and_goes(temporary: Path) -> None:
+    with private_folder() as folder:
+        assert folder.parent == temporary
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "copy").write_text("secret")
+    assert list(temporary.iterdir()) == []
+
+
+def test_folders_of_killed_processes_are_swept(temporary: Path) -> None:
+    old = time.time() - 3600
+    names = ("nsysconv-private-dead", "nsysconv-private-alive", "nsysconv-private-young", "other")
+    for name in names:
+        (temporary / name).mkdir()
+        (temporary / name / "copy").write_text("rows")
+        if name != "nsysconv-private-young":
+            os.utime(temporary / name, (old, old))
+    with (temporary / "nsysconv-private-link").open("w"):
+        pass
+    alive = os.open(temporary / "nsysconv-private-alive", os.O_RDONLY)
+    try:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        with private_folder():
+            pass
+    finally:
+        os.close(alive)
+    assert sorted(path.name for path in temporary.iterdir()) == sorted(
+        [*names[1:], "nsysconv-private-link"])  # fmt: skip
+
+
+def test_a_source_that_cannot_be_copied_says_why(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    shutil.copyfile(BASIC, tmp_path / "export.sqlite")
+    (tmp_path / "export.sqlite-wal").write_bytes(b"hot")
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with (
+        Probe(tmp_path / "export.sqlite") as probe,
+        pytest.raises(InputError, match="No space left") as caught,
+    ):
+        probe.tables  # noqa: B018
+    assert "TMPDIR" in caught.value.hint
+    assert list(temporary.iterdir()) == []
