@@ -1,8 +1,10 @@
 """The raw baselines, each run as a process of its own: `python benchmarks/baselines.py NAME FILE [OUT]`.
 
 raw_copy     what SQLite itself needs to copy the columns that nsysconv keeps: ATTACH and INSERT … SELECT,
-             same library, page size and journal, one transaction, no key, no checks, no names.
-pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, group by name, sum.
+             same library, page size and journal, a transaction a file, no key, no checks, no names.
+             Of several files into one.
+pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, group by name, sum; one file
+             after the other.
 json_load    what most scripts do with a Kineto trace: json.load, sum of the kernels' durations.
 json_load_nogc  the same with Python's cyclic garbage collection off, which new objects keep busy.
 hta_parse    HolisticTraceAnalysis's parser of one trace; needs an environment of its own (peers.txt).
@@ -43,21 +45,23 @@ COLUMNS = {
 }
 
 
-def raw_copy(source: Path, target: Path) -> None:
-    """Copies the columns with the SQLite library that nsysconv uses."""
-    from nsysconv.store.connection import Connection, sqlite_uri
-    from nsysconv.store.database import PAGE_SIZE, attach_source
+def raw_copy(*paths: Path) -> None:
+    """Copies the columns with the SQLite library that nsysconv uses; the last path is the target."""
+    from nsysconv.store.sqlite.connection import PAGE_SIZE, SqliteConnection, sqlite_uri
 
-    with Connection(sqlite_uri(target, "rwc"), str(target)) as connection:
+    *sources, target = paths
+    with SqliteConnection(sqlite_uri(target, "rwc"), str(target)) as connection:
         connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
         connection.execute("PRAGMA journal_mode=MEMORY")
         connection.execute("PRAGMA synchronous=OFF")
-        attach_source(connection, source, "source")
-        connection.execute("BEGIN")
-        for table, columns in COLUMNS.items():
-            connection.execute(f"CREATE TABLE {table} ({columns})")
-            connection.execute(f"INSERT INTO {table} SELECT {columns} FROM source.{table}")
-        connection.execute("COMMIT")
+        for source in sources:
+            connection.attach_source(source, "source")
+            connection.execute("BEGIN")
+            for table, columns in COLUMNS.items():
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
+                connection.execute(f"INSERT INTO {table} SELECT {columns} FROM source.{table}")
+            connection.execute("COMMIT")
+            connection.execute("DETACH source")
 
 
 def chrome_loop(source: Path, target: Path) -> None:
@@ -107,19 +111,20 @@ def _event(row: sqlite3.Row, category: str, name: str, args: dict[str, object]) 
     }
 
 
-def pandas_sums(source: Path) -> None:
-    """Kernel and API time by name."""
+def pandas_sums(*sources: Path) -> None:
+    """Kernel and API time by name, of each file."""
     import pandas as pd
 
-    connection = sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)
-    names = pd.read_sql("SELECT id, value FROM StringIds", connection).set_index("id").value
-    for table, name in (
-        ("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName"),
-        ("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"),
-    ):
-        rows = pd.read_sql(f"SELECT start, end, {name} AS name FROM {table}", connection)
-        sums = (rows["end"] - rows["start"]).groupby(rows["name"]).agg(["count", "sum"])
-        print(sums.rename(names).sort_values("sum", ascending=False).head(3).to_string())
+    for source in sources:
+        connection = sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)
+        names = pd.read_sql("SELECT id, value FROM StringIds", connection).set_index("id").value
+        for table, name in (
+            ("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName"),
+            ("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"),
+        ):
+            rows = pd.read_sql(f"SELECT start, end, {name} AS name FROM {table}", connection)
+            sums = (rows["end"] - rows["start"]).groupby(rows["name"]).agg(["count", "sum"])
+            print(sums.rename(names).sort_values("sum", ascending=False).head(3).to_string())
 
 
 def json_load(source: Path) -> None:

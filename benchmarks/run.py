@@ -1,10 +1,10 @@
 """Measures nsysconv beside raw baselines, whole processes in turn, and writes docs/performance.md.
 
-    python benchmarks/run.py [--only nsys kineto nvprof diff export] [--runs 5]
+    python benchmarks/run.py [--only nsys kineto nvprof diff export ranks] [--runs 5]
                              [--doc docs/performance.md]
                              [--kernels 1000000 5000000] [--mb 50 500 2000] [--hta-python PYTHON]
                              [--rows 1000000] [--diff-kernels 1520000] [--nsys-ai-python PYTHON]
-                             [--export-kernels 5000000]
+                             [--export-kernels 5000000] [--ranks 64] [--rank-kernels 100000]
 
 Each job runs all sides in turn (ABAB) after a warm-up of each and compares medians of wall time.
 The results of each group of jobs are kept in benchmarks/results; a page takes those of a group that was
@@ -27,10 +27,11 @@ import jobs_export
 import jobs_kineto
 import jobs_nsys
 import jobs_nvprof
+import jobs_ranks
 from measure import HERE, Group
 
 RESULTS = HERE / "results"
-GROUPS = ("nsys", "kineto", "nvprof", "diff", "export")
+GROUPS = ("nsys", "kineto", "nvprof", "diff", "export", "ranks")
 PACKAGES = ("nsysconv", "adbc-driver-sqlite", "numpy", "pandas", "pyarrow", "sqlalchemy")
 
 
@@ -75,6 +76,8 @@ def measured(name: str, options: argparse.Namespace) -> Group:
         return jobs_nvprof.run(options.rows, options.runs, setting())
     if name == "export":
         return jobs_export.run(options.export_kernels, options.runs, setting())
+    if name == "ranks":
+        return jobs_ranks.run(options.ranks, options.rank_kernels, options.runs, setting())
     return jobs_diff.run(options.diff_kernels, options.runs, options.nsys_ai_python, setting())
 
 
@@ -96,6 +99,9 @@ def main() -> None:
                         help="the Python of an environment with nsys-ai")
     parser.add_argument("--export-kernels", type=int, default=jobs_export.KERNELS,
                         help="size of the nsys export whose store is exported")
+    parser.add_argument("--ranks", type=int, default=jobs_ranks.RANKS, help="how many ranks a job has")
+    parser.add_argument("--rank-kernels", type=int, default=jobs_ranks.KERNELS,
+                        help="size of the nsys export of each rank")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--doc", type=Path, help="write the page here")
     options = parser.parse_args()
