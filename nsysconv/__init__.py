@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         info,
         open,  # noqa: A004 - as gzip.open
         page,
+        profile,
+        report_on,
         reports,
         runs,
         sql,
@@ -36,6 +38,8 @@ __all__ = [
     "info",
     "open",
     "page",
+    "profile",
+    "report_on",
     "reports",
     "runs",
     "sql",

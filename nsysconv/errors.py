@@ -33,6 +33,10 @@ class UsageError(NsysconvError):
     exit_status = 2
 
 
+class InUseError(UsageError):
+    """Another process writes there at this moment: the same call may work later."""
+
+
 class InputError(NsysconvError):
     """An input could not be read: not a profile, damaged, of a version we do not know."""
 
@@ -43,6 +47,12 @@ class StrictError(NsysconvError):
     """`--strict`, and something was dropped or approximated."""
 
     exit_status = 3
+
+
+class CaptureError(NsysconvError):
+    """`nsysconv profile` could not start the program: the status that env and timeout give, too."""
+
+    exit_status = 125
 
 
 class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure

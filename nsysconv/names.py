@@ -9,6 +9,8 @@ _STREAM_MODE = r"(?:_ptsz|_ptds)?"
 _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 # cuMemAlloc_v2, cuMemcpyHtoDAsync_v2_ptsz: the driver's versions of one documented function.
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
+# What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
 
 
 def plain_api_name(symbol: str) -> str:
@@ -92,6 +94,15 @@ def visible(text: str) -> str:
     """The text with control characters made visible, so that a name cannot steer a terminal."""
     if text.isprintable():
         return text
+    return _UNPRINTABLE.sub(_spelled, text)
+
+
+def visible_lines(text: str) -> str:
+    """As `visible`, line breaks kept."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def _spelled(found: re.Match[str]) -> str:
     return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in found[0]
     )

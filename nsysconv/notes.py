@@ -83,6 +83,16 @@ MEANINGS: dict[str, str] = {
         "Cells of a table of totals or of samples that are no numbers (n/a, or cut). They are not "
         "recorded; the other cells of their rows are."
     ),
+    "clock-unchecked": (
+        "Profiles whose clock is tied to the others' by the time of day alone, or by fewer than four "
+        "collectives. Clocks of two machines differ by microseconds to milliseconds; as much may be "
+        "wrong with how late these ranks came."
+    ),
+    "clock-unknown": (
+        "Profiles that tell no time of day and share no collective with the others that ends at one "
+        "time for all. Their times cannot be compared with those of other ranks: what they came late is "
+        "not recorded."
+    ),
     "clocks-differ": (
         "On one side of a comparison GPU times and CPU times are not on one clock. It tells no "
         "latencies, queue times and causes of gaps, so that these cannot be compared; the rest can."
@@ -96,6 +106,22 @@ MEANINGS: dict[str, str] = {
         "The profiler wrote times in whole microseconds. Operations shorter than that have 0 or 1 "
         "microsecond; sums over many are right on average."
     ),
+    "collectives-by-order": (
+        "The profile does not tell which collectives of two ranks are the same one. The n-th of an "
+        "operation on one rank is taken for the n-th on another. That holds where all ranks take part "
+        "in all of them and all were recorded from the start; where groups of ranks communicate among "
+        "themselves, or a recording began late, some are matched wrongly, and how late ranks came is "
+        "not exact. PyTorch's traces tell groups and numbers."
+    ),
+    "collectives-left-out": (
+        "Calls of MPI collectives on other communicators than the first that their process used. The "
+        "number of a communicator means something in its own process only, so nothing tells which ranks "
+        "share one; who was late into them is not told."
+    ),
+    "collectives-partial": (
+        "Collectives that fewer ranks recorded than others of the same operation and group, because "
+        "recordings began or ended between them. They count with the ranks that are there."
+    ),
     "column-not-read": (
         "Columns of a log hold words (a mode, a version) where samples have numbers. Nothing of them is "
         "in any report."
@@ -107,6 +133,11 @@ MEANINGS: dict[str, str] = {
     "device-unnamed": (
         "The profile does not say which GPU stands behind a process's device number, and there is more "
         "than one GPU. The rows are kept apart by process and number, without a name."
+    ),
+    "devices-by-place": (
+        "Profiles that do not tell the UUID of a GPU. Their rows are given to physical GPUs by the PCI "
+        "bus id on their host, and where that is not recorded either by the rank that used it: then one "
+        "GPU that several ranks shared is shown as several."
     ),
     "duplicate-name": ("The string table gave one id two texts; the first was kept."),
     "environment-differs": (
@@ -152,6 +183,10 @@ MEANINGS: dict[str, str] = {
     "impossible-time": (
         "Rows whose times lie more than 2^53 ns (104 days) away from the recording's zero were left out: "
         "no recording is that long."
+    ),
+    "jobs-differ": (
+        "The profiles of a run tell different batch jobs. They were put into one run by name; times of "
+        "the ranks may have nothing to do with each other."
     ),
     "joined-runs": (
         "Files that were joined by `import --join` name different processes: they are of several runs. "
@@ -227,6 +262,10 @@ MEANINGS: dict[str, str] = {
         "Rows without a time were left out of a trace: it has no place for them. They are in the "
         "profile's reports."
     ),
+    "not-recorded-by-some": (
+        "A report over several profiles of which some did not record what it needs. It is made of the "
+        "others; the note counts those, and names the first."
+    ),
     "number-ambiguous": (
         "Numbers such as 1.234 with one sign and three digits behind it, in a table of which nothing "
         "else tells whether it marks decimals or thousands. It was taken for a decimal point."
@@ -292,7 +331,30 @@ MEANINGS: dict[str, str] = {
         "missing. They were left out."
     ),
     "rank-clash": (
-        "Two statements about the rank of a process disagree; the one of the MPI library was kept."
+        "Two statements about the rank of a process disagree; the note says which was kept. First comes "
+        "`--rank-from`, then the recording itself (of which the MPI library before the environment), the "
+        "record of `nsysconv profile`, the file's name."
+    ),
+    "rank-from-name": (
+        "Nothing but the file's name tells which rank was recorded (`rank3` in it). If files were "
+        "renamed, ranks are mixed up; the times and counts of each are right."
+    ),
+    "rank-repeated": (
+        "Two recordings of one rank: a run cannot hold both. Either the program was started several "
+        "times in one job, and each start is a run, or a rank was recorded twice. `import --run NAME` "
+        "says which profiles are of one run."
+    ),
+    "rank-unknown": (
+        "Profiles of a run do not tell their rank. They are in the run's sums and in none of its rows by "
+        "rank. `import --rank-from REGEX` takes ranks from the names of files."
+    ),
+    "rank-unused": (
+        "What tells a rank from outside (a name, a record, `--rank-from`) tells one, and several "
+        "processes of the recording worked on GPUs. It was given to none of them."
+    ),
+    "ranks-missing": (
+        "Ranks of a run left no profile here: they were not recorded, their reports were lost, or they "
+        "were not imported. Sums over ranks are without them, and the slowest rank may be one of them."
     ),
     "recording-length-differs": (
         "One side of a comparison was recorded for more than 20 % longer than the other (median of its "
@@ -383,10 +445,22 @@ MEANINGS: dict[str, str] = {
         "link them). They count as GPU work; latency and the cause of the gap before them are unknown. "
         "Of a slice by thread, or of what was launched, they are left out: approximated."
     ),
+    "values-left-out": (
+        "Values that some ranks did not record, in a table of the least, the median and the greatest "
+        "value over ranks. The three are those of the other ranks; the note counts what is left out."
+    ),
     "window-differs": (
         "The time from a device's first to its last GPU operation is more than 20 % longer on one side "
         "of a comparison (median of its runs). It may be what is looked for, or more work, or more "
         "waiting: shares of the window and idle time depend on it. The note counts such devices."
+    ),
+    "windows-aligned": (
+        "Profiles that do not tell the time of day, on a time axis that is made of it. Each of their "
+        "devices is shown as if it had begun with the first of all: what stands below each other was "
+        "not at the same time."
+    ),
+    "world-sizes-differ": (
+        "The profiles of a run tell different numbers of ranks. They may be of several runs."
     ),
     "wrong-type": ("Cells of a numeric column held text or another type. The rows were left out."),
 }

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import pickle
 import signal
+import socket
 import subprocess
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Generic, TypeVar
@@ -88,37 +91,25 @@ class Processes(Generic[Item, Result]):
         return process
 
     def _result(self, item: Item, lost: Callable[[Item], Result] | None) -> Result:
+        message = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
         process = self._free.get()
         try:
-            _send(process.stdin, pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL))
+            _send(process.stdin, message)
             answer = _received(process.stdout)
         except OSError:  # its end of the pipe is closed
             answer = None
-        finally:
-            self._free.put(process)
         if answer is None:
-            return self._without(process, item, lost)
+            _closed(process)
+            process = self._started()
+        self._free.put(process)
+        if answer is None:
+            if lost is None:
+                raise EndedEarly
+            return lost(item)
         result, error = pickle.loads(answer)
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]
-
-    def _without(
-        self,
-        process: subprocess.Popen[bytes],
-        item: Item,
-        lost: Callable[[Item], Result] | None,
-    ) -> Result:
-        """What becomes of an item whose process has ended."""
-        if lost is None:
-            raise EndedEarly
-        ended = self._free.get()
-        while ended is not process:
-            self._free.put(ended)
-            ended = self._free.get()
-        _closed(process)
-        self._free.put(self._started())
-        return lost(item)
 
 
 def _closed(process: subprocess.Popen[bytes]) -> None:
@@ -156,12 +147,20 @@ def main() -> None:
     work = make(*arguments)
     with contextlib.suppress(BrokenPipeError):
         while (item := _received(items)) is not None:
-            answer: tuple[Any, Exception | None]
-            try:
-                answer = work(pickle.loads(item)), None
-            except Exception as error:
-                answer = None, error
-            _send(results, pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL))
+            _send(results, answered(partial(_with, work, item)))
+
+
+def _with(work: Callable[[Any], Any], item: bytes) -> Any:
+    return work(pickle.loads(item))
+
+
+def answered(work: Callable[[], Any]) -> bytes:
+    """What work gives, to be sent: its result and None, or None and the error."""
+    try:
+        return pickle.dumps((work(), None), protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        error.add_note(f"In a process on {socket.gethostname()}:\n{traceback.format_exc()}")
+        return pickle.dumps((None, error), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity, merged
 from nsysconv.units import Unit
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class Picture:
 
     Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
     says. Rows that differ in the `by` columns are in different pictures; so are those of different
-    profiles. What is null is not recorded and not drawn.
+    profiles. `shared`: these have one x axis, so that what stands below each other was at the same time.
+    What is null is not recorded and not drawn.
     """
 
     kind: Literal["bars", "stacked", "histogram", "strip"]
@@ -89,6 +90,7 @@ class Picture:
     values: tuple[str, ...]
     by: tuple[str, ...] = ()
     width: str = ""
+    shared: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -175,6 +177,69 @@ class Report:
             return self
         uncut = self.table if self.uncut is None else self.uncut
         return replace(self, table=self.table.slice(0, limit), uncut=uncut)
+
+
+def together(reports: Sequence[Report]) -> Report:
+    """The same report on several profiles as one: the rows of each below those of the one before.
+
+    Profiles that did not record it have no rows, which a note counts; it is not recorded where none did.
+    """
+    first = reports[0]
+    if len(reports) == 1:
+        return first
+    told = [report for report in reports if report.table is not None]
+    missing = dict.fromkeys(what for report in reports for what in report.not_recorded)
+    return replace(
+        joined(reports),
+        table=pa.concat_tables([report.table for report in told]) if told else None,
+        uncut=_uncut(told),
+        not_recorded=() if told else tuple(missing),
+        row_count=sum(report.row_count for report in reports),
+    )
+
+
+def joined(reports: Sequence[Report]) -> Report:
+    """What is said with the same report on several profiles, without rows: profiles, slice, notes."""
+    first = reports[0]
+    if len(reports) == 1:
+        return first
+    silent = [report for report in reports if report.not_recorded]
+    notes = [note for report in reports for note in report.notes]
+    if 0 < len(silent) < len(reports):
+        names = ", ".join(dict.fromkeys(what for report in silent for what in report.not_recorded))
+        text = f"profiles that did not record {names}; they are not in this table"
+        where = silent[0].profiles[0].label if silent[0].profiles else ""
+        notes.append(Note("not-recorded-by-some", Severity.INFO, text, len(silent), where))
+    return replace(
+        first,
+        table=None,
+        uncut=None,
+        profiles=tuple(ref for report in reports for ref in report.profiles),
+        slice=common_slice(reports),
+        notes=tuple(merged(notes)),
+        not_recorded=tuple(
+            dict.fromkeys(what for report in silent for what in report.not_recorded)
+        ),
+        advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
+        row_count=0,
+    )
+
+
+def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:
+    """The slice that all reports are of; without its times where these are not the same in all."""
+    slices = [dict(report.slice) for report in reports if report.slice is not None]
+    if not slices:
+        return None
+    if any(each != slices[0] for each in slices):
+        for moment in ("start_ns", "end_ns"):
+            slices[0].pop(moment, None)
+    return slices[0]
+
+
+def _uncut(told: Sequence[Report]) -> pa.Table | None:
+    if all(report.uncut is None for report in told):
+        return None
+    return pa.concat_tables([r.uncut if r.uncut is not None else r.table for r in told])
 
 
 def build_table(

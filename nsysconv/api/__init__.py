@@ -12,12 +12,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsysconv.api.capturing import profile
     from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.exporting import Exported, export_profiles
-    from nsysconv.api.importing import FileResult, ImportResult, import_files
+    from nsysconv.api.importing import ImportResult, import_files
+    from nsysconv.api.intake import FileResult
     from nsysconv.api.listing import info, reports, runs, sql
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
     from nsysconv.api.pages import page
+    from nsysconv.api.reporting import report_on
     from nsysconv.timeline.slices import Percent, Slice
 
 __all__ = [
@@ -35,18 +38,23 @@ __all__ = [
     "info",
     "open",
     "page",
+    "profile",
+    "report_on",
     "reports",
     "runs",
     "sql",
 ]
 
 _MODULES = {
+    "nsysconv.api.capturing": ("profile",),
     "nsysconv.api.diffing": ("DiffResult", "compare"),
     "nsysconv.api.exporting": ("Exported", "export_profiles"),
-    "nsysconv.api.importing": ("FileResult", "ImportResult", "import_files"),
+    "nsysconv.api.importing": ("ImportResult", "import_files"),
+    "nsysconv.api.intake": ("FileResult",),
     "nsysconv.api.listing": ("info", "reports", "runs", "sql"),
     "nsysconv.api.opening": ("OpenProfile", "ShownReport", "open"),
     "nsysconv.api.pages": ("page",),
+    "nsysconv.api.reporting": ("report_on",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),
 }
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 from nsysconv import queries
 from nsysconv.api.opening import OpenProfile
 from nsysconv.api.sides import Side, open_side
-from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.api.words import Say, Target, silent
 from nsysconv.diff import gate
 from nsysconv.diff.comparability import differences, look
-from nsysconv.diff.compare import Comparison, Intervals, common_slice, compare_reports
+from nsysconv.diff.compare import Comparison, Intervals, compare_reports
 from nsysconv.diff.names import MATCHES, Match, kernel_key
 from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
@@ -27,7 +27,7 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.contract import Request
-from nsysconv.report import Column, Report
+from nsysconv.report import Column, Report, common_slice
 from nsysconv.timeline.samples import Samples, call_sums, kernel_sums, step_durations
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE
@@ -63,8 +63,8 @@ class DiffResult:
 
 
 def compare(
-    base: StrPath,
-    other: StrPath,
+    base: Target,
+    other: Target,
     reports: Sequence[str] | None = None,
     *,
     match: str | None = None,
@@ -124,7 +124,7 @@ def _columns() -> dict[str, Sequence[Column]]:
     return {
         name: in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
         for name in queries.OWN
-        if name not in ("idle_gaps", "timeline_events")
+        if name not in ("idle_gaps", "timeline_events", *queries.OVER_RANKS)
     }
 
 

@@ -6,13 +6,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.api.opening import open_all, split_target
-from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.api.opening import open_all
+from nsysconv.api.words import Say, StrPath, Target, silent
 from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS, exporter, format_for
 from nsysconv.export.contract import Exporter, Options, Written
 from nsysconv.importers import detection
 from nsysconv.phases import phase
+from nsysconv.store.places import Url, split
 from nsysconv.store.publish import building, publish, sweep
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -27,7 +28,7 @@ class Exported:
 
 
 def export_profiles(
-    target: StrPath,
+    target: Target,
     to: str | None = None,
     path: StrPath | None = None,
     *,
@@ -47,7 +48,7 @@ def export_profiles(
     """
     to, made = _wanted(target, to, path)
     with ExitStack() as stack, phase("export"):
-        source, selector = split_target(target)
+        source, selector = split(target)
         profiles = open_all(source, selector, stack, say)
         timelines = [profile.timeline for profile in profiles]
         if slice is not None:
@@ -66,7 +67,7 @@ def export_profiles(
     return Exported(made, written)
 
 
-def _wanted(target: StrPath, to: str | None, path: StrPath | None) -> tuple[str, Path]:
+def _wanted(target: Target, to: str | None, path: StrPath | None) -> tuple[str, Path]:
     """The format, and where to. Raises UsageError where that is not told, or is taken."""
     if to is None:
         to = format_for(Path(path)) if path is not None else None
@@ -82,9 +83,10 @@ def _wanted(target: StrPath, to: str | None, path: StrPath | None) -> tuple[str,
     return to, made
 
 
-def _default_path(target: StrPath, to: str, module: Exporter) -> Path:
-    source, selector = split_target(target)
-    stem = detection.label(source) + ("" if selector is None else f"-{selector}")
+def _default_path(target: Target, to: str, module: Exporter) -> Path:
+    source, selector = split(target)
+    name = source.database if isinstance(source, Url) else detection.label(source)
+    stem = name + ("" if selector is None else f"-{selector}")
     ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"
     # A label may hold what a file's name cannot.
     return Path(stem.replace("/", "_").replace("=", "") + ending)

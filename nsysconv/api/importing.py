@@ -1,68 +1,60 @@
-"""Profiles into a store."""
+"""Profiles into a store: many files at a time, each as a whole or not at all."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.api.words import Say, StrPath, silent
-from nsysconv.errors import InputError, NsysconvError, StrictError, UsageError
+from nsysconv.api.elsewhere import Work, gathered, worthwhile
+from nsysconv.api.inputs import Input, Inputs, Lost, Passed, found, joined
+from nsysconv.api.intake import FileResult, Progress, Wishes, digest, take_in
+from nsysconv.api.ranks import pattern, rank_from, suggestion
+from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.workers import cores, workers
+from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers import detection
-from nsysconv.importers.contract import Importer, Options
+from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
-from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
+from nsysconv.store.census import Census, censuses
 from nsysconv.store.database import is_store
-from nsysconv.store.profiles import Origin
+from nsysconv.store.places import Place, Url, is_new, place
+from nsysconv.store.publish import building
 from nsysconv.store.read import reading
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.sqlite.network import file_system
+from nsysconv.store.write import Writer, writing
 
-Progress = Callable[[Path, str, int], None]
-"""Called with the file, the table and the number of source rows just copied."""
-
-
-@dataclass(frozen=True)
-class FileResult:
-    """What became of one input: `imported` recordings, or `error`; `skipped` where a folder held it."""
-
-    path: Path
-    imported: tuple[Imported, ...] = ()
-    error: NsysconvError | None = None
-    skipped: bool = False
+Done = Callable[[int, int], None]
+"""Called with the number of inputs that are done, and of all."""
 
 
 @dataclass(frozen=True)
-class _Input:
-    """The files of one input, several where they are joined; `from_folder`: a folder held it."""
+class RunResult:
+    """A run that profiles of an import are of, and who is there of it."""
 
-    paths: tuple[Path, ...]
-    from_folder: bool = False
-
-
-@dataclass(frozen=True)
-class _Wishes:
-    """What is asked for all inputs alike; `label` None: each is called after its file."""
-
-    options: Options
-    label: str | None
-    tags: Mapping[str, str]
-    replace: bool
-    strict: bool
-    progress: Progress
-    say: Say
+    label: str
+    census: Census
 
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of an import: the store and one entry per file, in the order of reading."""
+    """What became of an import: the store and one entry per file, in the order of reading.
 
-    store: Path
+    `passed` are files that were not read because their recording is there in another form, `lost` are
+    records of ranks that left no report; `runs` are those that the profiles are of. `rank_from` is what
+    `--rank-from` may be, where no rank is known and one number in the files' names differs.
+    """
+
+    store: Place
     files: tuple[FileResult, ...]
+    passed: tuple[Passed, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    runs: tuple[RunResult, ...] = ()
+    rank_from: str | None = None
 
     @property
     def errors(self) -> tuple[NsysconvError, ...]:
@@ -71,62 +63,161 @@ class ImportResult:
 
 
 def import_files(
-    paths: Sequence[StrPath],
-    store: StrPath | None = None,
+    paths: Sequence[Target],
+    store: Target | None = None,
     *,
     include: Sequence[str] = (),
     join: bool = False,
     label: str | None = None,
     tags: Mapping[str, str] | None = None,
+    run: str | None = None,
+    rank_from: str | None = None,
     replace: bool = False,
     strict: bool = False,
+    jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress = silent,
+    done: Done = silent,
     say: Say = silent,
 ) -> ImportResult:
     """Imports profiles into a store, which is made if it does not exist.
 
-    `paths` are files or folders (all files below; what is no profile is skipped with its reason).
-    Without `store` it is STEM.db of the only path in the current folder, and must be new. Importing the
-    same bytes again changes nothing; `replace` reads them again. `include` names rows that are left out
-    unless asked for (importers' INCLUDABLE). `join` makes one recording of all files: what several
-    logs tell of one run. `label` is what the profiles are called in the store (by default, after their
-    files), with a number behind it where the name is taken; `tags` are kept with each of them. Neither
-    makes a profile another one: of what is there already they change nothing but with `replace`, and
-    then they are those given now. `strict` refuses files of which something had to be dropped or
-    approximated. One bad file does not keep the others out: see ImportResult.errors. Raises
-    UsageError where the store cannot be made or is something else, and for a label or a tag's key that
-    is none.
+    `paths` are profile files, stores, or folders (all files below; what is no profile is skipped with
+    its reason, and a recording that is there in several forms is read once). The profiles of a store are
+    taken over whole. Without `store` it is STEM.db of the only path in the current folder, and must be
+    new. Importing the same bytes again changes nothing; `replace` reads them again. `include` names rows
+    that are left out unless asked for (importers' INCLUDABLE). `join` makes one recording of all files:
+    what several logs tell of one run. `label` is what the profiles are called in the store (by default,
+    after their files), with a number behind it where the name is taken; `tags` are kept with each of
+    them. Neither makes a profile another one: of what is there already they change nothing but with
+    `replace`, and then they are those given now. `strict` refuses files of which something had to be
+    dropped or approximated.
+
+    Ranks of one job, or of one folder or list of files, are one run; `run` names the run that all
+    profiles are of. `rank_from` is a regular expression whose first group is the rank in a path as it
+    was named. `jobs` files are read at a time (None: as many as pay), by processes of this machine or, by
+    way of `dask` (a scheduler's address or file, or "local"), of others; the outcome is the same. `done`
+    is told how many inputs are done.
+
+    One bad file does not keep the others out: see ImportResult.errors. Raises UsageError where the store
+    cannot be made or is something else, and for words that cannot be what they are given for.
     """
     options = Options(frozenset(include))
     detection.check(options)
     if label is not None:
-        _check_label(label)
+        _check_label(label, "profile")
+    if run is not None:
+        _check_label(run, "run")
     _check_tags(tags or {})
-    wishes = _Wishes(options, label, tags or {}, replace, strict, progress, say)
-    inputs = [_joined(paths)] if join else list(_files(paths))
-    target = Path(store) if store is not None else _default_store(paths, inputs)
-    if not inputs:
-        raise InputError("no files in it", where=", ".join(str(p) for p in paths))
+    wanted = pattern(rank_from)
+    target = place(store) if store is not None else _default_store(paths, join=join)
+    inputs = joined(paths) if join else found(paths, target)
+    if store is None and isinstance(target, Path):
+        _check_default(target, inputs.read)
+    if not inputs.read and not inputs.lost:
+        raise InputError("no files in it", where=", ".join(str(place(p)) for p in paths))
+    if wanted is not None:
+        _check_matches(wanted, rank_from, inputs)
     results: list[FileResult] = []
     with phase("import"):
+        away = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs.read)
+        # One core copies rows; more threads than the others would only slow it down.
+        threads = max(1, cores() - 1)
+        wishes = Wishes(
+            options, label, tags or {}, run, wanted, replace, strict, progress, say, threads
+        )
+        _say_where(target, say)
         try:
             with writing(target) as writer:
-                results.extend(
-                    _import_one(each, writer, wishes, fresh=not target.exists()) for each in inputs
-                )
+                fresh = is_new(target)
+                every = _results(inputs.read, away, target, writer, wishes, jobs, dask, fresh=fresh)
+                for result in every:
+                    results.append(result)
+                    done(len(results), len(inputs.read))
                 if not any(result.imported for result in results):
                     raise _NothingImportedError
         except _NothingImportedError:
-            pass
-    return ImportResult(target, tuple(results))
+            return ImportResult(target, tuple(results), inputs.passed, inputs.lost)
+    runs = _runs(target, results)
+    hint = None if wanted or any(each.census.ranks for each in runs) else _suggestion(inputs.read)
+    return ImportResult(target, tuple(results), inputs.passed, inputs.lost, runs, hint)
 
 
 class _NothingImportedError(Exception):
     """Leaves the transaction so that no empty store appears."""
 
 
-def _check_label(label: str) -> None:
-    """Refuses labels by which STORE@LABEL would not find the profile again."""
+def _say_where(target: Place, say: Say) -> None:
+    """Says what to expect of adding to a store where other hosts may want to add, too."""
+    kind = file_system(target) if isinstance(target, Path) and target.exists() else None
+    if kind is not None:
+        say(
+            f"{target} is on a network file system ({kind}): one import adds to it at a time. Many write "
+            "at once into PostgreSQL, or each into a store of its own, to be imported together later."
+        )
+
+
+def _results(
+    inputs: Sequence[Input],
+    away: frozenset[Work],
+    target: Place,
+    writer: Writer,
+    wishes: Wishes,
+    jobs: int | None,
+    dask: str | None,
+    *,
+    fresh: bool,
+) -> Iterator[FileResult]:
+    """What becomes of each input, in their order."""
+    if not away or (dask is None and (jobs == 1 or len(inputs) == 1)):
+        for each in inputs:
+            yield take_in(each, writer, wishes, None if fresh else writer.find)
+        return
+    with _folder(target, dask) as folder, workers(dask, jobs) as several:
+        yield from gathered(inputs, away, folder, several, writer, wishes, fresh=fresh)
+
+
+@contextmanager
+def _folder(target: Place, dask: str | None) -> Iterator[Path]:
+    """A private folder for what workers make: beside the store, which is where there is room."""
+    if isinstance(target, Path):
+        with building(target) as folder:
+            folder.mkdir(0o700)
+            yield folder
+        return
+    # A database has no folder; a cluster's workers need one that they share with us.
+    with tempfile.TemporaryDirectory(
+        prefix=".nsysconv-", dir=None if dask is None else "."
+    ) as name:
+        yield Path(name).absolute()
+
+
+def _runs(target: Place, results: Sequence[FileResult]) -> tuple[RunResult, ...]:
+    """The runs of the profiles that came in or were there."""
+    ids = {imported.run_id for result in results for imported in result.imported}
+    with reading(target) as store:
+        labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
+        counted = censuses(store)
+    return tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted)
+
+
+def _suggestion(inputs: Sequence[Input]) -> str | None:
+    return suggestion([each.path for each in inputs if len(each.paths) == 1])
+
+
+def _check_matches(wanted: re.Pattern[str], text: str | None, inputs: Inputs) -> None:
+    """Refuses an expression that finds no rank anywhere, before anything is read."""
+    paths = [str(each.path) for each in inputs.read]
+    if paths and all(rank_from(path, wanted) is None for path in paths):
+        raise UsageError(
+            f"--rank-from {text!r} finds no rank in any of the paths",
+            where=paths[0],
+            hint="It is looked for anywhere in a path as it was named; its first group is the rank.",
+        )
+
+
+def _check_label(label: str, what: str) -> None:
+    """Refuses labels by which STORE@LABEL would not find the profile, or the run, again."""
     reasons = {
         "it is empty": not label.strip(),
         "STORE@NUMBER stands for a profile's number": label.isdigit(),
@@ -138,7 +229,7 @@ def _check_label(label: str) -> None:
         if holds:
             raise UsageError(
                 f"{label!r} cannot be a label: {reason}",
-                hint="Take a word, such as main: the profile is STORE@main then.",
+                hint=f"Take a word, such as main: the {what} is STORE@main then.",
             )
 
 
@@ -160,152 +251,33 @@ def _check_tags(tags: Mapping[str, str]) -> None:
             )
 
 
-def _joined(paths: Sequence[StrPath]) -> _Input:
-    """The files as one input."""
-    files = tuple(Path(path) for path in paths)
-    folder = next((path for path in files if path.is_dir()), None)
-    if folder is not None or len(files) < 2:
-        raise UsageError(
-            "only files can be joined" if folder else "one file alone cannot be joined",
-            where=str(folder or files[0]),
-            hint="Name the logs of one run: nsysconv import --join GPU.csv API.csv",
-        )
-    return _Input(files)
-
-
-def _files(paths: Sequence[StrPath]) -> Iterator[_Input]:
-    """Every file to read. Stores in a folder are no input."""
-    for given in paths:
-        path = Path(given)
-        if path.is_dir():
-            for file in sorted(path.rglob("*")):
-                if file.is_file() and not file.name.startswith(".") and not is_store(file):
-                    yield _Input((file,), from_folder=True)
-        else:
-            yield _Input((path,))
-
-
-def _default_store(paths: Sequence[StrPath], inputs: Sequence[_Input]) -> Path:
-    if len(paths) != 1 and not (len(inputs) == 1 and inputs[0].paths[1:]):
+def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
+    """The store of an only input."""
+    if len(paths) != 1 and not join:
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
-    given = Path(paths[0])
-    target = Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")
+    given = place(paths[0])
+    if isinstance(given, Url):
+        raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
+    return Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")
+
+
+def _check_default(target: Path, inputs: Sequence[Input]) -> None:
+    """Refuses to add to a store that nobody named, unless there is nothing to add."""
     if target.exists() and not (is_store(target) and _holds(target, inputs)):
         raise UsageError(
             "the file exists and is not the store of this input",
             where=str(target),
             hint=f"Add to it with -o {target}, name another with -o OTHER.db, or move it away.",
         )
-    return target
 
 
-def _holds(store: Path, inputs: Sequence[_Input]) -> bool:
+def _holds(store: Path, inputs: Sequence[Input]) -> bool:
     """Whether a store already holds all of these inputs."""
     with reading(store) as opened:
         known = {profile.attributes["sha256"] for profile in opened.profiles()}
     return all(
         all(path.is_file() for path in each.paths)
-        and _digest([Probe(path).sha256() for path in each.paths]) in known
+        and not each.is_store
+        and digest([Probe(path).sha256() for path in each.paths]) in known
         for each in inputs
     )
-
-
-def _digest(digests: Sequence[str]) -> str:
-    """The digest of an input: its file's, or of those of the files that were joined."""
-    if len(digests) == 1:
-        return digests[0]
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def _import_one(each: _Input, writer: Writer, wishes: _Wishes, *, fresh: bool) -> FileResult:
-    """One input into the store; what is wrong with it is in the result. `fresh`: the store is new."""
-    path = each.paths[0]
-    try:
-        with ExitStack() as stack:
-            # One core copies rows; more threads than the other cores would only slow it down.
-            spare = max(1, (os.cpu_count() or 1) - 1)
-            probes = [
-                stack.enter_context(detection.opened(one, wishes.say, threads=spare))
-                for one in each.paths
-            ]
-            try:
-                importer = _detect(probes)
-            except InputError as error:
-                return FileResult(path, error=error, skipped=each.from_folder)
-            return FileResult(path, _write(each, probes, importer, writer, wishes, fresh=fresh))
-    except (InputError, StrictError) as error:
-        if not error.where:
-            error.where = str(path)
-        return FileResult(path, error=error)
-
-
-def _write(
-    each: _Input,
-    probes: Sequence[Probe],
-    importer: Importer,
-    writer: Writer,
-    wishes: _Wishes,
-    *,
-    fresh: bool,
-) -> tuple[Imported, ...]:
-    """The recordings of an input into the store, or those that are there already."""
-    path = each.paths[0]
-    hashing = [probe.beside(probe.sha256) for probe in probes]
-
-    def digest() -> str:
-        return _digest([one.result() for one in hashing])
-
-    replacing: Sequence[int] = ()
-    if not fresh:
-        # Hashing first is cheaper than copying rows that are there already.
-        existing = writer.find(_identity(digest(), importer, wishes.options))
-        if existing and not wishes.replace:
-            return existing
-        replacing = [known.profile_id for known in existing]
-
-    def origin() -> Origin:
-        return Origin(
-            wishes.label or detection.label(path),
-            importer.NAME,
-            " + ".join(map(str, each.paths)),
-            digest(),
-            _identity(digest(), importer, wishes.options),
-            wishes.tags,
-        )
-
-    with closing(importer.read(probes, wishes.options)) as recordings:
-        return writer.add(
-            recordings,
-            origin,
-            lambda table, rows: wishes.progress(path, table, rows),
-            _strictly if wishes.strict else silent,
-            replacing,
-        )
-
-
-def _detect(probes: Sequence[Probe]) -> Importer:
-    """The importer of all files. Raises InputError where there is none, or none that joins them."""
-    importers = [detection.detect(probe) for probe in probes]
-    first = importers[0]
-    if len(probes) > 1 and not (first.JOINS and all(other is first for other in importers)):
-        titles = ", ".join(dict.fromkeys(importer.TITLE for importer in importers))
-        raise InputError(
-            f"files of this kind cannot be joined: {titles}",
-            where=str(probes[0].origin),
-            hint="Only logs are parts of one recording. Import the files without --join.",
-        )
-    return first
-
-
-def _identity(digest: str, importer: Importer, options: Options) -> str:
-    asked = sorted(options.include & importer.INCLUDABLE.keys())
-    return ":".join((digest, importer.NAME, str(importer.VERSION), *asked))
-
-
-def _strictly(notes: Sequence[Note]) -> None:
-    doubtful = [note for note in notes if note.severity is not Severity.INFO]
-    if doubtful:
-        texts = "\n".join(f"  {note.slug}: {note.text} ({note.count})" for note in doubtful)
-        raise StrictError(
-            "not imported, because --strict allows nothing dropped or approximated", hint=texts
-        )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from nsysconv import queries
 from nsysconv.api.opening import OpenProfile
 from nsysconv.api.opening import open as open_profile
-from nsysconv.api.words import Say, StrPath, silent
-from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.api.words import Say, Target, silent
 from nsysconv.facts import in_order
 from nsysconv.notes import Note
+from nsysconv.queries.contract import Query, any_of
 from nsysconv.report import Column, Report, build_table
+from nsysconv.store.census import censuses, censuses_of_profiles, in_rows, spans
+from nsysconv.store.places import place, shown
 from nsysconv.store.profiles import tags_of
 from nsysconv.store.read import Profile, reading
 from nsysconv.timeline.timeline import Timeline
@@ -24,7 +25,7 @@ from nsysconv.units import Unit
 
 
 def reports(
-    target: StrPath | None = None, names: Sequence[str] | None = None, *, say: Say = silent
+    target: Target | None = None, names: Sequence[str] | None = None, *, say: Say = silent
 ) -> Report:
     """Every report (or those named): what it shows and needs; and whether a target can answer it.
 
@@ -50,8 +51,14 @@ def reports(
             Column("answered", Unit.TEXT, "Whether this profile can answer it: yes or no.")
         )
         columns.append(Column("missing", Unit.TEXT, "The facts that it lacks for that."))
-    title = "Reports" if target is None else f"Reports on {target}"
+    title = "Reports" if target is None else f"Reports on {shown(target)}"
     return _report("reports", title, tuple(columns), rows)
+
+
+def _needs(module: Query) -> str:
+    enough = [fact.label for fact in in_order(any_of(module))]
+    needs = [fact.label for fact in in_order(module.NEEDS)]
+    return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
 
 
 def _listed(name: str, timeline: Timeline | None) -> dict[str, str | None]:
@@ -59,7 +66,7 @@ def _listed(name: str, timeline: Timeline | None) -> dict[str, str | None]:
     row: dict[str, str | None] = {
         "report": name,
         "title": module.TITLE,
-        "needs": ", ".join(fact.label for fact in in_order(module.NEEDS)) or None,
+        "needs": _needs(module) or None,
         "uses": ", ".join(fact.label for fact in in_order(module.USES)) or None,
         "options": ", ".join(option.name for option in module.OPTIONS) or None,
     }
@@ -70,11 +77,11 @@ def _listed(name: str, timeline: Timeline | None) -> dict[str, str | None]:
     return row
 
 
-def runs(store: StrPath) -> Report:
+def runs(store: Target) -> Report:
     """The profiles of a store, one row each."""
-    path = Path(store)
-    with reading(path) as opened:
+    with reading(place(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
+        told = censuses_of_profiles(opened)
         rows = [
             {
                 "run": labels.get(p.attributes["run_id"]),
@@ -82,7 +89,9 @@ def runs(store: StrPath) -> Report:
                 "label": p.ref.label,
                 "source": p.ref.source,
                 "path": p.ref.path,
-                "host": p.attributes["host"],
+                "ranks": spans(in_rows(told[p.id].ranks)) or None,
+                "host": p.attributes["host"] or ", ".join(told[p.id].hosts) or None,
+                "job": ", ".join(told[p.id].jobs) or None,
                 "tags": _tags_text(tags_of(p)),
                 "recording_ns": p.attributes["recording_ns"],
                 "kernel_count": p.row_count("kernel"),
@@ -90,19 +99,27 @@ def runs(store: StrPath) -> Report:
             }
             for p in opened.profiles()
         ]
+        notes = [
+            replace(note, text=f"run {labels.get(run_id)}: {note.text}")
+            for run_id, of_run in censuses(opened).items()
+            if len(of_run.profiles) > 1
+            for note in of_run.notes()
+        ]
     columns = (
         Column("run", Unit.TEXT, "The run."),
         Column("id", Unit.ID, "Number in the store."),
         Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL."),
         Column("source", Unit.TEXT, "The importer that read it.", brief=False),
         Column("path", Unit.TEXT, "The file it came from.", brief=False),
+        Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
         Column("host", Unit.TEXT, "The machine.", brief=False),
+        Column("job", Unit.TEXT, "The batch job, where it is known.", brief=False),
         Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
         Column("recording_ns", Unit.NS, "Length of the recording."),
         Column("kernel_count", Unit.COUNT, "Kernels."),
         Column("api_call_count", Unit.COUNT, "API calls."),
     )
-    return _report("runs", "Profiles in the store", columns, rows)
+    return _report("runs", "Profiles in the store", columns, rows, notes)
 
 
 def _tags_text(tags: Mapping[str, str]) -> str | None:
@@ -115,7 +132,7 @@ def _word(text: str) -> str:
     return shlex.quote(text) if set(text) & set(" '\"\\") else text
 
 
-def info(target: StrPath, *, say: Say = silent) -> list[Report]:
+def info(target: Target, *, say: Say = silent) -> list[Report]:
     """What a profile is, and what it can answer: its attributes, and its facts with advice."""
     with open_profile(target, say=say) as opened:
         return about(opened)
@@ -188,25 +205,10 @@ _EVENTS = (
 )
 
 
-def sql(store: StrPath, text: str) -> Report:
-    """The rows of a query on a store. Raises UsageError with SQLite's own words where it is wrong."""
-    path = Path(store)
-    with reading(path) as opened:
-        try:
-            table = opened.sql(text)
-        except NsysconvError as error:
-            reason = str(error.__cause__ or error).replace("\n", " ")
-            if "readonly" in reason or "attempt to write" in reason:
-                raise UsageError(
-                    "only selects are run: a store is changed by imports alone", where=str(path)
-                ) from error
-            words = re.sub(r"^.*(?:query|statement): |\s*(?:\(|\. |query:).*$", "", reason)
-            raise UsageError(
-                f"SQLite does not understand the query: {words}",
-                where=str(path),
-                hint="`select name from sqlite_master` lists tables and views; docs/schema.md describes "
-                "them.",
-            ) from error
+def sql(store: Target, text: str) -> Report:
+    """The rows of a query on a store. Raises UsageError, in the database's words, where it is wrong."""
+    with reading(place(store)) as opened:
+        table = opened.sql(text)
     units = {"int64": Unit.ID, "double": Unit.ID}
     columns = tuple(
         Column(

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
-from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.api.ranks import Told, ranked, voices
+from nsysconv.api.words import Say, Target, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
-from nsysconv.importers.contract import Options
+from nsysconv.importers.contract import Importer, Options
+from nsysconv.importers.probe import Probe
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
 from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.database import is_store
+from nsysconv.store.places import Place, Url, split
+from nsysconv.store.private import private_folder
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Profile, Store, find_profile, reading
+from nsysconv.store.recording import Recording
 from nsysconv.store.write import writing
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
@@ -93,8 +98,8 @@ class OpenProfile:
         """
         check_by(by, (name,))
         step_range = step_range or (slice.step_range if slice else None)
-        request = _request(limit, idle, names, by, step_range)
-        return _shown(queries.answer(name, self._sliced(slice, step_range), request))
+        request = request_of(limit, idle, names, by, step_range)
+        return shown(queries.answer(name, self.cut(slice, step_range), request))
 
     def reports(
         self,
@@ -117,18 +122,19 @@ class OpenProfile:
         check_by(by, names)
         queries.read_ahead(names, self.timeline)
         step_range = step_range or (slice.step_range if slice else None)
-        timeline = self._sliced(slice, step_range)
+        timeline = self.cut(slice, step_range)
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             try:
-                request = _request(rows, idle, kernel_names, by, step_range)
+                request = request_of(rows, idle, kernel_names, by, step_range)
                 report = queries.answer(name, timeline, request)
             except NotRecorded as missing:
                 report = queries.unanswered(missing, self.timeline)
-            found.append(_shown(report))
+            found.append(shown(report))
         return found
 
-    def _sliced(self, part: Slice | None, step_range: str | None) -> Timeline:
+    def cut(self, part: Slice | None, step_range: str | None) -> Timeline:
+        """The time line of a part of the profile; steps are called `step_range` unless it says so."""
         if part is None:
             return self.timeline
         return sliced(self.timeline, replace(part, step_range=part.step_range or step_range))
@@ -147,13 +153,14 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
         )
 
 
-def _request(
+def request_of(
     limit: int,
     idle: Sequence[str],
     names: str,
     by: str | None,
     step_range: str | None,
 ) -> Request:
+    """What is asked of a report. Raises UsageError for unknown words."""
     for kind in idle:
         if kind not in IDLE_KINDS:
             raise UsageError(
@@ -164,12 +171,13 @@ def _request(
     return Request(limit, tuple(idle), names, by is not None, step_range)
 
 
-def _shown(report: Report) -> ShownReport:
+def shown(report: Report) -> ShownReport:
+    """The report as a notebook shows it."""
     return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def open(  # noqa: A001 - as gzip.open
-    target: StrPath, *, reports: Sequence[str] = (), say: Say = silent
+    target: Target, *, reports: Sequence[str] = (), say: Say = silent
 ) -> OpenProfile:
     """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file.
 
@@ -177,16 +185,16 @@ def open(  # noqa: A001 - as gzip.open
     asked for, those are read that `reports` need. Raises UsageError where a store holds several
     profiles and none was chosen, InputError where the file cannot be read.
     """
-    path, selector = split_target(target)
+    place, selector = split(target)
     include = queries.facts_of(reports)
     with ExitStack() as stack:
-        profile = _choose(_store_of(path, stack, say, include), path, selector)
+        profile = _choose(_store_of(place, stack, say, include), place, selector)
         return OpenProfile(profile, stack.pop_all())
     raise AssertionError("unreachable")
 
 
 def open_all(
-    path: Path,
+    place: Place,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -197,42 +205,36 @@ def open_all(
 
     They are open as long as the stack. Raises as `open`.
     """
-    store = _store_of(path, stack, say, queries.facts_of(reports))
+    store = _store_of(place, stack, say, queries.facts_of(reports))
+    return [OpenProfile(profile, ExitStack()) for profile in chosen(store, place, selector)]
+
+
+def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
+    """The profiles of a store, at least one: all, those of a run of that label, or the one it names."""
     profiles = store.profiles()
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
-        profiles = of_run or [_choose(store, path, selector)]
-    elif not profiles:
-        profiles = [_choose(store, path, None)]
-    return [OpenProfile(profile, ExitStack()) for profile in profiles]
+        return of_run or [_choose(store, place, selector)]
+    return profiles or [_choose(store, place, None)]
 
 
-def _store_of(path: Path, stack: ExitStack, say: Say, include: frozenset[Fact]) -> Store:
-    """The store at a path, or one over the profile file there."""
-    if is_store(path):
-        return stack.enter_context(reading(path))
-    if not path.exists():
-        raise InputError("no such file", where=str(path))
-    if path.is_dir():
+def _store_of(place: Place, stack: ExitStack, say: Say, include: frozenset[Fact]) -> Store:
+    """The store at a place, or one over the profile file there."""
+    if isinstance(place, Url) or is_store(place):
+        return stack.enter_context(reading(place))
+    if not place.exists():
+        raise InputError("no such file", where=str(place))
+    if place.is_dir():
         raise UsageError(
             "a folder",
-            where=str(path),
-            hint=f"Import it first: nsysconv import {path} -o STORE.db",
+            where=str(place),
+            hint=f"Import it first: nsysconv import {place} -o STORE.db",
         )
-    return _in_place(path, stack, say, include)
+    return _in_place(place, stack, say, include)
 
 
-def split_target(target: StrPath) -> tuple[Path, str | None]:
-    """PATH[@WORD]; an existing path wins over `@`."""
-    text = str(target)
-    if Path(text).exists() or "@" not in text:
-        return Path(text), None
-    path, _, selector = text.rpartition("@")
-    return Path(path), selector
-
-
-def _choose(store: Store, path: Path, selector: str | None) -> Profile:
+def _choose(store: Store, place: Place, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
         ranked = [
@@ -244,7 +246,7 @@ def _choose(store: Store, path: Path, selector: str | None) -> Profile:
             return ranked[0]
         raise UsageError(
             f"{len(ranked)} profiles with {selector}",
-            where=str(path),
+            where=str(place),
             hint="`nsysconv runs STORE` lists the profiles.",
         )
     if selector is not None:
@@ -254,12 +256,12 @@ def _choose(store: Store, path: Path, selector: str | None) -> Profile:
     if not profiles:
         raise UsageError(
             "the store holds no profile",
-            where=str(path),
-            hint=f"Import one: nsysconv import FILE -o {path}",
+            where=str(place),
+            hint=f"Import one: nsysconv import FILE -o {place}",
         )
-    known = "\n".join(f"  {path}@{profile.ref.label}" for profile in profiles)
+    known = "\n".join(f"  {place}@{profile.ref.label}" for profile in profiles)
     raise UsageError(
-        f"the store holds {len(profiles)} profiles: name one", where=str(path), hint=known
+        f"the store holds {len(profiles)} profiles: name one", where=str(place), hint=known
     )
 
 
@@ -270,11 +272,20 @@ def _in_place(path: Path, stack: ExitStack, say: Say, include: frozenset[Fact]) 
     origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
     # The word that includes rows of a kind is the fact's own.
     options = Options(frozenset(include & importer.INCLUDABLE.keys()))
+    # As an import does.
+    recordings = partial(_ranked, importer, probe, options, voices(path, None))
     try:
-        return stack.enter_context(in_place(next(importer.read([probe], options)), origin))
+        return stack.enter_context(in_place(next(recordings()), origin))
     except NotInPlace:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="nsysconv-"))
-        copy = Path(folder) / "store.db"
+        copy = stack.enter_context(private_folder()) / "store.db"
         with writing(copy) as writer:
-            writer.add(importer.read([probe], options), lambda: origin, silent)
+            writer.add(recordings(), lambda: origin, silent)
         return stack.enter_context(reading(copy))
+
+
+def _ranked(
+    importer: Importer, probe: Probe, options: Options, told: Sequence[Told]
+) -> Iterator[Recording]:
+    """The recordings of a file with what its name and the record beside it say of ranks."""
+    for recording in importer.read([probe], options):
+        yield ranked(recording, told)

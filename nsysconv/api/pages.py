@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-import pyarrow as pa
-
 from nsysconv import queries
 from nsysconv.api.listing import about
-from nsysconv.api.opening import OpenProfile, check_by, open_all, split_target
-from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.api.opening import OpenProfile, check_by, open_all, request_of
+from nsysconv.api.words import Say, Target, silent
 from nsysconv.errors import NotRecorded
-from nsysconv.notes import Note, Severity, merged
+from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
-from nsysconv.report import Report
+from nsysconv.report import Report, together
+from nsysconv.store.places import split
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
@@ -71,7 +70,7 @@ _FEWEST_ROWS = 20
 
 
 def page(
-    target: StrPath,
+    target: Target,
     names: Sequence[str] | None = None,
     *,
     limit: int | None = None,
@@ -89,9 +88,9 @@ def page(
     profiles together); the time line has 50,000 events at most. A report that is not recorded says so in
     place of rows. The rest is as in `OpenProfile.report`, with what it raises.
     """
-    path, selector = split_target(target)
+    place, selector = split(target)
     with ExitStack() as stack:
-        profiles = open_all(path, selector, stack, say, reports=names or ())
+        profiles = open_all(place, selector, stack, say, reports=names or ())
         slow = () if names else _slow(profiles, step_range)
         wanted = names or tuple(name for name in _all(profiles) if name not in slow)
         rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if limit is None else limit
@@ -113,15 +112,30 @@ def page(
             except NotRecorded as missing:
                 return queries.unanswered(missing, profile.timeline)
 
-        found: list[list[Report]] = []
+        request = request_of(
+            rows, kinds, kernel_names, None, step_range or (slice.step_range if slice else None)
+        )
+        over_ranks = {
+            spec: queries.OverRanks(spec, request)
+            for spec in wanted
+            if len(profiles) > 1 and queries.wanted(spec).name in queries.OVER_RANKS
+        }
+        found: dict[str, list[Report]] = {spec: [] for spec in wanted}
         for profile in profiles:
             if slice is not None:
                 part = replace(slice, step_range=slice.step_range or step_range)
                 profile.timeline = sliced(profile.timeline, part)
             queries.read_ahead(wanted, profile.timeline)
-            found.append([answer(profile, name) for name in wanted])
+            for spec, of_spec in found.items():
+                if spec in over_ranks:
+                    over_ranks[spec].add(queries.part(spec, profile.timeline, request))
+                else:
+                    of_spec.append(answer(profile, spec))
             profile.timeline.forget()
-        reports = [together(same) for same in zip(*found, strict=True)]
+        reports = [
+            over_ranks[spec].report() if spec in over_ranks else together(found[spec])
+            for spec in wanted
+        ]
         if slow:
             left_out = f"left out of the page of a long recording unless named: {', '.join(slow)}"
             say(left_out)
@@ -148,31 +162,3 @@ def _slow(profiles: Sequence[OpenProfile], step_range: str | None) -> tuple[str,
     return tuple(
         name for name in _all(profiles) if name in SLOW or (name == "steps" and not annotated)
     )
-
-
-def together(reports: Sequence[Report]) -> Report:
-    """The same report on several profiles as one: the rows of each below those of the one before.
-
-    Profiles that did not record it have no rows; it is not recorded where none did.
-    """
-    first = reports[0]
-    if len(reports) == 1:
-        return first
-    told = [report for report in reports if report.table is not None]
-    missing = dict.fromkeys(what for report in reports for what in report.not_recorded)
-    return replace(
-        first,
-        table=pa.concat_tables([report.table for report in told]) if told else None,
-        uncut=_uncut(told),
-        profiles=tuple(ref for report in reports for ref in report.profiles),
-        notes=tuple(merged(note for report in reports for note in report.notes)),
-        not_recorded=tuple(missing) if not told else (),
-        advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
-        row_count=sum(report.row_count for report in reports),
-    )
-
-
-def _uncut(told: Sequence[Report]) -> pa.Table | None:
-    if all(report.uncut is None for report in told):
-        return None
-    return pa.concat_tables([r.uncut if r.uncut is not None else r.table for r in told])

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.api.opening import OpenProfile, open_all, split_target
-from nsysconv.api.words import Say, StrPath
+from nsysconv.api.opening import OpenProfile, open_all
+from nsysconv.api.words import Say, Target
 from nsysconv.errors import InputError, UsageError
 from nsysconv.store.database import is_store
+from nsysconv.store.places import Place, Url, shown, split
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 
@@ -35,33 +36,37 @@ class Side:
             profile.timeline = sliced(profile.timeline, part)
 
 
-def open_side(target: StrPath, stack: ExitStack, say: Say) -> Side:
+def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
     """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
 
     Profiles of one run of a store are its ranks; all others are repeats. Raises UsageError or InputError
     where nothing is there, or a file is no profile.
     """
     runs: dict[tuple[str, object], list[OpenProfile]] = {}
-    in_folder, reasons = Path(target).is_dir(), []
-    for path, selector in _targets(target):
+    in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
+    for source, selector in _targets(target):
         try:
-            profiles = open_all(path, selector, stack, say)
+            profiles = open_all(source, selector, stack, say)
         except InputError as error:
             if not in_folder:
                 raise
             reasons.append(str(error))
             continue
         for profile in profiles:
-            run = profile.profile.attributes["run_id"] if is_store(path) else profile.profile.id
-            runs.setdefault((str(path), run), []).append(profile)
+            run = profile.profile.attributes["run_id"] if is_store(source) else profile.profile.id
+            runs.setdefault((str(source), run), []).append(profile)
     if not runs:
-        raise InputError("no profile in it", where=str(target), hint="\n".join(reasons))
+        raise InputError("no profile in it", where=shown(target), hint="\n".join(reasons))
     return Side(tuple(tuple(run) for run in runs.values()))
 
 
-def _targets(target: StrPath) -> Iterator[tuple[Path, str | None]]:
+def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
     """The files that an argument names, and what to take of them."""
-    path = Path(target)
+    where, word = split(target)
+    if isinstance(where, Url):
+        yield where, word
+        return
+    path = where if word is None else Path(f"{where}@{word}")
     if path.is_dir():
         files = [file for file in sorted(path.rglob("*")) if _is_input(file)]
         if not files:
@@ -74,7 +79,7 @@ def _targets(target: StrPath) -> Iterator[tuple[Path, str | None]]:
             raise UsageError("no file matches", where=str(target))
         yield from ((Path(each), None) for each in found if not Path(each).is_dir())
     else:
-        yield split_target(target)
+        yield split(target)
 
 
 def _is_input(path: Path) -> bool:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from nsysconv.store.places import Url
+
 StrPath = str | os.PathLike[str]
+Target = StrPath | Url
+"""What names a store or a profile file, with `@WORD` behind it where it is a part of one."""
 Say = Callable[[str], None]
 """Called with a line that a person may want to read while something runs."""
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from pathlib import Path
 from typing import NoReturn
 
-from nsysconv.cli.app import app
-from nsysconv.errors import NsysconvError
+from nsysconv.cli import streams
+from nsysconv.cli.say import say
+from nsysconv.cli.signals import Ended, ending
+from nsysconv.errors import NsysconvError, UsageError
 
 # Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
 # pyarrow is first imported, which is later.
@@ -18,29 +22,74 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 _INTERNAL = 70
 _INTERRUPTED = 130
+# What threads and libraries say where the system has no memory for them.
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
 
 def main() -> NoReturn:
     """Runs the command line; the one place where errors become exit statuses."""
+    streams.prepare()
     try:
-        status = app(prog_name="nsysconv", standalone_mode=False)
+        with ending():
+            status = _run()
+    except (Ended, KeyboardInterrupt) as end:
+        say("nsysconv: interrupted")
+        status = end.exit_status if isinstance(end, Ended) else _INTERRUPTED
+    sys.exit(status)
+
+
+def _run() -> int:
+    try:
+        # Here, because it takes a while in which a signal can come, too.
+        from nsysconv.cli.app import app
+
+        status = 0
+        with streams.reader_may_go():
+            status = app(prog_name="nsysconv", standalone_mode=False)
+            sys.stdout.flush()
+        return status if isinstance(status, int) else 0
     except NsysconvError as error:
-        _complain(str(error))
-        sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        _complain("interrupted")
-        sys.exit(_INTERRUPTED)
+        say(f"nsysconv: {error}")
+        return error.exit_status
+    except streams.OutputLost as error:
+        say(f"nsysconv: {error}")
+        return UsageError.exit_status
+    except OSError as error:
+        return _refused(error)
     except Exception as error:
-        status = _usage_status(error)
-        if status is None:
-            _complain(
-                f"internal error: {type(error).__name__}: {error}\n"
-                "This is a defect of nsysconv; please report it with the command you ran and the "
-                "lines above.",
-                traceback=True,
+        usage = _usage_status(error)
+        if usage is not None:
+            return usage
+        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
+            say(
+                f"nsysconv: not enough memory{f': {error}' if str(error) else ''}\n"
+                "Raise the limit (ulimit -v, the job's memory), or look at less of the profile."
             )
-            sys.exit(_INTERNAL)
-    sys.exit(status if isinstance(status, int) else 0)
+            return UsageError.exit_status
+        say(
+            f"{traceback.format_exc()}"
+            f"nsysconv: internal error: {type(error).__name__}: {error}\n"
+            "This is a defect of nsysconv; please report it with the command you ran and the "
+            "lines above."
+        )
+        return _INTERNAL
+
+
+def _refused(error: OSError) -> int:
+    """Says what the system refused, such as room on a disk; returns the exit status."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    say(f"nsysconv: {where}{error.strerror or error}")
+    if isinstance(error, FileNotFoundError) and not _folder_exists():
+        say("The current folder has been removed; go to another.")
+    return UsageError.exit_status
+
+
+def _folder_exists() -> bool:
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
 
 
 def _usage_status(error: Exception) -> int | None:
@@ -48,16 +97,8 @@ def _usage_status(error: Exception) -> int | None:
     show, status = getattr(error, "show", None), getattr(error, "exit_code", None)
     if status is None:
         return None
+    if type(error).__name__ == "Abort":
+        raise KeyboardInterrupt from error
     if callable(show):
         show()
-    if type(error).__name__ == "Abort":
-        return _INTERRUPTED
     return int(status)
-
-
-def _complain(text: str, *, traceback: bool = False) -> None:
-    if traceback:
-        import traceback as tb
-
-        tb.print_exc()
-    print(f"nsysconv: {text}", file=sys.stderr)  # noqa: T201

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from nsysconv import api
 from nsysconv.cli import output
@@ -28,6 +27,8 @@ def report(
     by: str | None,
     step_range: str | None,
     strict: bool,
+    jobs: int | None,
+    dask: str | None,
 ) -> int:
     """`nsysconv report`. Returns the exit status."""
     if target is None:
@@ -38,6 +39,8 @@ def report(
     keep_freed_memory()
     found: Sequence[Report]
     if destination.is_page:
+        if jobs is not None or dask is not None:
+            raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
         found = api.page(
             target,
             names or None,
@@ -50,17 +53,20 @@ def report(
             say=say,
         )
     else:
-        with api.open(target, reports=names or (), say=say) as profile:
-            found = profile.reports(
-                names or None,
-                for_people=destination.for_people,
-                limit=limit,
-                slice=part,
-                idle=idle,
-                kernel_names=kernel_names,
-                by=by,
-                step_range=step_range,
-            )
+        found = api.report_on(
+            target,
+            names or None,
+            for_people=destination.for_people,
+            limit=limit,
+            slice=part,
+            idle=idle,
+            kernel_names=kernel_names,
+            by=by,
+            step_range=step_range,
+            dask=dask,
+            workers=jobs,
+            say=say,
+        )
     output.write(found, destination)
     missing = [each for each in found if each.table is None]
     if names and missing:
@@ -94,13 +100,13 @@ def info(target: str, format_name: str | None, path: str | None) -> int:
     return 0
 
 
-def runs(store: Path, format_name: str | None, path: str | None) -> int:
+def runs(store: str, format_name: str | None, path: str | None) -> int:
     """`nsysconv runs`. Returns the exit status."""
     output.write([api.runs(store)], output.destination(format_name, path))
     return 0
 
 
-def sql(store: Path, query: str, format_name: str | None, path: str | None, limit: int) -> int:
+def sql(store: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
     """`nsysconv sql`. Returns the exit status."""
     output.write([api.sql(store, query).limited(limit)], output.destination(format_name, path))
     return 0

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nsysconv.cli.choices import By, Format, Idle, Match, Names
+from nsysconv.cli.captures import ProfileCommand, profile
+from nsysconv.cli.choices import By, Idle, Match, Names
+from nsysconv.cli.flags import DaskOption, FormatOption, LimitOption, OutputOption
 from nsysconv.cli.slice_flags import (
     DeviceOption,
     NameOption,
@@ -31,28 +33,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Import GPU profiles into one SQL schema; the same reports for every source.",
 )
-
-
-FormatOption = Annotated[
-    Format | None,
-    typer.Option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
-]
-OutputOption = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
-    ),
-]
-LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
-        "gaps and all of the rest elsewhere.",
-    ),
-]
 
 
 def _version(wanted: bool) -> None:
@@ -85,15 +65,16 @@ def _main(
 @app.command("import")
 def import_(
     inputs: Annotated[
-        list[Path], typer.Argument(metavar="FILE|DIR...", help="Profiles, or folders of them.")
+        list[str],
+        typer.Argument(metavar="FILE|DIR...", help="Profiles, stores, or folders of them."),
     ],
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             "-o",
             metavar="STORE",
-            help="The store to make or add to. "
+            help="The store to make or add to: a file or a database (postgresql://HOST/NAME). "
             "Default: STEM.db in the current folder, which must be new.",
         ),
     ] = None,
@@ -127,6 +108,21 @@ def import_(
             help="Keep this with the profiles, for runs and info to show. May be repeated.",
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The run that all profiles are of, made or continued. Default: ranks of one job, of "
+            "one folder or of one list of files are one run.",
+        ),
+    ] = None,
+    rank_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help=r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
+        ),
+    ] = None,
     replace: Annotated[
         bool,
         typer.Option(
@@ -136,6 +132,11 @@ def import_(
     strict: Annotated[
         bool, typer.Option(help="Refuse files of which something must be dropped or approximated.")
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Read so many files at a time. Default: as many as pay."),
+    ] = None,
+    dask: DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
     from nsysconv.cli import imports
@@ -147,8 +148,12 @@ def import_(
         join=join,
         label=label,
         tags=tag or [],
+        run=run,
+        rank_from=rank_from,
         replace=replace,
         strict=strict,
+        jobs=jobs,
+        dask=dask,
     )
 
 
@@ -157,8 +162,8 @@ def report(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A store (STORE, STORE@LABEL, STORE@ID, STORE@rank=N) or "
-            "a profile file, which is read in place."
+            help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N), a "
+            "profile file, which is read in place, or a folder of these, taken as one run."
         ),
     ] = None,
     reports: Annotated[
@@ -177,7 +182,12 @@ def report(
     ] = None,
     names: Annotated[Names, typer.Option(help="Which kernel names.")] = Names.DEMANGLED,
     by: Annotated[
-        By | None, typer.Option(help="Rows of gpu_utilization: one per step and device.")
+        By | None,
+        typer.Option(
+            help="Rows of a run: all of each rank below each other, or the least, the median and the "
+            "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
+            "three over all ranks. step: of gpu_utilization a row per step and device."
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option(help="Exit with 3 if anything was dropped or approximated.")
@@ -200,8 +210,15 @@ def report(
     process: ProcessOption = None,
     thread: ThreadOption = None,
     name: NameOption = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Look at so many profiles at a time. Default: as many as pay."
+        ),
+    ] = None,
+    dask: DaskOption = None,
 ) -> int:
-    """Print reports on one profile."""
+    """Print reports on a profile, or on all ranks of a run."""
     from nsysconv.cli import answers, slices
 
     if list_:
@@ -221,6 +238,8 @@ def report(
         by=by.value if by else None,
         step_range=step_range,
         strict=strict,
+        jobs=jobs,
+        dask=dask,
     )
 
 
@@ -238,7 +257,7 @@ def info(
 
 @app.command()
 def runs(
-    store: Annotated[Path, typer.Argument(help="A store.")],
+    store: Annotated[str, typer.Argument(help="A store.")],
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
 ) -> int:
@@ -250,7 +269,7 @@ def runs(
 
 @app.command()
 def sql(
-    store: Annotated[Path, typer.Argument(help="A store.")],
+    store: Annotated[str, typer.Argument(help="A store.")],
     query: Annotated[
         str, typer.Argument(help="A select; docs/schema.md describes tables and views.")
     ],
@@ -388,3 +407,9 @@ def diff(
         ),
         step_range=step_range,
     )
+
+
+# Its flags are many, and it shares none with the others.
+app.command("profile", cls=ProfileCommand, context_settings={"allow_interspersed_args": False})(
+    profile
+)

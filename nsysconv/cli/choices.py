@@ -44,4 +44,7 @@ class Match(StrEnum):
 class By(StrEnum):
     """What rows may be given for, one by one."""
 
+    RANK = "rank"
+    HOST = "host"
+    DEVICE = "device"
     STEP = "step"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from nsysconv.api.exporting import export_profiles
 from nsysconv.cli.memory import keep_freed_memory
-from nsysconv.cli.say import say
+from nsysconv.cli.say import say, tell
 from nsysconv.errors import UsageError
-from nsysconv.names import visible
 from nsysconv.timeline.slices import Slice
 
 
@@ -33,8 +31,8 @@ def run(
     keep_freed_memory()
     made = export_profiles(target, to, path, slice=part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in made.written.counts.items() if count]
-    sys.stdout.write(f"{made.path}: {', '.join(rows) if rows else 'no events'}\n")
+    tell(f"{made.path}: {', '.join(rows) if rows else 'no events'}")
     for note in made.written.notes:
         count = f" ({note.count:,})" if note.count > 1 else ""
-        say(f"{note.severity.value}: {visible(note.text)}{count} [{note.slug}]")
+        say(f"{note.severity.value}: {note.text}{count} [{note.slug}]")
     return 0

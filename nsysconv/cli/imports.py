@@ -7,33 +7,37 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
-from nsysconv.api.importing import Progress, import_files
-from nsysconv.cli.say import say
+from nsysconv.api.importing import Done, import_files
+from nsysconv.api.intake import Progress
+from nsysconv.cli import import_lines
+from nsysconv.cli.say import say, tell
 from nsysconv.errors import InputError, UsageError
-from nsysconv.facts import Fact
 from nsysconv.names import visible
-from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
-_FACTS_SHOWN = 4
 
 
 def run(
-    inputs: list[Path],
-    store: Path | None,
+    inputs: list[str],
+    store: str | None,
     include: list[str],
     *,
     join: bool,
     label: str | None,
     tags: Sequence[str],
+    run: str | None,
+    rank_from: str | None,
     replace: bool,
     strict: bool,
+    jobs: int | None,
+    dask: str | None,
 ) -> int:
     """`nsysconv import`. Returns the exit status. Raises UsageError for `tags` that are no KEY=VALUE."""
     kept = _tags(tags)
-    with _progress() as progress:
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: one file at least is read at a time")
+    with _progress() as (progress, done):
         result = import_files(
             inputs,
             store,
@@ -41,17 +45,17 @@ def run(
             join=join,
             label=label,
             tags=kept,
+            run=run,
+            rank_from=rank_from,
             replace=replace,
             strict=strict,
+            jobs=jobs,
+            dask=dask,
             progress=progress,
+            done=done,
             say=say,
         )
-    for file in result.files:
-        for imported in file.imported:
-            _show(imported, result.store, sys.stdout, named=label is not None or bool(kept))
-        if file.error is not None:
-            prefix = "skipped: " if file.skipped else "nsysconv: "
-            say(f"{prefix}{visible_lines(str(file.error))}")
+    import_lines.write(result, tell, say, named=label is not None or bool(kept))
     if result.errors or not any(file.imported for file in result.files):
         return InputError.exit_status
     return 0
@@ -71,45 +75,13 @@ def _tags(given: Sequence[str]) -> dict[str, str]:
     return tags
 
 
-def _show(imported: Imported, store: Path, out: TextIO, *, named: bool) -> None:
-    """What became of a recording. `named`: a label or tags were asked for it."""
-
-    def line(text: str = "") -> None:
-        out.write(text + "\n")
-
-    if imported.existing:
-        # The label and tags asked for may be others: then it must be plain that they were not taken.
-        under = f" as {imported.label}" if named else ""
-        advice = "; --replace gives new labels and tags" if named else ""
-        line(f"{store}@{imported.label}: already imported{under}, nothing changed{advice}")
-        return
-    rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
-    line(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
-    if imported.missing:
-        line(f"  not recorded: {_listed(imported.missing, f'{store}@{imported.label}')}")
-    for note in imported.notes:
-        count = f" ({note.count:,})" if note.count > 1 else ""
-        where = f", first at {note.where}" if note.where else ""
-        line(f"  {note.severity.value}: {visible(note.text)}{count}{where} [{note.slug}]")
-
-
-def _listed(missing: Sequence[Fact], target: str) -> str:
-    """The first few facts, which most reports ask for, and where the others are listed."""
-    shown = ", ".join(fact.label for fact in missing[:_FACTS_SHOWN])
-    rest = len(missing) - _FACTS_SHOWN
-    return shown if rest <= 0 else f"{shown} and {rest} more; see nsysconv info {target}"
-
-
-def visible_lines(text: str) -> str:
-    """As names.visible, line breaks kept."""
-    return "\n".join(visible(line) for line in text.split("\n"))
-
-
 @contextmanager
-def _progress() -> Iterator[Progress]:
-    """Rows copied so far, on stderr, once an import takes more than a second; none off a terminal."""
+def _progress() -> Iterator[tuple[Progress, Done]]:
+    """Rows copied and files done so far, on stderr, once an import takes more than a second; none off a
+    terminal.
+    """
     if not sys.stderr.isatty():
-        yield lambda path, table, rows: None
+        yield (lambda path, table, rows: None), (lambda number, count: None)
         return
     from rich import progress as rich_progress
     from rich.console import Console
@@ -123,17 +95,28 @@ def _progress() -> Iterator[Progress]:
     )
     task = bar.add_task("")
     began, shown, total = time.monotonic(), False, 0
+    files, what = "", ""
 
-    def advance(path: Path, table: str, rows: int) -> None:
-        nonlocal shown, total
-        total += rows
+    def show() -> None:
+        nonlocal shown
         if not shown and time.monotonic() - began > _SHOWN_AFTER_S:
             bar.start()
             shown = True
-        bar.update(task, description=visible(f"{path.name}: {table}, {total:,} rows"))
+        bar.update(task, description=visible(": ".join(part for part in (files, what) if part)))
+
+    def advance(path: Path, table: str, rows: int) -> None:
+        nonlocal total, what
+        total += rows
+        what = f"{path.name}: {table}, {total:,} rows"
+        show()
+
+    def done(number: int, count: int) -> None:
+        nonlocal files
+        files = f"{number:,} of {count:,} files" if count > 1 else ""
+        show()
 
     try:
-        yield advance
+        yield advance, done
     finally:
         if shown:
             bar.stop()

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from nsysconv import render
 from nsysconv.cli.say import say
+from nsysconv.cli.streams import reader_may_go
 from nsysconv.errors import UsageError
 from nsysconv.phases import phase
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
+from nsysconv.store.publish import replace
 
 _NARROWEST = 40
+_SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,9 @@ def write(reports: Sequence[Report], to: Destination) -> None:
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:
-            _write_stdout(draw, reports)
+            with reader_may_go():
+                draw(reports, sys.stdout, _options())
+                sys.stdout.flush()
         elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
@@ -73,22 +78,30 @@ def write(reports: Sequence[Report], to: Destination) -> None:
 def _write_file(draw: Render, reports: Sequence[Report], path: Path) -> None:
     if not path.parent.is_dir():
         raise UsageError("the folder does not exist", where=str(path.parent))
-    # Rendered first: what cannot be rendered must not cost the file that is there.
+    _refuse_to_replace_data(reports, path)
     text = io.StringIO(newline="")
     draw(reports, text, Options())
     try:
-        path.write_text(text.getvalue(), encoding="utf-8", newline="")
+        replace(path, text.getvalue())
     except OSError as error:
         raise UsageError(error.strerror or "cannot be written", where=str(path)) from error
 
 
-def _write_stdout(draw: Render, reports: Sequence[Report]) -> None:
-    try:
-        draw(reports, sys.stdout, _options())
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone (`| head`): it has what it wanted. What is buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _refuse_to_replace_data(reports: Sequence[Report], path: Path) -> None:
+    """A slip such as `report trace.json -o trace.json` must not cost the profile, or a store."""
+    if not path.is_file():
+        return
+    with suppress(OSError), path.open("rb") as file:
+        is_data = file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+        for profile in {each.path for report in reports for each in report.profiles}:
+            with suppress(OSError):
+                is_data = is_data or path.samefile(profile)
+        if is_data:
+            raise UsageError(
+                "a profile or a database is not replaced by a report",
+                where=str(path),
+                hint="Name another file with -o.",
+            )
 
 
 def _options() -> Options:

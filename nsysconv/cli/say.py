@@ -1,11 +1,20 @@
-"""Lines beside the answer, on stderr."""
+"""Lines of an answer on stdout, and beside it on stderr; control characters are made visible."""
 
 from __future__ import annotations
 
 import sys
 
+from nsysconv.cli.streams import reader_may_go
+from nsysconv.names import visible, visible_lines
+
+
+def tell(text: str) -> None:
+    """A line of the answer."""
+    with reader_may_go():
+        sys.stdout.write(visible(text) + "\n")
+
 
 def say(text: str) -> None:
-    """A line on stderr; nothing for an empty text."""
+    """Lines beside the answer, none for an empty text."""
     if text:
-        print(text, file=sys.stderr)  # noqa: T201
+        print(visible_lines(text), file=sys.stderr)  # noqa: T201

@@ -11,7 +11,7 @@ from nsysconv.diff.noise import Interval, welch
 from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, adds, merged, naming
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
-from nsysconv.report import Column, Report, build_table
+from nsysconv.report import Column, Report, build_table, common_slice
 from nsysconv.units import Unit
 
 BOTH, ONLY_BASE, ONLY_OTHER = "both", "only in base", "only in other"
@@ -175,17 +175,6 @@ def _difference(row: Compared, column: Column) -> Any:
 
 
 # -- the report
-
-
-def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:
-    """The slice that all reports are of; without its times where these are not the same in all."""
-    slices = [dict(report.slice) for report in reports if report.slice is not None]
-    if not slices:
-        return None
-    if any(each != slices[0] for each in slices):
-        for moment in ("start_ns", "end_ns"):
-            slices[0].pop(moment, None)
-    return slices[0]
 
 
 def _report(

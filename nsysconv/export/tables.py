@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.notes import Severity, merged
 from nsysconv.phases import phase
 from nsysconv.report import Column, build_table
-from nsysconv.store.batches import arrow_field
+from nsysconv.store.batches import ahead, arrow_field
 from nsysconv.store.profiles import tags_of
 from nsysconv.store.read import Profile
 from nsysconv.timeline.timeline import Timeline
@@ -143,20 +142,11 @@ class _Rows:
         """The rows, at most ROWS_AT_ONCE at a time."""
         name, timeline = self._table, self._timeline
         kept = timeline.columns(name, ("id",))["id"] if self._cut else None
-        for batch in _ahead(timeline.profile.batches(name, ROWS_AT_ONCE)):
+        for batch in ahead(timeline.profile.batches(name, ROWS_AT_ONCE)):
             chosen = batch if kept is None else _chosen(batch, kept)
             if len(chosen):
                 arrays = [column.values(chosen) for column in self._columns]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches; the next one is read while this one is written."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = pool.submit(next, batches, None)
-            yield batch
 
 
 def _chosen(batch: pa.RecordBatch, kept: np.ndarray) -> pa.RecordBatch:

@@ -14,8 +14,17 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Answer, Data, Option, Query, Request, picture_of
-from nsysconv.report import Report, build_table
+from nsysconv.queries.contract import (
+    Answer,
+    Data,
+    Option,
+    Query,
+    QueryOverRanks,
+    Request,
+    any_of,
+    picture_of,
+)
+from nsysconv.report import Report, build_table, joined
 from nsysconv.timeline.timeline import Timeline
 
 CORE = (
@@ -31,6 +40,9 @@ CORE = (
 )
 """The reports that answer for every source, printed where none is named."""
 
+OVER_RANKS = ("rank_summary", "stragglers", "collective_arrivals", "gpu_time_util_map")
+"""The reports on all profiles of a run together."""
+
 OWN = (
     *CORE,
     "gpu_utilization",
@@ -43,6 +55,7 @@ OWN = (
     "launch_stats",
     "queue_length",
     "metrics",
+    *OVER_RANKS,
 )
 """Modules of this folder that are reports. A new report is one more word here."""
 
@@ -57,6 +70,17 @@ _FOLDERS = {
 
 BY_STEP = ("gpu_utilization",)
 """Reports that can give a row per step."""
+
+IN_TIME = (
+    "idle_gaps",
+    "utilization_over_time",
+    "timeline_events",
+    "collective_arrivals",
+    "gpu_time_util_map",
+    *rules.REPORTS,
+    *(name for name in stats.REPORTS if name.endswith("_trace")),
+)
+"""Reports that list what happened when: rows of many ranks are not made one."""
 
 _LIMITS = {"idle_gaps": 1000}
 
@@ -157,6 +181,8 @@ def unrecorded(name: str, timeline: Timeline) -> list[Fact]:
     """The facts that a profile lacks for a report; none where it can be answered."""
     module = query(name)
     missing = in_order(module.NEEDS - timeline.profile.facts)
+    if not any_of(module) & timeline.profile.facts:
+        missing += in_order(any_of(module))
     # Totals tell no part of themselves.
     from_totals = timeline.is_whole and bool(module.TOTALS & timeline.profile.facts)
     return [] if from_totals else missing
@@ -168,32 +194,106 @@ def answer(spec: str, timeline: Timeline, request: Request) -> Report:
     Raises NotRecorded where the profile lacks what the report needs, UsageError for unknown words.
     """
     asked = wanted(spec)
-    name, module = asked.name, query(asked.name)
-    missing = unrecorded(name, timeline)
-    if missing:
-        advice = [
-            timeline.profile.advice[fact] for fact in missing if fact in timeline.profile.advice
-        ]
-        raise NotRecorded(asked.spec, missing, list(dict.fromkeys(advice)))
-    with phase(f"compute {name}"):
+    module = query(asked.name)
+    _check_recorded(asked, timeline)
+    with phase(f"compute {asked.name}"):
         found = module.compute(timeline, replace(request, options=asked.options))
     if not isinstance(found, Answer):
         found = Answer(found)
     data = found.data
     filled = {"profile": [timeline.profile.ref.label] * _length(data), **data}
-    table = build_table(module.COLUMNS, filled)
     report = Report(
         name=asked.spec,
         title=module.TITLE,
         columns=module.COLUMNS,
-        table=table,
+        table=None,
         profiles=(timeline.profile.ref,),
         slice=timeline.described,
         notes=tuple(_notes(module, timeline, found.notes)),
-        row_count=table.num_rows if found.row_count is None else found.row_count,
         picture=picture_of(module),
     )
-    return report.limited(request.limit)
+    return _with_rows(report, replace(found, data=filled), request)
+
+
+def _check_recorded(asked: Wanted, timeline: Timeline) -> None:
+    missing = unrecorded(asked.name, timeline)
+    if missing:
+        known = timeline.profile.advice
+        advice = [known[fact] for fact in missing if fact in known]
+        raise NotRecorded(asked.spec, missing, list(dict.fromkeys(advice)))
+
+
+def _with_rows(report: Report, found: Answer, request: Request) -> Report:
+    table = build_table(report.columns, found.data)
+    count = table.num_rows if found.row_count is None else found.row_count
+    return replace(report, table=table, row_count=count).limited(request.limit)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one profile gives to a report over ranks, to be sent to who joins them.
+
+    `report` says all but the rows; `content` is None where the profile did not record them.
+    """
+
+    report: Report
+    content: Any = None
+
+
+def part(spec: str, timeline: Timeline, request: Request) -> Part:
+    """A profile's part in a report of OVER_RANKS; what it did not record it says in place of content."""
+    asked = wanted(spec)
+    module = cast(QueryOverRanks, query(asked.name))
+    try:
+        _check_recorded(asked, timeline)
+    except NotRecorded as missing:
+        return Part(unanswered(missing, timeline))
+    with phase(f"compute {asked.name}"):
+        content = module.part(timeline, replace(request, options=asked.options))
+    report = Report(
+        name=asked.spec,
+        title=module.TITLE,
+        columns=module.COLUMNS,
+        table=None,
+        profiles=(timeline.profile.ref,),
+        slice=timeline.described,
+        notes=tuple(_notes(module, timeline, ())),
+        picture=picture_of(module),
+    )
+    return Part(report, content)
+
+
+class OverRanks:
+    """Makes one report of the parts of many profiles; of one alone it is what `answer` gives."""
+
+    def __init__(self, spec: str, request: Request) -> None:
+        asked = wanted(spec)
+        self._module = cast(QueryOverRanks, query(asked.name))
+        self._name = asked.name
+        self._request = replace(request, options=asked.options)
+        self._gathering = self._module.gathering(self._request)
+        self._said: list[Report] = []
+        self._answered = False
+
+    def add(self, given: Part) -> None:
+        """Takes in one profile's part."""
+        self._said.append(given.report)
+        if given.content is not None:
+            self._answered = True
+            self._gathering.add(given.report.profiles[0], given.content)
+
+    def report(self) -> Report:
+        """The report, of one profile at least."""
+        said = joined(self._said)
+        if not self._answered:
+            return said
+        with phase(f"compute {self._name} over ranks"):
+            found = self._gathering.answer()
+        notes = tuple(merged([*said.notes, *found.notes]))
+        said = replace(
+            said, notes=notes, not_recorded=(), advice=(), picture=picture_of(self._module)
+        )
+        return _with_rows(said, found, self._request)
 
 
 def unanswered(error: NotRecorded, timeline: Timeline) -> Report:

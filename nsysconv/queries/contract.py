@@ -10,7 +10,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.report import Column, Picture
+from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -60,7 +60,8 @@ class Answer:
 
 
 class Query(Protocol):
-    """One report: a module with these names; and a PICTURE, if there is one (see `picture_of`)."""
+    """One report: a module with these names; and a PICTURE or ANY_OF, if there is one (see `picture_of`
+    and `any_of`)."""
 
     TITLE: str
     """What the report shows, for people."""
@@ -78,6 +79,40 @@ class Query(Protocol):
     @staticmethod
     def compute(timeline: Timeline, request: Request) -> Data | Answer:
         """The columns' values by name, all of one length, in the report's order."""
+
+
+class Gathering(Protocol):
+    """Takes in what the profiles of a run give to a report, one after the other."""
+
+    def add(self, ref: ProfileRef, part: Any) -> None:
+        """Takes in one profile's part."""
+
+    def answer(self) -> Answer:
+        """The values of all columns, also of `profile`. Asked for once, after the last part."""
+
+
+class QueryOverRanks(Query, Protocol):
+    """A report on all profiles of a run together. Its `compute` gives what one part alone makes."""
+
+    @staticmethod
+    def part(timeline: Timeline, request: Request) -> Any:
+        """What one profile gives to it: small, and of a kind that can be pickled."""
+
+    @staticmethod
+    def gathering(request: Request) -> Gathering:
+        """What takes the parts in."""
+
+
+def alone(gathering: Gathering, timeline: Timeline, part: Any) -> Answer:
+    """What the part of one profile makes by itself."""
+    gathering.add(timeline.profile.ref, part)
+    return gathering.answer()
+
+
+def any_of(query: Query) -> frozenset[Fact]:
+    """The facts of which one is enough: the module's ANY_OF, which most have not."""
+    facts: frozenset[Fact] = getattr(query, "ANY_OF", frozenset())
+    return facts
 
 
 def picture_of(query: Query) -> Picture | None:

@@ -17,15 +17,19 @@ from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.batches import from_rows
-from nsysconv.store.connection import Connection
-from nsysconv.store.database import attach_source, compiled, create_schema, view_statements
 from nsysconv.store.profiles import Origin, note_row
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
-from nsysconv.store.write import Writer, common
-from nsysconv.units import Unit
+from nsysconv.store.sqlite import source_views
+from nsysconv.store.sqlite.connection import (
+    SqliteConnection,
+    create_schema,
+    in_memory,
+    view_statements,
+)
+from nsysconv.store.sqlite.writer import SqliteWriter
+from nsysconv.store.write import common
 
-_MEMORY = ":memory:"
 _ONLY_PROFILE = 1
 
 
@@ -61,10 +65,11 @@ class _AttachedStore(Store):
         self._careful: set[str] = set()
         self._read: set[str] = set()
         self._settled: set[str] = set()
-        super().__init__(lambda: Connection(_MEMORY, str(self._source)))
+        self._connection: SqliteConnection
+        super().__init__(lambda: in_memory(self._source))
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
-        Writer(self._connection).add([small], lambda: origin, lambda table, rows: None)
+        SqliteWriter(self._connection).add([small], lambda: origin, lambda table, rows: None)
         if any(batch.sparse for batches in self._rows.values() for batch in batches):
             self.close()
             raise NotInPlace
@@ -88,58 +93,32 @@ class _AttachedStore(Store):
         for table, batches in self._rows.items():
             last = sum(batch.last - batch.first + 1 for batch in batches)
             self._connection.execute(
-                compiled(
-                    sa.insert(schema.extent).values(
-                        profile_id=_ONLY_PROFILE,
-                        table_name=table,
-                        first_id=1,
-                        last_id=last,
-                        row_count=last,
-                        **common([batch.constants for batch in batches]),
-                    )
+                sa.insert(schema.extent).values(
+                    profile_id=_ONLY_PROFILE,
+                    table_name=table,
+                    first_id=1,
+                    last_id=last,
+                    row_count=last,
+                    **common([batch.constants for batch in batches]),
                 )
             )
 
-    def _connect_to_views(self) -> Connection:
-        connection = Connection(_MEMORY, str(self._source))
+    def _connect_to_views(self) -> SqliteConnection:
+        connection = in_memory(self._source)
         self._lay_views(connection)
         return connection
 
-    def _lay_views(self, connection: Connection) -> None:
-        attach_source(connection, self._source, SOURCE)
-        for table in self._rows:
-            self._lay_view(connection, table)
-
-    def _lay_view(self, connection: Connection, table: str) -> None:
-        connection.execute(f'DROP VIEW IF EXISTS temp."{table}"')
-        parts, before = [], 0
-        for batch in self._rows[table]:
-            # Ids begin at 1, whatever the source's row numbers are.
-            row_id = batch.row_id + sa.literal_column(str(before - batch.first + 1))
-            shift = before - batch.first + 1
-            mapped = {column.name: column for column in batch.select.selected_columns}
-            parts.append(
-                batch.select.with_only_columns(
-                    (batch.row_id if shift == 0 else row_id).label("id"),
-                    sa.literal_column(str(_ONLY_PROFILE)).label("profile_id"),
-                    *(
-                        mapped.get(name, sa.null().label(name))
-                        for name in schema.event_columns(schema.metadata.tables[table])
-                    ),
-                )
-            )
-            before += batch.last - batch.first + 1
-        statement = parts[0] if len(parts) == 1 else sa.union_all(*parts)
-        connection.execute(f'CREATE TEMP VIEW "{table}" AS {compiled(statement)}')
+    def _lay_views(self, connection: SqliteConnection) -> None:
+        connection.attach_source(self._source, SOURCE)
+        for table, batches in self._rows.items():
+            source_views.lay(connection, table, batches, _ONLY_PROFILE)
 
     def row_count(self, profile_id: int, table: str) -> int:
         """Rows of the profile; counted, because a view may filter its source."""
         if table not in self._rows:
             return 0
         source = schema.metadata.tables[table]
-        return int(
-            str(self._connection.value(compiled(sa.select(sa.func.count()).select_from(source))))
-        )
+        return self._connection.number(sa.select(sa.func.count()).select_from(source))
 
     def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
         """As for any store. Rows that the schema does not admit are left out, with notes."""
@@ -175,20 +154,8 @@ class _AttachedStore(Store):
         """Finds out which rows there are: once some have been handed on it would be too late."""
         if table in self._rows and table not in self._settled:
             self._settled.add(table)
-            if table not in self._careful and not self._is_sound(table):
+            if table not in self._careful and not source_views.is_sound(self._connection, table):
                 self._be_careful(table)
-
-    def _is_sound(self, table: str) -> bool:
-        """Whether the schema admits all rows."""
-        source = schema.metadata.tables[table]
-        wrong: list[sa.ColumnElement[bool]] = []
-        for column in source.columns:
-            if column.info["unit"] is not Unit.TEXT:
-                types = ("integer", "null", "real")[: 3 if column.info["unit"] is Unit.REAL else 2]
-                wrong.append(sa.func.typeof(column).not_in(types))
-        checks = (c for c in source.constraints if isinstance(c, sa.CheckConstraint))
-        wrong += [sa.literal_column(f"NOT ({check.sqltext})", sa.Boolean) for check in checks]
-        return not self.rows(sa.select(source.c.id).where(sa.or_(*wrong)).limit(1))
 
     def _late_rows(self) -> Iterator[dict[str, object]]:
         count = len(self.rows(sa.select(schema.note.c.id)))
@@ -200,7 +167,7 @@ class _AttachedStore(Store):
         guarded = [batch.guarded() for batch in self._rows[table]]
         self._rows[table] = [rows for rows, _ in guarded]
         self.late_notes = merged([*self.late_notes, *(n for _, notes in guarded for n in notes)])
-        self._lay_view(self._connection, table)
+        source_views.lay(self._connection, table, self._rows[table], _ONLY_PROFILE)
 
 
 def _admitted(columns: Columns) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ import sqlalchemy as sa
 from nsysconv.errors import InputError
 from nsysconv.report import Column, build_table
 from nsysconv.units import Unit
+
+T = TypeVar("T")
 
 # The driver tells a column's type from its first batch, where all may be null: numbers that are not
 # whole, and texts, are read as values without nulls, each with a column that says which were null.
@@ -67,6 +70,15 @@ def converted(batch: pa.RecordBatch, table: sa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
 
 
+def ahead(batches: Iterator[T]) -> Generator[T]:
+    """The same batches; the next one is read while this one is written."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
 def from_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Rows of a table that stand in no database; what a row does not have is null."""
     # Whole numbers are whole numbers here, bytes per second too.
@@ -77,6 +89,19 @@ def from_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBa
     data = {column.name: [row.get(column.name) for row in rows] for column in columns}
     (batch,) = build_table(columns, data).to_batches()
     return batch
+
+
+def without_nul(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts, with U+FFFD for the character 0, which not every database takes."""
+    if values.type != pa.string() or not any(map(_has_nul, values.chunks)):
+        return values
+    texts = [None if t is None else t.replace("\0", "\ufffd") for t in values.to_pylist()]
+    return build_table([Column("text", Unit.TEXT, "")], {"text": texts}).column(0)
+
+
+def _has_nul(texts: pa.Array) -> bool:
+    data = texts.buffers()[2]
+    return data is not None and not np.frombuffer(data, np.uint8).all()
 
 
 def _readable(values: pa.Array) -> pa.Array:

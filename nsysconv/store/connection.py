@@ -1,43 +1,31 @@
 """A connection to a database through ADBC: the only way a store is opened.
 
-Python's own `sqlite3` is a second copy of the SQLite library. Two copies in one process do not know of
-each other's POSIX locks: whichever closes the file first drops the locks of both, and another process
-can write into an open transaction. So nothing in nsysconv opens a store with `sqlite3`
-(docs/decisions/0003).
+What is the same for every database is here; `sqlite.py` and `postgresql.py` say what differs.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import Any
-from urllib.parse import quote
+from typing import Any, ClassVar, Self
 
 import adbc_driver_manager as adbc
-import adbc_driver_sqlite
 import numpy as np
 import pyarrow as pa
+import sqlalchemy as sa
 
-from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.errors import NsysconvError
 from nsysconv.report import MISSING
 
 # Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
-# The driver tells a column's type from the first batch; small tables fit into one.
+# SQLite's driver tells a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
-_BUSY_MS = 5_000
-
-# Rows are appended and read in order; a large page cache would only be memory.
-_CACHE_KIB = 512
-
-
-def sqlite_uri(path: Path, mode: str) -> str:
-    """A SQLite URI for a file; `mode` is what follows `mode=`: ro, rw, rwc, ro&immutable=1."""
-    return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+Sql = str | sa.ClauseElement
+"""A statement, or its text in the words of the database at hand."""
 
 
 @dataclass(frozen=True)
@@ -49,29 +37,30 @@ class Texts:
     texts: list[str]
 
 
-class Connection:
+class Connection(ABC):
     """One database connection. Not shared between threads; open one per thread.
 
     `place` names the database in error messages. Every failure is an NsysconvError.
     """
 
-    def __init__(self, uri: str, place: str) -> None:
-        self._place = place
-        driver = adbc_driver_sqlite._driver_path()
+    DIALECT: ClassVar[sa.Dialect]
+
+    def __init__(self, driver: str, uri: str, place: str) -> None:
+        self.place = place
         with self._errors():
             self._database = adbc.AdbcDatabase(driver=driver, uri=uri)
-            self._connection = adbc.AdbcConnection(self._database)
-        # Views and triggers of a hostile file must not call functions with side effects.
-        self.execute("PRAGMA trusted_schema=OFF")
-        self.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
-        self.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+            try:
+                self._connection = adbc.AdbcConnection(self._database)
+            except BaseException:
+                self._database.close()
+                raise
 
     def close(self) -> None:
         """Closes the connection; an open transaction is rolled back."""
         self._connection.close()
         self._database.close()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -82,42 +71,96 @@ class Connection:
     ) -> None:
         self.close()
 
-    def execute(self, sql: str) -> None:
+    # -- what differs
+
+    @abstractmethod
+    def typed_batches(
+        self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """A table's rows for which `of` holds, all columns with the schema's types, at most `rows` at a
+        time, in the order of the primary key.
+        """
+
+    @abstractmethod
+    def within(
+        self, table: sa.Table, profile_id: int, first_id: int, last_id: int
+    ) -> sa.ColumnElement[bool]:
+        """Which rows of an event table are a profile's and have an id from `first_id` to `last_id`."""
+
+    @abstractmethod
+    def translated(self, error: BaseException) -> NsysconvError:
+        """What the driver raised, with a place and a hint."""
+
+    @abstractmethod
+    def misunderstood(self, error: BaseException) -> NsysconvError:
+        """The same of a user's query, with the database's own words."""
+
+    def plain(self, rows: pa.Table) -> pa.Table:
+        """The answer to a user's query with whole numbers as int64, other numbers as float64."""
+        return rows
+
+    @abstractmethod
+    def batch_options(self, rows: int) -> Mapping[str, str]:
+        """Options of a statement whose rows are to come `rows` at a time."""
+
+    # -- what is the same
+
+    @classmethod
+    def compiled(cls, statement: Sql) -> str:
+        """The SQL text of a statement, values written in."""
+        if isinstance(statement, str):
+            return statement
+        literal = {"literal_binds": True}
+        return str(statement.compile(dialect=cls.DIALECT, compile_kwargs=literal))
+
+    def execute(self, sql: Sql) -> None:
         """Runs a statement whose rows nobody wants."""
-        with self._errors(), self._statement(sql) as statement:
+        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             statement.execute_update()
 
-    def rows(self, sql: str) -> list[dict[str, object]]:
+    def rows(self, sql: Sql) -> list[dict[str, object]]:
         """The rows of a small query as dictionaries."""
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
             return _pylist(_reader(statement).read_all())
 
-    def table(self, sql: str) -> pa.Table:
+    def table(self, sql: Sql) -> pa.Table:
         """The rows of any query as an Arrow table."""
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
             return _reader(statement).read_all()
 
-    def value(self, sql: str) -> object:
+    def ask(self, sql: str) -> pa.Table:
+        """The rows of a user's query. Raises UsageError where it is wrong or would change something."""
+        with _Errors(self.misunderstood), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
+            return self.plain(_reader(statement).read_all())
+
+    def value(self, sql: Sql) -> object:
         """The first cell of a query, None where there is no row."""
         rows = self.rows(sql)
         return next(iter(rows[0].values())) if rows else None
 
-    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of any query, `rows` at a time; a column's type is that of its first batch."""
-        with self._errors(), self._statement(sql, rows) as statement:
-            yield from (batch for batch in _reader(statement) if batch.num_rows)
+    def number(self, sql: Sql) -> int:
+        """The first cell of a query that gives a whole number."""
+        return int(str(self.value(sql)))
 
-    def integers(self, sql: str) -> Iterator[list[np.ndarray]]:
+    def batches(self, sql: Sql, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of any query, at most `rows` at a time; in SQLite a column's type is that of its first
+        batch.
+        """
+        with self._errors(), self._statement(sql, rows) as statement:
+            for batch in _reader(statement):
+                yield from (batch.slice(low, rows) for low in range(0, batch.num_rows, rows))
+
+    def integers(self, sql: Sql) -> Iterator[list[np.ndarray]]:
         """Batches of a query of integer columns: per batch one int64 array a column, null = MISSING."""
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             for batch in _reader(statement):
                 yield [_int64(column) for column in batch.columns]
 
-    def texts(self, sql: str) -> Texts:
+    def texts(self, sql: Sql) -> Texts:
         """A query of an id and a text that is not null."""
         known: dict[str, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        with self._errors(), self._statement(sql) as statement:
+        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             for batch in _reader(statement):
                 if not batch.num_rows:
                     continue
@@ -150,20 +193,22 @@ class Connection:
             finally:
                 statement.close()
 
-    def _statement(self, sql: str, batch_rows: int = _EVENT_BATCH_ROWS) -> _Statement:
-        return _Statement(self._connection, sql, batch_rows)
+    def _statement(self, sql: Sql, batch_rows: int) -> _Statement:
+        return _Statement(self._connection, self.compiled(sql), self.batch_options(batch_rows))
 
     def _errors(self) -> _Errors:
-        return _Errors(self._place)
+        return _Errors(self.translated)
 
 
 class _Statement:
     """Closes an ADBC statement when done; ADBC's own context manager hides the first error."""
 
-    def __init__(self, connection: adbc.AdbcConnection, sql: str, batch_rows: int) -> None:
+    def __init__(
+        self, connection: adbc.AdbcConnection, sql: str, options: Mapping[str, str]
+    ) -> None:
         self._statement = adbc.AdbcStatement(connection)
         try:
-            self._statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+            self._statement.set_options(**options)
             self._statement.set_sql_query(sql)
         except BaseException:
             self._statement.close()
@@ -179,8 +224,8 @@ class _Statement:
 class _Errors:
     """Turns what the driver raises into errors with a place and a hint."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, translated: Callable[[BaseException], NsysconvError]) -> None:
+        self._translated = translated
 
     def __enter__(self) -> None:
         return None
@@ -194,36 +239,8 @@ class _Errors:
         if isinstance(error, (adbc.Error, pa.ArrowException, OSError)) and not isinstance(
             error, NsysconvError
         ):
-            raise _translated(error, self._place) from error
-
-
-def _translated(error: BaseException, place: str) -> NsysconvError:
-    text = str(error)
-    if "locked" in text or "busy" in text:
-        return UsageError(
-            "the database is in use by another process",
-            where=place,
-            hint="Wait until that process is done, then try again.",
-        )
-    if "full" in text and "disk" in text:
-        return UsageError(
-            "the disk is full", where=place, hint="Free some space; nothing was changed."
-        )
-    if "malformed" in text or "not a database" in text:
-        return InputError(
-            "the file is damaged: SQLite cannot read it",
-            where=place,
-            hint="Copy or export it again; a partial download is the usual cause.",
-        )
-    if "readonly" in text or "unable to open" in text or "failed to open" in text:
-        return UsageError(
-            "the file cannot be opened for this",
-            where=place,
-            hint="Check that it exists and that you may read and write it and its folder.",
-        )
-    return InputError(
-        f"SQLite says: {text.splitlines()[0] if text else type(error).__name__}", where=place
-    )
+            # The driver's own text may hold an address with its password.
+            raise self._translated(error) from None
 
 
 def _pylist(table: pa.Table) -> list[dict[str, object]]:

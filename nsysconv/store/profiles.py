@@ -11,16 +11,17 @@ from nsysconv import schema
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note
 from nsysconv.store.connection import Connection
-from nsysconv.store.database import compiled
 from nsysconv.store.read import Profile
 from nsysconv.store.recording import Recording
+from nsysconv.store.runs import Belonging, Place
 
 
 @dataclass(frozen=True)
 class Origin:
     """Where a recording comes from: `source` the importer's name, `identity` what makes it the same.
 
-    `label` and `tags` are what the user calls it and wants kept with it; neither is part of its identity.
+    `label` and `tags` are what the user calls it and wants kept with it, `run` says which run it is of;
+    none of them is part of its identity.
     """
 
     label: str
@@ -29,6 +30,7 @@ class Origin:
     sha256: str
     identity: str
     tags: Mapping[str, str] = field(default_factory=dict)
+    run: Belonging | None = None
 
 
 def tags_of(profile: Profile) -> dict[str, str]:
@@ -38,16 +40,15 @@ def tags_of(profile: Profile) -> dict[str, str]:
 
 
 def remove_profile(connection: Connection, profile_id: int) -> None:
-    """Deletes a profile and all its rows, and its run."""
+    """Deletes a profile and all its rows, and with the last profile of a run the run."""
     for table in schema.metadata.sorted_tables:
         if "profile_id" in table.c:
-            connection.execute(compiled(sa.delete(table).where(table.c.profile_id == profile_id)))
+            connection.execute(sa.delete(table).where(table.c.profile_id == profile_id))
     run_ids = sa.select(schema.profile.c.run_id).where(schema.profile.c.id == profile_id)
-    run_id = connection.value(compiled(run_ids))
-    connection.execute(compiled(sa.delete(schema.profile).where(schema.profile.c.id == profile_id)))
-    connection.execute(
-        compiled(sa.delete(schema.run).where(schema.run.c.id == sa.literal_column(str(run_id))))
-    )
+    run_id = connection.number(run_ids)
+    connection.execute(sa.delete(schema.profile).where(schema.profile.c.id == profile_id))
+    if not _profiles_of(connection, run_id):
+        connection.execute(sa.delete(schema.run).where(schema.run.c.id == run_id))
 
 
 def add_profile(
@@ -57,37 +58,66 @@ def add_profile(
     profile_id: int,
     facts: Iterable[Fact],
     notes: Iterable[Note],
-) -> str:
-    """Writes what is told of a profile as a whole; returns its label, made unique in the store."""
-    label = _free_label(connection, _storable(origin.label))
-    run_id = int(
-        str(
-            connection.value(
-                compiled(sa.select(sa.func.coalesce(sa.func.max(schema.run.c.id), 0) + 1))
-            )
-        )
-    )
-    connection.execute(compiled(sa.insert(schema.run).values(id=run_id, label=label)))
+    place: Place,
+) -> tuple[str, int]:
+    """Writes what is told of a profile as a whole; returns its label, made unique in the store, and its
+    run.
+    """
+    label, run_id = _storable(origin.label), place.run_id
+    if run_id is None:
+        label, run_id = _new_run(connection, label, place)
+    else:
+        label = _free(connection, label, schema.profile)
+        _rename(connection, run_id, place.label)
     connection.execute(
-        compiled(
-            sa.insert(schema.profile).values(
-                id=profile_id,
-                run_id=run_id,
-                label=label,
-                identity=origin.identity,
-                source=origin.source,
-                path=_storable(origin.path),
-                sha256=origin.sha256,
-                **asdict(recording.attributes()),
-            )
+        sa.insert(schema.profile).values(
+            id=profile_id,
+            run_id=run_id,
+            label=label,
+            identity=origin.identity,
+            source=origin.source,
+            path=_storable(origin.path),
+            sha256=origin.sha256,
+            **asdict(recording.attributes()),
         )
     )
     for key, value in origin.tags.items():
         tag = sa.insert(schema.profile_tag)
-        connection.execute(compiled(tag.values(profile_id=profile_id, key=key, value=value)))
+        connection.execute(tag.values(profile_id=profile_id, key=key, value=value))
     _add_facts(connection, recording, profile_id, set(facts))
     _add_notes(connection, profile_id, notes)
-    return label
+    return label, run_id
+
+
+def _new_run(connection: Connection, label: str, place: Place) -> tuple[str, int]:
+    """Makes a run; the labels of its first profile and, unless it is named, its own are one."""
+    run = schema.run
+    run_id = connection.number(sa.select(sa.func.coalesce(sa.func.max(run.c.id), 0) + 1))
+    if place.named:
+        label = _free(connection, label, schema.profile)
+        of_run = _free(connection, _storable(place.label or label), run)
+    else:
+        label = of_run = _free(connection, label, schema.profile, run)
+    values = {"id": run_id, "label": of_run, "job": place.job}
+    connection.execute(sa.insert(run).values(**values))
+    return label, run_id
+
+
+def _rename(connection: Connection, run_id: int, label: str | None) -> None:
+    """Calls a run by its own name as soon as it gets a second profile."""
+    run = schema.run
+    labels = _profiles_of(connection, run_id)
+    old = connection.value(sa.select(run.c.label).where(run.c.id == run_id))
+    if label is not None and labels == [old]:
+        new = _free(connection, _storable(label), run)
+        connection.execute(sa.update(run).where(run.c.id == run_id).values(label=new))
+
+
+def _profiles_of(connection: Connection, run_id: int) -> list[str]:
+    """Labels of a run's profiles, two at most."""
+    profile = schema.profile
+    few = sa.select(profile.c.label).where(profile.c.run_id == run_id).limit(2)
+    return [str(row["label"]) for row in connection.rows(few)]
 
 
 def _add_facts(
@@ -95,21 +125,18 @@ def _add_facts(
 ) -> None:
     for fact in in_order(recording.possible | held | recording.advice.keys()):
         connection.execute(
-            compiled(
-                sa.insert(schema.profile_fact).values(
-                    profile_id=profile_id,
-                    fact=fact.value,
-                    held=int(fact in held),
-                    advice=recording.advice.get(fact),
-                )
+            sa.insert(schema.profile_fact).values(
+                profile_id=profile_id,
+                fact=fact.value,
+                held=int(fact in held),
+                advice=recording.advice.get(fact),
             )
         )
 
 
 def _add_notes(connection: Connection, profile_id: int, notes: Iterable[Note]) -> None:
     for note in notes:
-        row = sa.insert(schema.note).values(profile_id=profile_id, **note_row(note))
-        connection.execute(compiled(row))
+        connection.execute(sa.insert(schema.note).values(profile_id=profile_id, **note_row(note)))
 
 
 def note_row(note: Note) -> dict[str, object]:
@@ -124,13 +151,23 @@ def note_row(note: Note) -> dict[str, object]:
     }
 
 
-def _free_label(connection: Connection, wanted: str) -> str:
-    taken = {row["label"] for row in connection.rows(compiled(sa.select(schema.profile.c.label)))}
+def _free(connection: Connection, wanted: str, *tables: sa.Table) -> str:
+    """The label, or with the first number behind it that makes it one which no row of the tables has."""
     label, number = wanted, 1
-    while label in taken:
+    taken: set[str] | None = None
+    while True:
+        if taken is None:
+            # Mostly it is free, and the tables may be long.
+            same = [sa.select(t.c.label).where(t.c.label == label) for t in tables]
+            if not any(connection.rows(one) for one in same):
+                return label
+            taken = {
+                str(row["label"]) for t in tables for row in connection.rows(sa.select(t.c.label))
+            }
+        if label not in taken:
+            return label
         number += 1
         label = f"{wanted}-{number}"
-    return label
 
 
 def _storable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -11,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nsysconv.errors import UsageError
+from nsysconv.errors import InUseError, UsageError
 
 _SUFFIX = ".partial"
 _JOURNAL = "-journal"
 _LEFTOVER = re.compile(rf"(\d{{1,9}})(?:-[0-9a-f]+)?{re.escape(_SUFFIX)}(?:{_JOURNAL})?")
+# No name has more than 255 bytes, and what is built under another beside it needs room for more.
+_LONG_NAME_BYTES = 100
 _IN_PROGRESS: set[str] = set()
 """Names that this process is building stores under."""
 
@@ -38,7 +41,10 @@ def building(path: Path) -> Iterator[Path]:
 
 
 def _prefix(path: Path) -> str:
-    return f".{path.name}.{socket.gethostname()}-"
+    name = path.name
+    if len(os.fsencode(name)) > _LONG_NAME_BYTES:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}.{socket.gethostname()}-"
 
 
 def publish(partial: Path, path: Path) -> None:
@@ -54,7 +60,7 @@ def publish(partial: Path, path: Path) -> None:
     try:
         os.link(partial, path)
     except FileExistsError as error:
-        raise UsageError(
+        raise InUseError(
             "the file appeared while it was being made",
             where=str(path),
             hint="Another nsysconv made it; name another with -o.",
@@ -62,8 +68,25 @@ def publish(partial: Path, path: Path) -> None:
     except OSError:
         # A file system without hard links: rename, which is atomic but replaces.
         if path.exists():
-            raise UsageError("the file appeared while it was being made", where=str(path)) from None
+            raise InUseError("the file appeared while it was being made", where=str(path)) from None
         partial.rename(path)
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes a text file all at once: what stood under its name stays until the new one is complete.
+
+    A link stays one, and what is no regular file, such as a pipe, is written to. Raises OSError.
+    """
+    real = Path(os.path.realpath(path))
+    if real.exists() and not real.is_file():
+        path.write_text(text, encoding="utf-8", newline="")
+        return
+    sweep(real)
+    with building(real) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+        if real.exists():
+            partial.chmod(real.stat().st_mode & 0o7777)
+        partial.replace(real)
 
 
 def _publish_folder(partial: Path, path: Path) -> None:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -22,10 +21,10 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
-from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Texts
-from nsysconv.store.database import compiled, open_for_reading
+from nsysconv.store.database import engine, require_store
 from nsysconv.store.filling import Column
+from nsysconv.store.places import Place
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
@@ -187,6 +186,11 @@ class Store:
         rows = self.rows(sa.select(schema.profile).order_by(schema.profile.c.id))
         return [self._profile(row) for row in rows]
 
+    def profile(self, profile_id: int) -> Profile:
+        """The profile of that id, which there is."""
+        statement = sa.select(schema.profile).where(schema.profile.c.id == profile_id)
+        return self._profile(self.rows(statement)[0])
+
     def runs(self) -> list[Row]:
         """The runs."""
         return self.rows(sa.select(schema.run).order_by(schema.run.c.id))
@@ -194,11 +198,11 @@ class Store:
     def rows(self, statement: sa.Select[Any]) -> list[Row]:
         """The rows of a small select."""
         with self._lock:
-            return self._connection.rows(compiled(statement))
+            return self._connection.rows(statement)
 
     def sql(self, text: str) -> pa.Table:
-        """The rows of any SQL that changes nothing."""
-        return self._connection.table(text)
+        """The rows of any SQL that changes nothing. Raises UsageError where it is wrong or would."""
+        return self._connection.ask(text)
 
     def _profile(self, row: Row) -> Profile:
         fact = schema.profile_fact
@@ -231,17 +235,21 @@ class Store:
     def extents(self, profile_id: int) -> dict[str, Extent]:
         """The profile's extents by table."""
         if profile_id not in self._extents:
-            table = schema.extent
-            rows = self.rows(sa.select(table).where(table.c.profile_id == profile_id))
-            self._extents[profile_id] = {
-                str(row["table_name"]): Extent(
-                    row["first_id"],
-                    row["last_id"],
-                    {k: row[k] for k in ("pid", "device_id") if row[k] is not None},
-                )
-                for row in rows
-            }
+            self._extents[profile_id] = self.extents_now(profile_id)
         return self._extents[profile_id]
+
+    def extents_now(self, profile_id: int) -> dict[str, Extent]:
+        """The same, asked of the database again."""
+        table = schema.extent
+        rows = self.rows(sa.select(table).where(table.c.profile_id == profile_id))
+        return {
+            str(row["table_name"]): Extent(
+                row["first_id"],
+                row["last_id"],
+                {k: row[k] for k in ("pid", "device_id") if row[k] is not None},
+            )
+            for row in rows
+        }
 
     def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
         """Columns that hold one value in all rows of the profile, and need not be read."""
@@ -273,10 +281,10 @@ class Store:
             piece = pieces[part]
             statement = (
                 sa.select(*columns)
-                .where(source.c.id.between(piece.first_id, piece.last_id))
+                .where(connection.within(source, profile_id, piece.first_id, piece.last_id))
                 .order_by(source.c.id)
             )
-            for batch in connection.integers(compiled(statement)):
+            for batch in connection.integers(statement):
                 # Copied while it is in the cache; kept batches would cost memory twice.
                 for column, values in zip(filling, batch, strict=True):
                     column.parts[part].add(values)
@@ -292,45 +300,47 @@ class Store:
         source = schema.metadata.tables[table]
         statement = (
             sa.select(source.c.id, source.c[column])
-            .where(
-                source.c.id.between(extent.first_id, extent.last_id), source.c[column].is_not(None)
-            )
+            .where(self._of_profile(profile_id, source), source.c[column].is_not(None))
             .order_by(source.c.id)
         )
         with self._lock:
-            return self._connection.texts(compiled(statement))
+            return self._connection.texts(statement)
 
     def batches(self, profile_id: int, table: str, rows: int) -> Iterator[pa.RecordBatch]:
         """One profile's rows of any table, all columns, `rows` at a time."""
         source = schema.metadata.tables[table]
-        statement = selected(source).order_by(*source.primary_key.columns)
-        for batch in self._stream(profile_id, source, statement, rows):
-            yield converted(batch, source)
+        of = self._of_profile(profile_id, source)
+        yield from self._stream(profile_id, source, lambda c: c.typed_batches(source, of, rows))
 
     def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         """The values of integer columns in one profile's rows, without null."""
         source = schema.metadata.tables[table]
         # SQLite's own DISTINCT takes four times as long.
         found: dict[str, set[int]] = {name: set() for name in names}
-        statement = sa.select(*(source.c[name] for name in names))
-        for batch in self._stream(profile_id, source, statement, _ROWS_PER_THREAD):
+        statement = sa.select(*(source.c[name] for name in names)).where(
+            self._of_profile(profile_id, source)
+        )
+        batches = self._stream(profile_id, source, lambda c: c.batches(statement, _ROWS_PER_THREAD))
+        for batch in batches:
             for name, values in zip(names, batch.columns, strict=True):
                 found[name].update(values.drop_null().unique().to_pylist())
         return found
 
     def _stream(
-        self, profile_id: int, table: sa.Table, statement: sa.Select[Any], rows: int
+        self,
+        profile_id: int,
+        table: sa.Table,
+        ask: Callable[[Connection], Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of a select from a table, of one profile's rows."""
-        sql = compiled(statement.where(self._of_profile(profile_id, table)))
+        """Batches of one profile's rows of a table."""
         if table.name not in schema.EVENT_TABLES:
             with self._lock:
-                small = list(self._connection.batches(sql, rows))
+                small = list(ask(self._connection))
             yield from small
         elif table.name in self.extents(profile_id):
             # A connection of its own: whoever takes the batches may ask this store for other things.
             with self._connect() as connection:
-                yield from connection.batches(sql, rows)
+                yield from ask(connection)
 
     def _of_profile(self, profile_id: int, table: sa.Table) -> sa.ColumnElement[bool]:
         """Which rows of a table are a profile's."""
@@ -342,7 +352,7 @@ class Store:
         extent = self.extents(profile_id).get(table.name)
         if extent is None:
             return table.c.profile_id == profile_id
-        return table.c.id.between(extent.first_id, extent.last_id)
+        return self._connection.within(table, profile_id, extent.first_id, extent.last_id)
 
     def _in_threads(self, read: Callable[[int, Connection], None], count: int) -> None:
         if count == 1:
@@ -366,9 +376,10 @@ def _pieces(extent: Extent) -> list[Extent]:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[Store]:
-    """The store at `path`, read-only. Raises where it is no store or of another version."""
-    with Store(lambda: open_for_reading(path)) as store:
+def reading(place: Place) -> Iterator[Store]:
+    """The store at `place`, read-only. Raises where it is no store or of another version."""
+    require_store(place)
+    with Store(lambda: engine(place).open_for_reading(place)) as store:
         yield store
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,8 @@ class Recording:
     part: str = ""
     possible: frozenset[Fact] = frozenset(Fact)
     """What a file of this source may hold; what is not recorded is told of these."""
+    working: Callable[[], Set[int]] = frozenset
+    """Processes with GPU operations, complete with the rows of processes; none: it cannot be told."""
 
 
 def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:

@@ -78,8 +78,14 @@ def _sync() -> sa.Select[Any]:
     sync, call, names = schema.sync, schema.api_call, schema.name
     # Two calls may share a correlation id: the first is the one that waited.
     by_id = (call.c.profile_id, call.c.pid, call.c.correlation_id)
+    first_ids = sa.select(*by_id, sa.func.min(call.c.id).label("id")).group_by(*by_id).subquery()
     first = (
-        sa.select(*by_id, sa.func.min(call.c.id), call.c.name_id).group_by(*by_id).subquery("first")
+        sa.select(*by_id, call.c.name_id)
+        .join(
+            first_ids,
+            (first_ids.c.profile_id == call.c.profile_id) & (first_ids.c.id == call.c.id),
+        )
+        .subquery("first")
     )
     return sa.select(
         *sync.columns, sa.func.coalesce(names.c.plain, names.c.text).label("api_call")

@@ -1,35 +1,30 @@
 """Recordings into a store: all of one, or none of it.
 
-A new store grows under a temporary name and appears under its own only when complete; an existing one
-gets everything in one transaction. A killed import leaves the store as it was.
+How rows come into a database is said by `sqlite/writer.py` and `postgresql/writer.py`; what is the same
+is here.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
-from nsysconv.report import Column, build_table
-from nsysconv.store.connection import Connection, sqlite_uri
-from nsysconv.store.database import PAGE_SIZE, attach_source, compiled, create_schema, require_store
+from nsysconv.store.connection import Connection
+from nsysconv.store.database import engine
+from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin, add_profile, remove_profile
-from nsysconv.store.publish import building, publish, sweep
-from nsysconv.store.recording import SOURCE, ArrowRows, Batch, Recording, SourceRows
-from nsysconv.units import Unit
-
-# Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
-_ROWS_AT_ONCE = 500_000
+from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows
+from nsysconv.store.runs import Belonging, Runs, member
 
 # Between a file's identity and the part of it that is one recording.
 _PART = "#"
@@ -42,10 +37,11 @@ Progress = Callable[[str, int], None]
 class Imported:
     """What became of one recording. `row_counts` by table; `existing`: it was there already.
 
-    `facts` it holds, and `missing` of those that its source may hold.
+    `facts` it holds, and `missing` of those that its source may hold. `run_id` is its run.
     """
 
     profile_id: int
+    run_id: int
     label: str
     existing: bool
     row_counts: dict[str, int]
@@ -60,11 +56,68 @@ class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
         self.imported = imported
 
 
-class Writer:
+@dataclass(frozen=True)
+class Span:
+    """Where the rows of a profile stand in an event table: ids from `first` to `last`."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A recording whose rows are in the database, and that has no profile yet."""
+
+    recording: Recording
+    profile_id: int
+    counts: dict[str, int]
+    facts: frozenset[Fact]
+    notes: list[Note]
+    processes: list[dict[str, Any]]
+
+
+class ProfileRows(ABC):
+    """The rows of one new profile on their way into a database."""
+
+    @abstractmethod
+    def add(self, batch: Batch, progress: Progress) -> list[Note]:
+        """Writes a batch; notes tell what of it had to be left out."""
+
+    @abstractmethod
+    def spans(self) -> dict[str, Span]:
+        """Where the rows came to stand, by event table; tables without rows are left out."""
+
+
+class Writer(ABC):
     """Adds files' recordings to an open store, those of a file in one transaction. Made by `writing`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._runs = Runs(connection)
+
+    # -- what differs
+
+    @abstractmethod
+    def _attached(self, source: Path) -> AbstractContextManager[None]:
+        """Makes the SQLite file readable from which SourceRows are selected."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[None]:
+        """All or nothing of what is written meanwhile."""
+
+    @abstractmethod
+    def _profile_ids(self) -> Iterator[int]:
+        """Numbers that no profile of the store has, asked for within a transaction."""
+
+    @abstractmethod
+    def _rows_of(self, profile_id: int) -> ProfileRows:
+        """Takes the rows of a new profile."""
+
+    @abstractmethod
+    def _alone(self) -> None:
+        """Waits until no other writer is where this one is: between here and the transaction's end."""
+
+    # -- what is the same
 
     def find(self, identity: str) -> tuple[Imported, ...]:
         """What the store already holds under a file's identity."""
@@ -74,11 +127,14 @@ class Writer:
             sa.func.substr(profile.c.identity, 1, len(identity) + 1) == identity + _PART,
         )
         rows = self._connection.rows(
-            compiled(sa.select(profile.c.id, profile.c.label).where(of_file))
+            sa.select(profile.c.id, profile.c.run_id, profile.c.label)
+            .where(of_file)
+            .order_by(profile.c.id)
         )
         return tuple(
             Imported(
                 int(str(row["id"])),
+                int(str(row["run_id"])),
                 str(row["label"]),
                 True,
                 self._row_counts(int(str(row["id"]))),
@@ -88,6 +144,11 @@ class Writer:
             )
             for row in rows
         )
+
+    def identities(self) -> frozenset[str]:
+        """The identities of all files that the store holds something of."""
+        rows = self._connection.rows(sa.select(schema.profile.c.identity))
+        return frozenset(str(row["identity"]).partition(_PART)[0] for row in rows)
 
     def add(
         self,
@@ -106,161 +167,128 @@ class Writer:
         """
         waiting = iter(recordings)
         first = next(waiting)
-        source = first.sqlite_source
-        if source is not None:
-            attach_source(self._connection, source, SOURCE)
+        self._runs.forget()
         try:
-            with _transaction(self._connection):
-                for profile_id in replacing:
-                    remove_profile(self._connection, profile_id)
-                return tuple(
-                    self._add(recording, origin, progress, accept)
-                    for recording in chain([first], waiting)
-                )
+            with ExitStack() as stack:
+                if first.sqlite_source is not None:
+                    stack.enter_context(self._attached(first.sqlite_source))
+                stack.enter_context(self._transaction())
+                homes = [self._removed(profile_id) for profile_id in replacing]
+                # Rows take long, and other writers need not wait for them.
+                taken = [
+                    self._take_in(recording, profile_id, progress, accept)
+                    for recording, profile_id in zip(
+                        chain([first], waiting), self._profile_ids(), strict=False
+                    )
+                ]
+                known = origin()
+                self._alone()
+                existing = self.find(known.identity)
+                if existing:
+                    raise _AlreadyThere(existing)
+                home = homes[0] if homes else None
+                imported = tuple(self._finish(each, known, home) for each in taken)
         except _AlreadyThere as there:
+            self.met(there.imported, known.run)
             return there.imported
-        finally:
-            if source is not None:
-                self._connection.execute(f"DETACH {SOURCE}")
+        self._runs.keep()
+        return imported
 
-    def _add(
+    def met(self, existing: Sequence[Imported], belonging: Belonging | None) -> None:
+        """Profiles that are there already belong with what is imported with them."""
+        for profile in existing:
+            self._runs.meet(profile.run_id, belonging)
+        self._runs.keep()
+
+    def _removed(self, profile_id: int) -> int | None:
+        """Removes a profile; the run it was of, if that is still there."""
+        run, profile = schema.run, schema.profile
+        of = self._connection.number(sa.select(profile.c.run_id).where(profile.c.id == profile_id))
+        remove_profile(self._connection, profile_id)
+        still = self._connection.value(sa.select(run.c.id).where(run.c.id == of))
+        return None if still is None else of
+
+    def _take_in(
         self,
         recording: Recording,
-        origin: Callable[[], Origin],
+        profile_id: int,
         progress: Progress,
         accept: Callable[[Sequence[Note]], None],
-    ) -> Imported:
-        profile_id = int(
-            str(
-                self._connection.value(
-                    compiled(sa.select(sa.func.coalesce(sa.func.max(schema.profile.c.id), 0) + 1))
-                )
-            )
-        )
+    ) -> _Taken:
         notes: list[Note] = []
-        before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
+        rows = self._rows_of(profile_id)
         constants: dict[str, list[Callable[[], Mapping[str, int]]]] = {}
+        processes: list[dict[str, Any]] = []
         totals = 0
         with _closed(recording.batches) as batches:
             for batch in batches:
-                notes += self._write(batch, profile_id, progress)
+                notes += rows.add(batch, progress)
                 if isinstance(batch, ArrowRows) and batch.table == schema.aggregate.name:
                     totals += batch.rows.num_rows
+                if isinstance(batch, ArrowRows) and batch.table == schema.process.name:
+                    processes += batch.rows.to_pylist()
                 ask = batch.constants if isinstance(batch, SourceRows) else dict
                 constants.setdefault(batch.table, []).append(ask)
-        counts = self._write_extents(profile_id, before, constants)
+        counts = self._write_extents(profile_id, rows.spans(), constants)
         if totals:
             counts[schema.aggregate.name] = totals
         facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
         accept(all_notes)
-        known = origin()
-        if not recording.part:
-            existing = self.find(known.identity)
-            if existing:
-                raise _AlreadyThere(existing)
-        else:
-            known = replace(
-                known,
-                identity=known.identity + _PART + recording.part,
-                label=f"{known.label}-{recording.part}",
+        return _Taken(recording, profile_id, counts, facts, all_notes, processes)
+
+    def _finish(self, taken: _Taken, origin: Origin, home: int | None) -> Imported:
+        """Gives the rows a profile, and the profile its place in a run."""
+        recording = taken.recording
+        if recording.part:
+            origin = replace(
+                origin,
+                identity=origin.identity + _PART + recording.part,
+                label=f"{origin.label}-{recording.part}",
             )
-        label = add_profile(self._connection, recording, known, profile_id, facts, all_notes)
+        told = member(origin.source, taken.processes)
+        place = self._runs.place(told, origin.run, home)
+        notes = [*taken.notes, *([place.note] if place.note else [])]
+        label, run_id = add_profile(
+            self._connection, recording, origin, taken.profile_id, taken.facts, notes, place
+        )
+        self._runs.meet(run_id, origin.run)
         return Imported(
-            profile_id,
+            taken.profile_id,
+            run_id,
             label,
             False,
-            counts,
-            tuple(in_order(facts)),
-            tuple(in_order(recording.possible - facts)),
-            tuple(all_notes),
-        )
-
-    def _write(self, batch: Batch, profile_id: int, progress: Progress) -> list[Note]:
-        if not isinstance(batch, SourceRows):
-            if batch.rows.num_rows:
-                self._ingest(batch.table, batch.rows, profile_id)
-            if batch.done:
-                progress(batch.done, batch.rows.num_rows)
-            return []
-        self._connection.execute("SAVEPOINT batch")
-        try:
-            self._copy(batch, profile_id, progress)
-        except InputError as error:
-            if "INTEGRITY" not in str(error):
-                raise
-            # The database refused a row: a wrong type or an impossible time. Copy with guards.
-            self._connection.execute("ROLLBACK TO batch")
-            careful, notes = batch.guarded()
-            self._copy(careful, profile_id, lambda table, rows: None)
-        else:
-            notes = []
-        self._connection.execute("RELEASE batch")
-        return notes
-
-    def _copy(self, batch: SourceRows, profile_id: int, progress: Progress) -> None:
-        table = schema.metadata.tables[batch.table]
-        names = ["profile_id", *(c.name for c in batch.select.selected_columns)]
-        rows = batch.select.with_only_columns(
-            sa.literal_column(str(profile_id)), *batch.select.selected_columns
-        )
-        if batch.sparse:
-            self._connection.execute(compiled(sa.insert(table).from_select(names, rows)))
-            return
-        for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
-            high = min(low + _ROWS_AT_ONCE - 1, batch.last)
-            piece = rows.where(
-                batch.row_id.between(sa.literal_column(str(low)), sa.literal_column(str(high)))
-            )
-            self._connection.execute(compiled(sa.insert(table).from_select(names, piece)))
-            progress(batch.table, high - low + 1)
-
-    def _ingest(self, table: str, rows: pa.Table, profile_id: int) -> None:
-        columns = [Column("profile_id", Unit.ID, "")]
-        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
-        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
-
-    def _last_id(self, name: str) -> int:
-        table = schema.metadata.tables[name]
-        return int(
-            str(
-                self._connection.value(
-                    compiled(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)))
-                )
-            )
+            taken.counts,
+            tuple(in_order(taken.facts)),
+            tuple(in_order(recording.possible - taken.facts)),
+            tuple(notes),
         )
 
     def _write_extents(
         self,
         profile_id: int,
-        before: dict[str, int],
+        spans: Mapping[str, Span],
         constants: Mapping[str, list[Callable[[], Mapping[str, int]]]],
     ) -> dict[str, int]:
-        counts = {}
-        for name, last_before in before.items():
-            last = self._last_id(name)
-            counts[name] = last - last_before
-            if last > last_before:
-                self._connection.execute(
-                    compiled(
-                        sa.insert(schema.extent).values(
-                            profile_id=profile_id,
-                            table_name=name,
-                            first_id=last_before + 1,
-                            last_id=last,
-                            row_count=last - last_before,
-                            **common(constants.get(name, [])),
-                        )
-                    )
+        counts = dict.fromkeys(schema.EVENT_TABLES, 0)
+        for name, span in spans.items():
+            counts[name] = span.last - span.first + 1
+            self._connection.execute(
+                sa.insert(schema.extent).values(
+                    profile_id=profile_id,
+                    table_name=name,
+                    first_id=span.first,
+                    last_id=span.last,
+                    row_count=counts[name],
+                    **common(constants.get(name, [])),
                 )
+            )
         return counts
 
     def _row_counts(self, profile_id: int) -> dict[str, int]:
         extent = schema.extent
         rows = self._connection.rows(
-            compiled(
-                sa.select(extent.c.table_name, extent.c.row_count).where(
-                    extent.c.profile_id == profile_id
-                )
+            sa.select(extent.c.table_name, extent.c.row_count).where(
+                extent.c.profile_id == profile_id
             )
         )
         return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
@@ -273,34 +301,14 @@ def common(constants: Iterable[Callable[[], Mapping[str, int]]]) -> dict[str, in
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Writer]:
-    """A writer on the store at `path`, which is made if it does not exist.
+def writing(place: Place) -> Iterator[Writer]:
+    """A writer on the store at `place`, which is made if it does not exist.
 
-    A new store appears under its name when the block ends, and not at all when it raises. Raises
-    UsageError or InputError where something else stands under the name.
+    A new file appears under its name when the block ends, and not at all when it raises. Raises
+    UsageError or InputError where something else stands there, or where it cannot be written.
     """
-    sweep(path)
-    if path.exists():
-        require_store(path)
-        with Connection(sqlite_uri(path, "rw"), str(path)) as connection:
-            yield Writer(connection)
-        return
-    if not path.parent.is_dir():
-        raise UsageError(
-            "the folder does not exist",
-            where=str(path.parent),
-            hint=f"Make it first: mkdir -p {path.parent}",
-        )
-    with building(path) as partial:
-        with Connection(sqlite_uri(partial, "rwc"), str(path)) as connection:
-            # Nobody else sees the file yet: what a crash leaves is not a store, so nothing need be
-            # flushed on the way. It is, once, before it gets its name.
-            connection.execute("PRAGMA synchronous=OFF")
-            connection.execute("PRAGMA journal_mode=MEMORY")
-            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
-            create_schema(connection)
-            yield Writer(connection)
-        publish(partial, path)
+    with engine(place).writing(place) as writer:
+        yield writer
 
 
 @contextmanager
@@ -311,32 +319,3 @@ def _closed(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
     finally:
         if isinstance(batches, Generator):
             batches.close()
-
-
-@contextmanager
-def _transaction(connection: Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        _set_strict(connection, strict=True)
-        yield
-        _set_strict(connection, strict=False)
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _set_strict(connection: Connection, *, strict: bool) -> None:
-    """Makes the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
-
-    STRICT is a word in the table's definition and nothing in its rows, but SQLite before 3.37 cannot
-    open a file that has it. So it stands there only inside this transaction (docs/decisions/0008); a
-    check of every cell in SQL costs as much as copying the rows.
-    """
-    sql = "sql || ' STRICT'" if strict else "substr(sql, 1, length(sql) - length(' STRICT'))"
-    names = ", ".join(f"'{name}'" for name in schema.EVENT_TABLES)
-    connection.execute("PRAGMA writable_schema=ON")
-    connection.execute(
-        f"UPDATE sqlite_master SET sql = {sql} WHERE type = 'table' AND name IN ({names})"
-    )
-    connection.execute("PRAGMA writable_schema=RESET")

@@ -53,7 +53,7 @@ def drawn(report: Report) -> Iterator[str]:
     if not shown:
         return
     if picture.kind == "strip":
-        yield from _strips(shown, values[0])
+        yield from _strips(shown, values[0], shared=picture.shared)
         return
     if len(shown) > 1 and all(len(panel.labels) == 1 for panel in shown):
         shown = [_joined(shown)]
@@ -148,9 +148,9 @@ def _colour(column: Column, series: int) -> str:
 # -- time
 
 
-def _strips(shown: Sequence[Panel], column: Column) -> Iterator[str]:
+def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator[str]:
     if len(shown) > _MOST_STRIPS:
-        yield from _heat_over_time(shown, column)
+        yield from _heat_over_time(shown, column, shared=shared)
         return
     for panel in shown:
         values = [value or 0 for value in panel.values[column.name]]
@@ -179,25 +179,31 @@ def _axis(panel: Panel) -> Iterator[str]:
     yield f'<div class="x">{"".join(f"<span>{amount(t, Unit.NS)}</span>" for t in moments)}</div>'
 
 
-def _heat_over_time(shown: Sequence[Panel], column: Column) -> Iterator[str]:
-    """A row per panel, its own window from left to right; equal neighbours are one mark."""
-    bins = max(len(panel.start) for panel in shown)
+def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator[str]:
+    """A row per panel, its own window from left to right, or all on one axis; equal neighbours are one
+    mark, and what is not recorded none.
+    """
+    over = [_on_one_axis(panel, shown, column) if shared else panel.values[column.name]
+            for panel in shown]  # fmt: skip
+    bins = max(map(len, over))
     step = next((n for n in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 60)
                  if len(shown) * bins / n <= _CELLS), bins)  # fmt: skip
     yield '<figure class="heat"><figcaption>'
-    yield f"{text(wordy(column.name))} over time, each row from the start to the end of its own window"
+    axis = "" if shared else ", each row from the start to the end of its own window"
+    yield f"{text(wordy(column.name))} over time{axis}"
     yield f"</figcaption>{_scale('0 %', '100 %')}<ol>"
-    for title, panel in zip(_titles(shown), shown, strict=True):
-        values = panel.values[column.name]
+    for title, panel, values in zip(_titles(shown), shown, over, strict=True):
         groups = [values[i : i + step] for i in range(0, len(values), step)]
-        levels = [_level(sum(v or 0 for v in group) / len(group), 0, 100) for group in groups]
-        mean = sum(v or 0 for v in values) / max(len(values), 1)
+        levels = [_mean_level(group) for group in groups]
+        known = [v for v in values if v is not None]
+        mean = sum(known) / max(len(known), 1)
         marks, first = [], 0
         for i in range(1, len(levels) + 1):
             if i == len(levels) or levels[i] != levels[first]:
-                marks.append(
-                    f'<rect class="h{levels[first]}" x="{first}" width="{i - first}" height="1"/>'
-                )
+                if levels[first] is not None:
+                    marks.append(
+                        f'<rect class="h{levels[first]}" x="{first}" width="{i - first}" height="1"/>'
+                    )
                 first = i
         said = f"{title}: {amount(mean, column.unit)} on average"
         yield (
@@ -207,6 +213,22 @@ def _heat_over_time(shown: Sequence[Panel], column: Column) -> Iterator[str]:
             f'<span class="vl">{amount(mean, column.unit)}</span>'
         )
     yield "</ol></figure>"
+
+
+def _on_one_axis(panel: Panel, shown: Sequence[Panel], column: Column) -> tuple[Number, ...]:
+    """A panel's values, one for each bin of the time of all panels; the first and last may be cut."""
+    width = max(w for each in shown for w in each.width if w is not None) or 1
+    last = max(int(t // width) for each in shown for t in each.start if t is not None)
+    found: list[Number] = [None] * (last + 1)
+    for start, value in zip(panel.start, panel.values[column.name], strict=True):
+        if start is not None:
+            found[int(start // width)] = value
+    return tuple(found)
+
+
+def _mean_level(group: Sequence[Number]) -> int | None:
+    known = [value for value in group if value is not None]
+    return _level(sum(known) / len(known), 0, 100) if known else None
 
 
 def _level(value: float, low: float, high: float) -> int:

@@ -1,0 +1,261 @@
+"""The workers of a Dask cluster: pieces of work go out as they can be begun, and come back in order."""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+from nsysconv import __version__
+from nsysconv.errors import InputError, UsageError
+from nsysconv.processes import EndedEarly, answered
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Files = Callable[[Item], Iterable[Path]]
+"""The files that work on an item reads: those that are here must be there where it is done."""
+Answer = tuple[Result | None, Exception | None]
+
+_ANSWER_S = 15
+"""A scheduler that takes longer to answer is given up."""
+_WORKERLESS_S = 120
+"""So is a cluster that has had no worker for as long."""
+_LOOK_S = 5
+"""How often it is asked for its workers."""
+_AHEAD = 4
+"""Results that may wait for an earlier one, per piece at work at a time."""
+
+
+class _Cluster:
+    """A cluster and the workers it has; `where` is how the user named it."""
+
+    def __init__(self, client: Any, where: str) -> None:
+        self.client = client
+        self.where = where
+        self._count = 0
+        self._asked = self._had_workers = time.monotonic()
+        while not self._count:
+            self.look()
+            if not self._count:
+                time.sleep(0.1)
+
+    @property
+    def count(self) -> int:
+        """How many pieces its workers can work on at a time; they come and go."""
+        if time.monotonic() - self._asked > _LOOK_S:
+            self.look()
+        return max(1, self._count)
+
+    def look(self) -> None:
+        """Asks for its workers. Raises UsageError where nobody answers or there have long been none."""
+        try:
+            threads = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER_S)
+        except (OSError, TimeoutError, RuntimeError, CancelledError) as error:
+            raise self.gone() from error
+        self._asked = time.monotonic()
+        self._count = sum(threads.values())
+        if self._count:
+            self._had_workers = self._asked
+        elif self._asked - self._had_workers > _WORKERLESS_S:
+            raise UsageError(
+                f"the Dask cluster has had no worker for {_WORKERLESS_S} s",
+                where=self.where,
+                hint="Start some: dask worker SCHEDULER --nthreads 1 --no-dashboard",
+            )
+
+    def gone(self) -> UsageError:
+        """The error where the scheduler does not answer any more."""
+        return UsageError(
+            "the Dask scheduler does not answer any more",
+            where=self.where,
+            hint="Start it again, with its workers, and then this command.",
+        )
+
+
+class _Pieces(Generic[Item, Result]):
+    """Pieces of one kind of work on a cluster."""
+
+    def __init__(
+        self, cluster: _Cluster, work: Callable[[Item], Result], files: Files[Item] | None
+    ) -> None:
+        self._cluster = cluster
+        self._work = work
+        self._files = files
+        self._running = 0
+        self._ended: SimpleQueue[Any] = SimpleQueue()
+
+    def begin(self, item: Item) -> Any:
+        """Dask's future of an item's answer."""
+        read = [str(path) for path in self._files(item) if path.exists()] if self._files else []
+        try:
+            future = self._cluster.client.submit(
+                pickle.loads,
+                pickle.dumps(_Call(_done, (self._work, item, read, __version__))),
+                key=f"nsysconv-{uuid4().hex}",
+            )
+        except (OSError, RuntimeError, CancelledError) as error:  # the connection is closed
+            raise self._cluster.gone() from error
+        self._running += 1
+        # Not the future itself: who holds it keeps the result on the cluster.
+        future.add_done_callback(lambda _: self._ended.put(None))
+        return future
+
+    def running(self) -> int:
+        """How many have begun and not ended."""
+        with suppress(Empty):
+            while True:
+                self._ended.get_nowait()
+                self._running -= 1
+        return self._running
+
+    def wait(self) -> None:
+        """Until one more has ended."""
+        while True:
+            with suppress(Empty):
+                self._ended.get(timeout=_LOOK_S)
+                self._running -= 1
+                return
+            self._cluster.look()
+
+    def answer(self, future: Any) -> Answer[Result] | None:
+        """What became of a piece that has ended; None: its worker died each time it was tried."""
+        from distributed.scheduler import KilledWorker
+
+        while True:
+            try:
+                return pickle.loads(future.result(timeout=_ANSWER_S))  # type: ignore[no-any-return]
+            except KilledWorker:
+                return None
+            except TimeoutError:  # lost with its worker, and made again
+                self._cluster.look()
+            except CancelledError as error:
+                raise self._cluster.gone() from error
+            except Exception as error:  # not the work's: those are answers
+                raise UsageError(
+                    f"a Dask worker cannot do this work: {type(error).__name__}: {error}",
+                    where=self._cluster.where,
+                    hint=f"Workers need the same nsysconv ({__version__}) in their environment.",
+                ) from error
+
+
+class Dask:
+    """The workers of a cluster. A piece whose worker dies is done again by another."""
+
+    def __init__(self, client: Any, where: str, ending: ExitStack) -> None:
+        self._cluster = _Cluster(client, where)
+        self._ending = ending
+
+    @property
+    def count(self) -> int:
+        """As Workers.count."""
+        return self._cluster.count
+
+    def map(
+        self,
+        work: Callable[[Item], Result],
+        items: Sequence[Item],
+        lost: Callable[[Item], Result] | None = None,
+        files: Files[Item] | None = None,
+    ) -> Iterator[Result]:
+        """As Workers.map."""
+        results = self._results(_Pieces(self._cluster, work, files), items, lost)
+        self._ending.callback(results.close)
+        return results
+
+    def _results(
+        self,
+        pieces: _Pieces[Item, Result],
+        items: Sequence[Item],
+        lost: Callable[[Item], Result] | None,
+    ) -> Generator[Result]:
+        waiting: deque[tuple[Item, Any]] = deque()
+
+        def come(enough: Callable[[], bool]) -> Iterator[Result]:
+            while waiting and not enough():
+                if waiting[0][1].done():
+                    yield self._result(pieces, *waiting.popleft(), lost)
+                else:
+                    pieces.wait()
+
+        def room() -> bool:
+            # No more than can be worked on: what queues behind a piece that kills its worker is taken
+            # for the culprit, too.
+            return pieces.running() < self.count and len(waiting) < self.count * _AHEAD
+
+        for item in items:
+            yield from come(room)
+            waiting.append((item, pieces.begin(item)))
+        yield from come(lambda: False)
+
+    def _result(
+        self,
+        pieces: _Pieces[Item, Result],
+        item: Item,
+        future: Any,
+        lost: Callable[[Item], Result] | None,
+    ) -> Result:
+        answer = pieces.answer(future)
+        if answer is None:
+            # Another one on the same worker may have killed it: once more, with nothing beside it.
+            while pieces.running():
+                pieces.wait()
+            future = pieces.begin(item)
+            pieces.wait()
+            answer = pieces.answer(future)
+        if answer is None:
+            if lost is None:
+                raise EndedEarly
+            return lost(item)
+        result, error = answer
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call that is made where this is unpickled, and stands there for what it returns.
+
+    A worker without nsysconv ends itself over a task of unknown functions; this is one of the standard
+    library that fails.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.function, self.arguments
+
+
+def _done(work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str) -> bytes:
+    """On a worker: what the work answers. `read`: what it reads and its giver has seen."""
+    return answered(lambda: _checked(work, item, read, version))
+
+
+def _checked(
+    work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str
+) -> Result:
+    if version != __version__:
+        raise UsageError(
+            f"a Dask worker on {socket.gethostname()} has nsysconv {__version__}, this is {version}",
+            hint="Start workers in an environment with the same nsysconv.",
+        )
+    for path in read:
+        if not Path(path).exists():
+            raise InputError(
+                f"not there for the Dask worker on {socket.gethostname()}",
+                where=path,
+                hint="Workers need the same files under the same names: put them on a file system "
+                "that all hosts share.",
+            )
+    return work(item)

@@ -1,0 +1,210 @@
+"""What an import reads: the files that its arguments stand for, each recording once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from nsysconv import record
+from nsysconv.api.words import Target
+from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.importers.nsys_report import export_beside
+from nsysconv.importers.probe import Probe
+from nsysconv.record import Record
+from nsysconv.store.database import is_store
+from nsysconv.store.places import Place, Url, place
+from nsysconv.store.read import reading
+
+
+@dataclass(frozen=True)
+class Input:
+    """The files of one input, several where they are joined.
+
+    `from_folder`: a folder held it. `store`: it is one, and where. `together`: what the inputs of one
+    folder, or of one list of files, have in common, and `label` what a run of them is called; None: it
+    was named alone. `named`: the files as the user named them, where `paths` are other words for them.
+    """
+
+    paths: tuple[Path, ...]
+    from_folder: bool = False
+    store: Place | None = None
+    together: str | None = None
+    label: str | None = None
+    named: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The first file, by which the input is called."""
+        return self.paths[0]
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it is a store."""
+        return self.store is not None
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A file that is not read because its recording is there in another form: `reason`."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A record of `nsysconv profile` whose report is not there."""
+
+    path: Path
+    record: Record
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is read, and what is not."""
+
+    read: tuple[Input, ...]
+    passed: tuple[Passed, ...] = ()
+    lost: tuple[Lost, ...] = ()
+
+
+def joined(paths: Sequence[Target]) -> Inputs:
+    """The files as one input."""
+    files = tuple(Path(str(path)) for path in paths)
+    folder = next((path for path in files if path.is_dir()), None)
+    if folder is not None or len(files) < 2:
+        raise UsageError(
+            "only files can be joined" if folder else "one file alone cannot be joined",
+            where=str(folder or files[0]),
+            hint="Name the logs of one run: nsysconv import --join GPU.csv API.csv",
+        )
+    return Inputs((Input(files),))
+
+
+def found(paths: Sequence[Target], target: Place | None = None) -> Inputs:
+    """Every file to read, folders' in the order of their names, numbers in them by size.
+
+    The target of the import is none of them. Hidden files and folders are not looked at.
+    """
+    named = [place(path) for path in paths]
+    files = [each for each in named if isinstance(each, Path) and not each.is_dir()]
+    own = target if isinstance(target, Path) and target.exists() else None
+    every: list[Input] = []
+    records: list[Path] = []
+    for given in named:
+        if isinstance(given, Url):
+            every.append(Input((Path(str(given)),), store=given))
+            continue
+        for each in _in_folder(given) if given.is_dir() else (_file(given, files),):
+            if own is not None and _same(each.path, own):
+                if not each.from_folder:
+                    raise UsageError("a store cannot be imported into itself", where=str(own))
+            elif record.is_record(each.path) and (each.from_folder or len(named) > 1):
+                records.append(each.path)
+            else:
+                every.append(replace(each, store=each.path if is_store(each.path) else None))
+    read, passed = _once(every)
+    return Inputs(tuple(read), tuple(passed), tuple(_lost(records)))
+
+
+def _in_folder(folder: Path) -> Iterator[Input]:
+    """The files below a folder."""
+    whole = folder.resolve()
+    files = (
+        file
+        for file in folder.rglob("*")
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    for file in sorted(files, key=_by_numbers):
+        if file.is_file():
+            yield Input((file,), from_folder=True, together=f"folder {whole}", label=whole.name)
+
+
+def _file(path: Path, files: Sequence[Path]) -> Input:
+    """A file that was named, with others or alone."""
+    if len(files) == 1:
+        return Input((path,))
+    parents = {str(file.absolute().parent) for file in files}
+    return Input((path,), together="files", label=Path(os.path.commonpath(parents)).name or None)
+
+
+def _by_numbers(path: Path) -> list[list[str | int]]:
+    """Orders names so that rank 10 comes after rank 9."""
+    return [
+        [
+            int(piece) if number % 2 else piece
+            for number, piece in enumerate(re.split("([0-9]+)", p))
+        ]
+        for p in path.parts
+    ]
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _lost(records: Sequence[Path]) -> Iterator[Lost]:
+    for path in records:
+        told = record.read(path)
+        if told is None:
+            continue
+        names = [name for name in (told.report, told.store) if name is not None]
+        if not any(path.with_name(name).exists() for name in names):
+            yield Lost(path, told)
+
+
+def _once(every: Sequence[Input]) -> tuple[list[Input], list[Passed]]:
+    """The inputs without those whose recording another one holds: store before export before report."""
+    groups: dict[Path, list[Input]] = {}
+    for each in every:
+        groups.setdefault(each.path.with_suffix(""), []).append(each)
+    passed: dict[Path, str] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            passed.update(_doubled(group))
+    read = [each for each in every if each.path not in passed]
+    return read, [Passed(path, reason) for path, reason in passed.items()]
+
+
+def _doubled(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
+    """Of files with one stem those that need not be read, and why."""
+    stores = [each.path for each in group if each.is_store]
+    files = {each.path for each in group if not each.is_store}
+    for path in sorted(files):
+        store = next((store for store in stores if _holds(store, path)), None)
+        if store is not None:
+            files.discard(path)
+            yield path, f"its recording is in {store.name}"
+    for report in sorted(files):
+        export = export_beside(report)
+        if export is None or export not in files:
+            continue
+        if export.stat().st_mtime_ns < report.stat().st_mtime_ns:
+            yield export, f"an export older than {report.name}, which is read instead"
+        else:
+            yield report, f"its export {export.name} is read"
+
+
+def _holds(store: Path, path: Path) -> bool:
+    """Whether a store holds the recording of a file of its stem."""
+    told = record.read(record.beside(path))
+    try:
+        with reading(store) as opened:
+            profiles = [profile.attributes for profile in opened.profiles()]
+    except NsysconvError:
+        return False  # it will be told when the store is read
+    if told is not None and (told.store, told.report) == (store.name, path.name):
+        return bool(profiles)
+    if any(Path(p["path"]).stem == path.stem for p in profiles) and (
+        store.stat().st_mtime_ns >= path.stat().st_mtime_ns
+    ):
+        return True
+    known = {p["sha256"] for p in profiles}
+    with Probe(path) as probe:
+        return probe.sha256() in known

@@ -1,0 +1,222 @@
+"""Which rank a recording is of, as far as what lies around it tells: its name, its record, the user.
+
+The recording itself comes first, but for `--rank-from`. Importers know nothing of names and records:
+the rows of processes are completed on their way into the store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nsysconv import record, schema
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.record import Record
+from nsysconv.store.recording import ArrowRows, Batch, Recording, rows_of
+
+Row = dict[str, Any]
+
+_RANK = r"[0-9]{1,9}"
+_NAMED = re.compile(rf"(?<![a-z])(?<!local[_-])rank[_-]?({_RANK})(?![0-9])", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+")
+_RANKS = frozenset({Fact.RANKS})
+_USER = "--rank-from"
+# What goes with a rank: of another rank it says nothing.
+_WITH_RANK = ("local_rank", "world_size")
+_WITHOUT_RANK = ("host", "job")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one voice says of a recording; `voice` names it."""
+
+    voice: str
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    host: str | None = None
+    job: str | None = None
+    guessed: bool = False
+
+
+def pattern(text: str | None) -> re.Pattern[str] | None:
+    """The expression of `--rank-from`. Raises UsageError where it is none, or has no group."""
+    if text is None:
+        return None
+    hint = r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
+    try:
+        compiled = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(
+            f"--rank-from {text!r} is no regular expression: {error}", hint=hint
+        ) from None
+    if not compiled.groups:
+        raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
+    return compiled
+
+
+def rank_from(path: str, wanted: re.Pattern[str]) -> int | None:
+    """The rank that `--rank-from` finds in a path as it was named; None where it finds none."""
+    match = wanted.search(path)
+    found = match.group(1) if match else None
+    return int(found) if found is not None and re.fullmatch(_RANK, found) else None
+
+
+def rank_in_name(path: Path) -> int | None:
+    """The rank where a file's name says `rank` and one number: rank0, rank_0, rank-12."""
+    found = {int(number) for number in _NAMED.findall(path.name)}
+    return found.pop() if len(found) == 1 else None
+
+
+def voices(path: Path, wanted: re.Pattern[str] | None, named: Sequence[str] = ()) -> list[Told]:
+    """What the user, a record beside it and its name say of a file, those that say something.
+
+    `named` is how the user named it, where that is not `path`.
+    """
+    found = []
+    forced = rank_from(named[0] if named else str(path), wanted) if wanted is not None else None
+    if forced is not None:
+        found.append(Told(_USER, forced))
+    beside = record_of(path)
+    if beside is not None:
+        found.append(
+            Told(
+                "the record beside it",
+                beside.rank,
+                beside.local_rank,
+                beside.world_size,
+                beside.host,
+                beside.job,
+            )
+        )
+    guess = rank_in_name(path)
+    if guess is not None:
+        found.append(Told("the file's name", guess, guessed=True))
+    return found
+
+
+def record_of(path: Path) -> Record | None:
+    """The record beside a file; None where there is none, or it is that of another file."""
+    found = record.read(record.beside(path))
+    if found is None or (found.report is not None and Path(found.report).stem != path.stem):
+        return None
+    return found
+
+
+def suggestion(paths: Sequence[Path]) -> str | None:
+    """The `--rank-from` by which the one number in which names differ is their rank.
+
+    Ranks begin at 0; where no name has that, the numbers are those of repeats.
+    """
+    shapes: dict[str, list[tuple[int, ...]]] = {}
+    for path in paths:
+        numbers = tuple(int(n) for n in _NUMBER.findall(path.name) if len(n) < 10)
+        shapes.setdefault(_NUMBER.sub("0", path.name), []).append(numbers)
+    if len(shapes) != 1:
+        return None
+    ((shape, numbers_of),) = shapes.items()
+    if len(numbers_of) < 2 or len({len(numbers) for numbers in numbers_of}) != 1:
+        return None
+    columns = list(zip(*numbers_of, strict=True))
+    differing = [i for i, column in enumerate(columns) if len(set(column)) > 1]
+    if len(differing) != 1:
+        return None
+    ranks = columns[differing[0]]
+    if len(set(ranks)) != len(ranks) or min(ranks) != 0:
+        return None
+    parts = [re.escape(part).replace("\\-", "-") for part in shape.split("0")]
+    (at,) = differing
+    head = r"\d+".join(parts[: at + 1])
+    tail = r"\d+".join(parts[at + 1 :])
+    return rf"{head}(\d+){tail}$"
+
+
+def ranked(recording: Recording, told: Sequence[Told]) -> Recording:
+    """The recording with what is told of it in its rows of processes.
+
+    Nothing outside a file tells one of its several recordings from another.
+    """
+    if not told or recording.part:
+        return recording
+    completing = _Completing(recording, told)
+    return replace(
+        recording,
+        batches=completing.batches(),
+        notes=completing.notes,
+        facts=completing.facts,
+        attributes=completing.attributes,
+    )
+
+
+class _Completing:
+    """Completes the rows of processes as they pass."""
+
+    def __init__(self, recording: Recording, told: Sequence[Told]) -> None:
+        self._recording = recording
+        self._told = told
+        self._ranked = False
+        self.notes: list[Note] = []
+
+    def batches(self) -> Iterator[Batch]:
+        source = self._recording.batches
+        try:
+            for batch in source:
+                if isinstance(batch, ArrowRows) and batch.table == schema.process.name:
+                    yield rows_of(schema.process, self._completed(batch.rows.to_pylist()))
+                else:
+                    yield batch
+        finally:
+            if isinstance(source, Generator):
+                source.close()
+        self.notes[:0] = self._recording.notes
+
+    def facts(self) -> frozenset[Fact]:
+        return self._recording.facts() | (_RANKS if self._ranked else frozenset())
+
+    def attributes(self) -> Any:
+        known = self._recording.attributes()
+        host = next((told.host for told in self._told if told.host), None)
+        return known if known.host else replace(known, host=host)
+
+    def _completed(self, rows: list[Row]) -> list[Row]:
+        for row in rows:
+            for word in _WITHOUT_RANK:
+                values = (getattr(told, word) for told in self._told)
+                row[word] = row.get(word) or next((value for value in values if value), None)
+        ranked = [row for row in rows if row.get("rank") is not None]
+        speakers = [told for told in self._told if told.rank is not None]
+        working = self._recording.working() or {row["pid"] for row in rows}
+        alone = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
+        if speakers and alone and ranked in ([], alone):
+            self._settle(alone[0], speakers)
+        elif speakers and not ranked and rows:
+            voices = " and ".join(told.voice for told in speakers)
+            text = f"{voices}: rank {speakers[0].rank}, but {len(working)} processes are at work"
+            self.notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
+        return rows
+
+    def _settle(self, row: Row, speakers: Sequence[Told]) -> None:
+        own = Told("the recording", row.get("rank"), row.get("local_rank"), row.get("world_size"))
+        forced = [told for told in speakers if told.voice == _USER]
+        order = [*forced, own, *(told for told in speakers if told not in forced)]
+        first, *others = [told for told in order if told.rank is not None]
+        row["rank"] = first.rank
+        for word in _WITH_RANK:
+            agreeing = (getattr(told, word) for told in (first, *others) if told.rank == first.rank)
+            row[word] = next((value for value in agreeing if value is not None), None)
+        self._ranked = True
+        if first.guessed:
+            text = f"rank {first.rank} was taken from the file's name"
+            self.notes.append(Note("rank-from-name", Severity.APPROXIMATED, text, facts=_RANKS))
+        for other in others:
+            if other.rank != first.rank:
+                text = (
+                    f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}; "
+                    f"{first.rank} was kept"
+                )
+                self.notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))

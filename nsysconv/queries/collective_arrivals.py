@@ -1,0 +1,93 @@
+"""Each collective of a run: who came first, who came last, and how long the others waited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Answer, Array, Gathering, Request, alone
+from nsysconv.queries.kernel_categories import RULES
+from nsysconv.queries.stragglers import ANY_OF, USES, Gathered, part
+from nsysconv.report import Column
+from nsysconv.timeline.meetings import Meeting
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+__all__ = ["ANY_OF", "COLUMNS", "NEEDS", "OPTIONS", "TITLE", "TOTALS", "USES", "part"]
+
+TITLE = "Collectives: who came first and who last"
+NEEDS: frozenset[Fact] = frozenset()
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS = (RULES,)
+COLUMNS = (
+    Column("operation", Unit.TEXT, "What it does.", key=True),
+    Column(
+        "group", Unit.TEXT, "The group of ranks, as far as it is recorded, else null.", key=True
+    ),
+    Column(
+        "index",
+        Unit.ID,
+        "Its number in its group as recorded; else which one of its operation it is on each rank, "
+        "from 0.",
+        key=True,
+    ),
+    Column("repeat", Unit.ID, "Which one of that number, from 0.", key=True, brief=False),
+    Column(
+        "start_ns",
+        Unit.NS,
+        "When the first rank came, since the zero of the profile whose clock is the run's.",
+    ),
+    Column("spread_ns", Unit.NS, "How much later the last rank came.", better="less"),
+    Column("rank_count", Unit.COUNT, "Ranks (or devices of ranks) that are known to have come."),
+    Column("first_rank", Unit.ID, "Who came first; null: a process without a rank.", brief=False),
+    Column("last_rank", Unit.ID, "Who came last."),
+    Column(
+        "wait_sum_ns",
+        Unit.NS,
+        "How long all others waited for the last, added up.",
+        better="less",
+        adds=True,
+    ),
+)
+
+
+def compute(timeline: Timeline, request: Request) -> Answer:
+    """One row per collective that several ranks of the profile took part in."""
+    return alone(gathering(request), timeline, part(timeline, request))
+
+
+def gathering(request: Request) -> Gathering:
+    """The same of all profiles of a run; those first in which the others waited longest."""
+    return _Each(request.limit)
+
+
+class _Each(Gathered):
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def answer(self) -> Answer:
+        met, _, notes = self.met()
+        ranks = [one.rank for one in self.meetings.participants]
+        which = np.flatnonzero((met.count > 1) & met.shown)
+        which = which[np.lexsort((met.first[which], -met.wait_sum[which]))]
+        kept = which[: self._limit] if self._limit else which
+        return Answer(_columns(met, kept, ranks), len(which), notes)
+
+
+def _columns(met: Meeting, which: Array, ranks: list[int | None]) -> dict[str, Any]:
+    series = [met.series[i] for i in met.series_of[which].tolist()]
+    return {
+        "operation": [each.operation for each in series],
+        "group": [each.group or None for each in series],
+        "index": met.number[which],
+        "repeat": [each.repeat for each in series],
+        "start_ns": met.first[which],
+        "spread_ns": met.last[which] - met.first[which],
+        "rank_count": met.count[which],
+        "first_rank": [ranks[i] for i in met.first_who[which].tolist()],
+        "last_rank": [ranks[i] for i in met.last_who[which].tolist()],
+        "wait_sum_ns": met.wait_sum[which],
+    }

@@ -1,0 +1,319 @@
+"""What each rank did, and how unevenly the work lies on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    WINDOW,
+    Answer,
+    Gathering,
+    Request,
+    alone,
+)
+from nsysconv.queries.kernel_categories import RULES
+from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.schema import DIRECTIONS
+from nsysconv.timeline.idle import busy, window
+from nsysconv.timeline.intervals import union
+from nsysconv.timeline.kernel_categories import communicates
+from nsysconv.timeline.ops import Kind, taken
+from nsysconv.timeline.spread import OVER_RANKS, spread
+from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Ranks beside each other"
+NEEDS: frozenset[Fact] = frozenset()
+ANY_OF = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS})
+USES = frozenset(
+    {
+        *ANY_OF,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.THREADS,
+        Fact.DEVICES,
+        Fact.RANKS,
+    }
+)
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS = (RULES,)
+
+
+def _imbalance(name: str, what: str) -> Column:
+    return Column(
+        f"{name}_imbalance_pct",
+        Unit.PCT,
+        f"How far {what} lies above the mean over all rows of ranks; in the row `max` it is the load "
+        "imbalance, (max / mean - 1) × 100 %. Null where the mean is 0.",
+        brief=name == "computation",
+    )
+
+
+COLUMNS = (
+    PROFILE,
+    Column("rank", Unit.ID, "Rank of the process; null: none known, or a row over all.", key=True),
+    Column("pid", Unit.ID, "The process; null in rows over all.", key=True, brief=False),
+    DEVICE,
+    Column(
+        "over_ranks",
+        Unit.TEXT,
+        "min, median or max: each value is that of all rows of ranks by itself; null: one rank.",
+        key=True,
+    ),
+    Column(
+        "rank_count",
+        Unit.COUNT,
+        "Rows that it is made of: ranks, or devices of ranks.",
+        brief=False,
+    ),
+    Column("host", Unit.TEXT, "Where it ran."),
+    Column(
+        "window_ns",
+        Unit.NS,
+        "Length of the window, of this process's operations on the device. " + WINDOW,
+        better="less",
+    ),
+    Column("busy_ns", Unit.NS, "Union of its GPU operations inside the window.", adds=True),
+    Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False, adds=True),
+    Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
+    Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
+    Column(
+        "kernel_sum_ns",
+        Unit.NS,
+        "Sum of the kernels' durations.",
+        better="less",
+        counted_by="kernel_count",
+    ),
+    Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
+    Column(
+        "computation_union_ns",
+        Unit.NS,
+        "Union of the kernels that do not communicate, and of graphs recorded as one interval.",
+        better="less",
+    ),
+    Column(
+        "communication_union_ns",
+        Unit.NS,
+        "Union of the kernels that communicate (category communication of `kernel_categories`).",
+        better="less",
+    ),
+    Column("htod_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the device.", better="less"),
+    Column(
+        "htod_sum_ns",
+        Unit.NS,
+        "Sum of their durations.",
+        better="less",
+        brief=False,
+        adds=True,
+    ),
+    Column("dtoh_bytes_sum", Unit.BYTES, "Bytes of explicit copies to the host.", better="less"),
+    Column(
+        "dtoh_sum_ns",
+        Unit.NS,
+        "Sum of their durations.",
+        better="less",
+        brief=False,
+        adds=True,
+    ),
+    Column(
+        "api_sum_ns",
+        Unit.NS,
+        "Sum of the durations of the process's outermost API calls; the same in each of its rows. Null: "
+        "threads are not recorded.",
+        better="less",
+    ),
+    Column(
+        "mpi_union_ns",
+        Unit.NS,
+        "Time in which a thread of the process was in a call of MPI; the same in each of its rows.",
+        better="less",
+    ),
+    _imbalance("busy", "busy time"),
+    _imbalance("computation", "computation"),
+    _imbalance("communication", "communication"),
+    _imbalance("mpi", "time in MPI"),
+)
+PICTURE = Picture("stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns"))
+
+_IMBALANCES = {
+    "busy_imbalance_pct": "busy_ns",
+    "computation_imbalance_pct": "computation_union_ns",
+    "communication_imbalance_pct": "communication_union_ns",
+    "mpi_imbalance_pct": "mpi_union_ns",
+}
+_OF_RANK = ("profile", "rank", "pid", "device_id", "over_ranks", "rank_count", "host")
+
+Row = dict[str, Any]
+
+
+def part(timeline: Timeline, request: Request) -> list[Row]:
+    """The rows of one profile's ranks, without imbalances: a row per process, or per device of it.
+
+    Where the profile knows ranks, processes without one have no row.
+    """
+    profile, ops = timeline.profile, timeline.ops
+    known = {int(row["pid"]): row for row in profile.rows("process")}
+    pids = [pid for pid, row in known.items() if row["rank"] is not None]
+    if not pids:
+        pids = _with_events(timeline) or sorted(known)
+    rows = []
+    for pid in sorted(pids):
+        if not timeline.in_processes(np.array([pid])).all():
+            continue
+        process = known.get(pid, {})
+        of_process = {
+            "rank": process.get("rank"),
+            "pid": None if pid == MISSING else pid,
+            "host": process.get("host") or profile.attributes["host"],
+            "api_sum_ns": _api(timeline, pid),
+            "mpi_union_ns": _mpi(timeline, pid),
+        }
+        mine = ops.pid == pid
+        devices = distinct(taken(ops.device, mine)).tolist() if mine.any() else []
+        rows += [of_process | _on_device(timeline, pid, d, request) for d in devices] or [
+            of_process | _nothing(timeline)
+        ]
+    return rows
+
+
+def compute(timeline: Timeline, request: Request) -> Answer:
+    """One row per rank of the profile; of several ranks least, median and greatest before them."""
+    return alone(gathering(request), timeline, part(timeline, request))
+
+
+def gathering(request: Request) -> Gathering:
+    """The same of all profiles of a run, in the order of ranks."""
+    return _Rows()
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self._found: list[Row] = []
+
+    def add(self, ref: ProfileRef, part: list[Row]) -> None:
+        self._found += ({"profile": ref.label, **row} for row in part)
+
+    def answer(self) -> Answer:
+        return _beside(self._found)
+
+
+def _beside(rows: list[Row]) -> Answer:
+    rows.sort(
+        key=lambda row: (
+            row["rank"] is None,
+            row["rank"] or 0,
+            row["profile"],
+            row["pid"] or 0,
+            -1 if row.get("device_id") is None else row["device_id"],
+        )
+    )
+    for name, quantity in _IMBALANCES.items():
+        known = [row[quantity] for row in rows if row.get(quantity) is not None]
+        mean = sum(known) / len(known) if known else 0
+        for row in rows:
+            value = row.get(quantity)
+            row[name] = None if value is None or not mean else 100.0 * (value / mean - 1)
+    shown = [*_over_all(rows), *rows] if len(rows) > 1 else rows
+    return Answer({c.name: [row.get(c.name) for row in shown] for c in COLUMNS})
+
+
+def _over_all(rows: list[Row]) -> list[Row]:
+    """Least, median and greatest of every quantity."""
+    found: list[Row] = [{"over_ranks": word, "rank_count": len(rows)} for word in OVER_RANKS]
+    for column in COLUMNS:
+        if column.name in _OF_RANK:
+            continue
+        values = spread([row.get(column.name) for row in rows])
+        for row, value in zip(found, values, strict=True):
+            row[column.name] = value
+    return found
+
+
+def _with_events(timeline: Timeline) -> list[int]:
+    """The processes with GPU operations, API calls or calls of MPI."""
+    columns = [timeline.ops.pid, timeline.calls.pid]
+    if Fact.MPI_CALLS in timeline.profile.facts:
+        columns.append(timeline.columns("mpi_call", ("pid",))["pid"])
+    return sorted({int(pid) for column in columns for pid in distinct(column)})
+
+
+def _api(timeline: Timeline, pid: int) -> int | None:
+    if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
+        return None
+    calls = timeline.calls
+    outer = (calls.pid == pid) & timeline.called & calls.outermost
+    return int((calls.end[outer] - calls.start[outer]).sum())
+
+
+def _mpi(timeline: Timeline, pid: int) -> int | None:
+    if Fact.MPI_CALLS not in timeline.profile.facts:
+        return None
+    column = timeline.columns("mpi_call", ("start_ns", "dur_ns", "pid"))
+    start, dur = column["start_ns"], column["dur_ns"]
+    mine = (column["pid"] == pid) & (start != MISSING) & (dur != MISSING)
+    return union(start[mine], (start + dur)[mine]).measure
+
+
+def _nothing(timeline: Timeline) -> Row:
+    """What a process without GPU operations did on a GPU."""
+    if Fact.KERNELS not in timeline.profile.facts:
+        return {}
+    row: Row = dict.fromkeys(
+        ("busy_ns", "kernel_count", "kernel_sum_ns", "kernel_union_ns", "computation_union_ns",
+         "communication_union_ns"), 0)  # fmt: skip
+    return row | _copies(timeline, np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
+    ops = timeline.ops
+    which = (ops.pid == pid) & (ops.device == device)
+    talks = communicates(timeline, request.options["rules"])[which]
+    mine = ops if which.all() else ops.take(which)
+    row: Row = {"device_id": None if device == MISSING else device}
+    copies = mine.kind == Kind.MEMCPY
+    row |= _copies(timeline, mine.row[copies], mine.dur[copies])
+    if Fact.KERNELS not in timeline.profile.facts:
+        return row
+    kernels = mine.kind == Kind.KERNEL
+    row |= {
+        "kernel_count": int(np.count_nonzero(kernels)),
+        "kernel_sum_ns": int(mine.dur[kernels].sum()),
+    }
+    span = window(timeline, device, mine)
+    if span is None:
+        return row
+    works = (kernels & ~talks) | (mine.kind == Kind.GRAPH)
+    busy_ns = busy(mine.start, mine.end, span)
+    return row | {
+        "window_ns": span.length,
+        "busy_ns": busy_ns,
+        "idle_ns": span.length - busy_ns,
+        "idle_pct": 100.0 * (span.length - busy_ns) / span.length if span.length else 0.0,
+        "kernel_union_ns": busy(mine.start[kernels], mine.end[kernels], span),
+        "computation_union_ns": busy(mine.start[works], mine.end[works], span),
+        "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),
+    }
+
+
+def _copies(timeline: Timeline, rows: np.ndarray, dur: np.ndarray) -> Row:
+    """Bytes and time by direction of the copies that are these rows of their table."""
+    if Fact.MEMCPYS not in timeline.profile.facts:
+        return {}
+    column = timeline.profile.columns("memcpy", ("direction", "bytes"))
+    direction, sizes = column["direction"][rows], column["bytes"][rows]
+    found: Row = {}
+    for word in ("HtoD", "DtoH"):
+        mine = direction == DIRECTIONS.index(word)
+        known = sizes[mine & (sizes != MISSING)]
+        told = len(known) or not mine.any()
+        found[f"{word.lower()}_bytes_sum"] = int(known.sum(dtype=np.int64)) if told else None
+        found[f"{word.lower()}_sum_ns"] = int(dur[mine].sum())
+    return found

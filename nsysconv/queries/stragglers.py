@@ -1,0 +1,238 @@
+"""Who is late into collectives, and how long the others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    Answer,
+    Array,
+    Gathering,
+    Request,
+    alone,
+)
+from nsysconv.queries.kernel_categories import RULES
+from nsysconv.report import Column, Picture, ProfileRef
+from nsysconv.timeline.arrivals import BY_ORDER, MPI, Arrivals, arrivals, foreign_communicators
+from nsysconv.timeline.clock_offsets import Clock, time_of_day
+from nsysconv.timeline.meetings import Meeting, Meetings
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+TITLE = "Who is late into collectives"
+NEEDS: frozenset[Fact] = frozenset()
+ANY_OF = frozenset({Fact.KERNELS, Fact.MPI_CALLS})
+USES = frozenset({*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC})
+TOTALS: frozenset[Fact] = frozenset()
+OPTIONS = (RULES,)
+MEMBER = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
+COLUMNS = (
+    PROFILE,
+    MEMBER,
+    Column("pid", Unit.ID, "The process.", key=True, brief=False),
+    DEVICE,
+    Column(
+        "collective_count", Unit.COUNT, "Collectives that this rank and another one took part in."
+    ),
+    Column(
+        "last_count",
+        Unit.COUNT,
+        "Of these, how often it came last (of several at one time the lowest rank did).",
+        better="less",
+    ),
+    Column("last_pct", Unit.PCT, "That as a share of its collectives.", better="less"),
+    Column(
+        "late_sum_ns",
+        Unit.NS,
+        "How much later than the first rank it came, added up.",
+        better="less",
+        counted_by="collective_count",
+    ),
+    Column("late_avg_ns", Unit.NS, "Mean of that.", better="less", real=True),
+    Column("late_med_ns", Unit.NS, "Median of that.", better="less", real=True),
+    Column("late_max_ns", Unit.NS, "Most of that.", better="less"),
+    Column(
+        "wait_sum_ns",
+        Unit.NS,
+        "How long it waited for the last rank to come, added up.",
+        counted_by="collective_count",
+    ),
+    Column(
+        "caused_wait_ns",
+        Unit.NS,
+        "How long all others waited where it came last, added up over them. Over all ranks it is as much "
+        "as they waited.",
+        better="less",
+        adds=True,
+    ),
+    Column(
+        "clock_offset_ns",
+        Unit.NS,
+        "Its time of day less that of the first rank, as the ends of collectives tell it, taken off "
+        "before anything is compared; null: one of them has no time of day.",
+        brief=False,
+    ),
+    Column(
+        "clock_uncertainty_ns",
+        Unit.NS,
+        "How exact its times are against the others': half the distance of the quartiles of what the "
+        "ends of collectives still differ by; null: fewer than four tell it.",
+    ),
+    Column(
+        "clock_drift_ppm",
+        Unit.REAL,
+        "How fast its clock runs away from the first rank's, in millionths, which is taken off as well; "
+        "0: not enough to be seen; null: fewer than twelve ends.",
+        brief=False,
+    ),
+    Column(
+        "alone_count",
+        Unit.COUNT,
+        "Collectives of this rank that no other recorded.",
+        brief=False,
+    ),
+)
+PICTURE = Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns"))
+
+Part = tuple[int | None, list[Arrivals], int]
+
+
+def part(timeline: Timeline, request: Request) -> Part:
+    """What one profile tells: its zero's time of day, its collectives, and how many cannot be matched."""
+    return (
+        time_of_day(timeline),
+        arrivals(timeline, request.options["rules"]),
+        foreign_communicators(timeline),
+    )
+
+
+def compute(timeline: Timeline, request: Request) -> Answer:
+    """One row per process and device that took part in collectives."""
+    return alone(gathering(request), timeline, part(timeline, request))
+
+
+def gathering(request: Request) -> Gathering:
+    """The same of all profiles of a run; who came latest in all first."""
+    return _Late()
+
+
+class Gathered:
+    """The collectives of the profiles so far."""
+
+    def __init__(self) -> None:
+        self.meetings = Meetings()
+        self.labels: list[str] = []
+        self._left_out = 0
+
+    def add(self, ref: ProfileRef, part: Part) -> None:
+        """Takes in one profile's."""
+        utc, found, foreign = part
+        self.labels.append(ref.label)
+        self.meetings.add(utc, found)
+        self._left_out += foreign
+
+    def met(self) -> tuple[Meeting, list[Clock | None], tuple[Note, ...]]:
+        """All collectives, the profiles' clocks, and what has to be said of how both were found."""
+        self.meetings.sort(self.labels)
+        clocks = self.meetings.clocks()
+        met = self.meetings.met(clocks)
+        return met, clocks, tuple(_doubts(self.meetings, met, clocks, self._left_out))
+
+
+class _Late(Gathered):
+    def answer(self) -> Answer:
+        met, clocks, notes = self.met()
+        rows = []
+        for number, one in enumerate(self.meetings.participants):
+            clock = clocks[one.profile]
+            which, start, shown = self.meetings.starts(one, clock)
+            row: dict[str, Any] = {
+                "profile": self.labels[one.profile],
+                "rank": one.rank,
+                "pid": one.pid,
+                "device_id": one.device,
+            }
+            if clock is not None:
+                row["alone_count"] = int(np.count_nonzero(shown & (met.count[which] < 2)))
+                row |= _lateness(met, number, which[shown], start[shown])
+                row |= _clock(clock)
+            rows.append(row)
+        rows.sort(key=lambda row: -(row.get("late_sum_ns") or 0))
+        data = {column.name: [row.get(column.name) for row in rows] for column in COLUMNS}
+        return Answer(data, notes=notes)
+
+
+def _doubts(
+    meetings: Meetings, met: Meeting, told: list[Clock | None], left_out: int
+) -> Iterator[Note]:
+    if left_out:
+        text = (
+            "collectives of MPI on other communicators than the first of their process; they are left "
+            "out, for nothing tells which ranks share one"
+        )
+        yield Note("collectives-left-out", Severity.APPROXIMATED, text, left_out)
+    how = {series.how for series in met.series}
+    if how & {BY_ORDER, MPI} and len(meetings.participants) > 1:
+        text = (
+            "collectives are matched by their order on each rank, for their groups and numbers are not "
+            "recorded; where groups of ranks communicate among themselves, some may be matched wrongly"
+        )
+        yield Note("collectives-by-order", Severity.APPROXIMATED, text)
+    most = np.zeros(len(met.series), np.int64)
+    np.maximum.at(most, met.series_of, met.count)
+    partial = int(np.count_nonzero(met.shown & (met.count < most[met.series_of])))
+    if partial:
+        text = "collectives that fewer ranks recorded than others of their kind"
+        yield Note("collectives-partial", Severity.INFO, text, partial)
+    profiles = {one.profile for one in meetings.participants}
+    untied = sum(told[i] is None for i in profiles)
+    if untied:
+        text = "profiles whose clock nothing ties to the others': what they came late is not known"
+        yield Note("clock-unknown", Severity.APPROXIMATED, text, untied)
+    unchecked = sum(
+        1 for i in profiles if (clock := told[i]) is not None and clock.uncertainty is None
+    )
+    if unchecked:
+        text = (
+            "profiles whose clock is tied to the others' by the time of day, or by fewer than four "
+            "collectives: how exact it is nobody knows"
+        )
+        yield Note("clock-unchecked", Severity.APPROXIMATED, text, unchecked)
+
+
+def _lateness(met: Meeting, number: int, which: Array, start: Array) -> dict[str, Any]:
+    together = met.count[which] > 1
+    which, start = which[together], start[together]
+    last = met.last_who[which] == number
+    row: dict[str, Any] = {
+        "collective_count": len(which),
+        "last_count": int(np.count_nonzero(last)),
+    }
+    if not len(which):
+        return row
+    late = start - met.first[which]
+    return {
+        **row,
+        "last_pct": 100.0 * row["last_count"] / len(which),
+        "late_sum_ns": int(late.sum()),
+        "late_avg_ns": int(late.sum()) / len(which),
+        "late_med_ns": float(np.median(late)),
+        "late_max_ns": int(late.max()),
+        "wait_sum_ns": int((met.last[which] - start).sum()),
+        "caused_wait_ns": int(met.wait_sum[which[last]].sum()),
+    }
+
+
+def _clock(clock: Clock) -> dict[str, Any]:
+    return {
+        "clock_offset_ns": clock.offset,
+        "clock_uncertainty_ns": clock.uncertainty,
+        "clock_drift_ppm": clock.drift_ppm,
+    }

@@ -1,0 +1,1 @@
+"""Reports over ranks: many profiles' rows as few, and where each row was measured."""

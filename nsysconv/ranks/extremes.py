@@ -1,0 +1,234 @@
+"""Rows of many ranks as three: the least, the median and the greatest of each value.
+
+Formulas, with a worked example: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from nsysconv.notes import Note, Severity, merged
+from nsysconv.ranks.members import BY_UUID, Member
+from nsysconv.report import MISSING, Column, Printed, Report, build_table, joined
+from nsysconv.timeline.spread import OVER_RANKS
+from nsysconv.units import Unit
+
+Array = np.ndarray
+By = Literal["host", "device"]
+Key = tuple[Any, ...]
+
+_NUMBERED = frozenset({"profile", "rank", "pid", "tid", "ordinal", "device_id", "over_ranks"})
+"""Keys that say where a row was measured and not of what it is."""
+
+
+class Extremes:
+    """Takes in a report's rows profile by profile. Of each value of each row 8 bytes are kept.
+
+    `by`: three rows per host or physical device, else per run.
+    """
+
+    def __init__(self, first: Report, by: By | None) -> None:
+        self._by = by
+        self._printed = first.is_printed
+        self._place = self._place_column()
+        made = {"rank_count", *(c.name for c in self._place)}
+        columns = [c for c in first.columns if c.name not in made | _NUMBERED]
+        self._keys = [c for c in columns if c.key]
+        # Of names and numbers of things there is no median: what all ranks agree on, else null.
+        self._agreed = [c for c in columns if not c.key and c.unit in (Unit.TEXT, Unit.ID)]
+        self._numeric = [c for c in columns if not c.key and c not in self._agreed]
+        self._size = _size_column(first.columns)
+        self._by_size = True
+        self._numbers: dict[Key, int] = {}
+        self._same: dict[str, dict[int, Any]] = {c.name: {} for c in self._agreed}
+        self._groups: list[Array] = []
+        self._parts: dict[str, list[Array]] = {c.name: [] for c in self._numeric}
+        self._told_by: dict[str, int] = {}
+        self._said: list[Report] = []
+
+    def add(self, report: Report, members: Mapping[str, Member]) -> None:
+        """Takes in the report's rows; `members` by the label that their column `profile` has."""
+        self._said.append(replace(report, table=None, uncut=None))
+        if report.table is None:
+            return
+        rows = [row for row in report.rows() if not row.get("over_ranks")]
+        groups = np.empty(len(rows), np.int64)
+        only = next(iter(members.values())) if len(members) == 1 else None
+        for i, row in enumerate(rows):
+            member = members.get(row.get("profile", ""), only)
+            key = (self._placed(row, member), *(row[c.name] for c in self._keys))
+            groups[i] = number = self._numbers.setdefault(key, len(self._numbers))
+            for column in self._agreed:
+                known = self._same[column.name]
+                same = known.setdefault(number, row[column.name]) == row[column.name]
+                if not same:
+                    known[number] = None
+        self._groups.append(groups)
+        for column in self._numeric:
+            self._parts[column.name].append(_array([row[column.name] for row in rows], column))
+        self._by_size = self._by_size and self._is_by_size(rows)
+
+    def _placed(self, row: dict[str, Any], member: Member | None) -> str | None:
+        """The host or device of a row."""
+        if self._by is None or member is None:
+            return None
+        if self._by == "host":
+            return member.host_of(row.get("rank"))
+        gpu = member.gpus.get(row.get("device_id", -1))
+        if gpu is None:
+            return None
+        self._told_by[gpu.told_by] = self._told_by.get(gpu.told_by, 0) + 1
+        return gpu.label
+
+    def _is_by_size(self, rows: Sequence[dict[str, Any]]) -> bool:
+        """Whether the rows of each place are ordered by size, the largest first."""
+        if self._size is None:
+            return False
+        last: dict[Key, Any] = {}
+        for row in rows:
+            place = tuple(row.get(name) for name in ("profile", "rank", "pid", "device_id"))
+            value = row[self._size.name]
+            if value is None:
+                continue
+            if place in last and value > last[place]:
+                return False
+            last[place] = value
+        return True
+
+    def report(self, limit: int) -> Report:
+        """Three rows per key; of as many keys as fit in `limit` rows (0: all, and one at least)."""
+        said = joined(self._said)
+        columns = self._columns()
+        if not self._groups:
+            return replace(said, columns=columns, table=None, picture=None)
+        groups = np.concatenate(self._groups)
+        count = len(self._numbers)
+        sizes = np.bincount(groups, minlength=count)
+        spreads, left_out = {}, 0
+        for column in self._numeric:
+            values = np.concatenate(self._parts[column.name])
+            spreads[column.name], missing = _spread(groups, values, count)
+            left_out += missing
+        order = self._order(spreads)
+        kept = order[: max(limit // len(OVER_RANKS), 1)] if limit else order
+        data: dict[str, Any] = {}
+        keys = list(self._numbers)
+        triple = len(OVER_RANKS)
+        for i, column in enumerate([*self._place, *self._keys], 0 if self._place else 1):
+            data[column.name] = [keys[n][i] for n in kept for _ in range(triple)]
+        data["over_ranks"] = list(OVER_RANKS) * len(kept)
+        data["rank_count"] = np.repeat(sizes[kept], triple)
+        for name, known in self._same.items():
+            data[name] = [known[n] for n in kept for _ in range(triple)]
+        for name, spread in spreads.items():
+            data[name] = spread[kept].ravel()
+        table = build_table(columns, data)
+        notes = [*said.notes, *self._notes(left_out)]
+        return replace(
+            said,
+            columns=columns,
+            table=table,
+            notes=tuple(merged(notes)),
+            picture=None,
+            row_count=count * triple,
+        )
+
+    def _order(self, spreads: dict[str, Array]) -> list[int]:
+        """By host or device; then by the median of the size, where the reports are by size themselves,
+        else as first met.
+        """
+        numbers = list(range(len(self._numbers)))
+        if self._size is not None and self._by_size:
+            median = spreads[self._size.name][:, 1].astype(np.float64)
+            median[spreads[self._size.name][:, 1] == MISSING] = -np.inf
+            numbers.sort(key=lambda n: -median[n])
+        if self._by:
+            places = [key[0] for key in self._numbers]
+            numbers.sort(key=lambda n: (places[n] is None, _natural(places[n] or "")))
+        return numbers
+
+    def _place_column(self) -> list[Column]:
+        if self._by == "host":
+            doc = "The host that the ranks ran on; null: not recorded."
+            return [Column("host", Unit.TEXT, doc, key=True, printed=self._header("Host"))]
+        if self._by == "device":
+            doc = "The physical GPU; null: nothing tells which."
+            return [Column("gpu", Unit.TEXT, doc, key=True, printed=self._header("GPU"))]
+        return []
+
+    def _columns(self) -> tuple[Column, ...]:
+        over = Column(
+            "over_ranks",
+            Unit.TEXT,
+            "min, median or max: each value is that over the rows of all ranks by itself.",
+            key=True,
+            printed=self._header("Over ranks"),
+        )
+        count = Column(
+            "rank_count",
+            Unit.COUNT,
+            "Ranks that have such a row; of ranks with several devices or processes, rows of these.",
+            printed=self._header("Ranks"),
+        )
+        return (*self._place, *self._keys, over, count, *self._agreed, *self._numeric)
+
+    def _header(self, text: str) -> Printed | None:
+        return Printed(text) if self._printed else None
+
+    def _notes(self, left_out: int) -> list[Note]:
+        notes = []
+        if left_out:
+            text = (
+                "values that a rank did not record are left out of the least, median and greatest"
+            )
+            notes.append(Note("values-left-out", Severity.INFO, text, left_out))
+        for told_by, count in self._told_by.items():
+            if told_by != BY_UUID:
+                text = f"rows of devices whose UUID is not recorded; they are told apart by the {told_by}"
+                notes.append(Note("devices-by-place", Severity.APPROXIMATED, text, count))
+        return notes
+
+
+def _size_column(columns: Sequence[Column]) -> Column | None:
+    """What rows are ordered by, where they are by size: the first sum."""
+    return next((c for c in columns if c.kind != "text" and (c.counted_by or c.adds)), None)
+
+
+def _array(values: Sequence[Any], column: Column) -> Array:
+    if column.kind == "int":
+        return np.array([MISSING if v is None else v for v in values], np.int64)
+    return np.array([np.nan if v is None else v for v in values], np.float64)
+
+
+def _spread(groups: Array, values: Array, count: int) -> tuple[Array, int]:
+    """Per group least, median and greatest of its values that are there, a row each; and how many are
+    not there while others of the group are.
+    """
+    whole = values.dtype == np.int64
+    known = values != MISSING if whole else ~np.isnan(values)
+    result = np.full((count, 3), MISSING if whole else np.nan)
+    size = np.bincount(groups[known], minlength=count)
+    some = size > 0
+    order = np.lexsort((values[known], groups[known]))
+    ordered = values[known][order]
+    first = (np.cumsum(size) - size)[some]
+    size = size[some]
+    low, high = ordered[first + (size - 1) // 2], ordered[first + size // 2]
+    # Of integers a whole one, a half up; low + high might not fit.
+    middle = low + (high - low + 1) // 2 if whole else (low + high) / 2
+    result[some] = np.stack((ordered[first], middle, ordered[first + size - 1]), axis=1)
+    missing = int(np.count_nonzero(some[groups[~known]]))
+    return result, missing
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """node2 before node10."""
+    return [
+        (int(part), "") if part[:1].isdigit() else (-1, part)
+        for part in re.split(r"([0-9]+)", text)
+    ]

@@ -1,0 +1,156 @@
+"""The profiles of one store on their way into another: whole, with their names, notes and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.errors import InputError
+from nsysconv.facts import Fact
+from nsysconv.notes import Note
+from nsysconv.store.places import Place
+from nsysconv.store.profiles import Origin, tags_of
+from nsysconv.store.read import Extent, Profile, Store, reading
+from nsysconv.store.recording import (
+    SOURCE,
+    ArrowRows,
+    Batch,
+    ProfileAttributes,
+    Recording,
+    SourceRows,
+)
+from nsysconv.store.runs import RANK_REPEATED
+
+_ROWS_AT_ONCE = 100_000
+# Made anew of what a recording tells beside its rows.
+_TOLD = (schema.profile_fact, schema.profile_tag, schema.extent, schema.note)
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """The run of a profile: `profile_count` profiles, which hold these ranks."""
+
+    id: int
+    label: str
+    profile_count: int
+    ranks: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A profile as a recording, where it comes from, and its run."""
+
+    recording: Recording
+    origin: Origin
+    run: StoredRun
+
+
+@contextmanager
+def stored(place: Place) -> Iterator[Iterator[Stored]]:
+    """The profiles of a store, in their order. Raises where it is no store or of another version."""
+    with reading(place) as store:
+        runs = _runs(store)
+        yield (
+            Stored(
+                _recording(store, profile, place),
+                Origin(
+                    profile.ref.label,
+                    profile.attributes["source"],
+                    profile.attributes["path"],
+                    profile.attributes["sha256"],
+                    profile.attributes["identity"],
+                    tags_of(profile),
+                ),
+                runs[profile.attributes["run_id"]],
+            )
+            for profile in store.profiles()
+        )
+
+
+def _runs(store: Store) -> dict[int, StoredRun]:
+    profile, process = schema.profile, schema.process
+    ranks: dict[int, set[int]] = {}
+    members: dict[int, int] = {}
+    for row in store.rows(sa.select(profile.c.run_id)):
+        members[row["run_id"]] = members.get(row["run_id"], 0) + 1
+    of_ranks = (
+        sa.select(profile.c.run_id, process.c.rank)
+        .join_from(profile, process, process.c.profile_id == profile.c.id)
+        .where(process.c.rank.is_not(None))
+    )
+    for row in store.rows(of_ranks):
+        ranks.setdefault(row["run_id"], set()).add(row["rank"])
+    return {
+        row["id"]: StoredRun(
+            row["id"], row["label"], members.get(row["id"], 0), frozenset(ranks.get(row["id"], ()))
+        )
+        for row in store.runs()
+    }
+
+
+def _recording(store: Store, profile: Profile, place: Place) -> Recording:
+    attributes = ProfileAttributes(
+        **{part.name: profile.attributes[part.name] for part in fields(ProfileAttributes)}
+    )
+    told = {Fact(row["fact"]): row["advice"] for row in profile.rows(schema.profile_fact.name)}
+    return Recording(
+        attributes=lambda: attributes,
+        facts=lambda: profile.facts,
+        advice={fact: advice for fact, advice in told.items() if advice is not None},
+        # Its place in a run is found anew.
+        notes=[note for note in profile.notes if note.slug != RANK_REPEATED],
+        batches=_batches(store, profile, place),
+        sqlite_source=place if isinstance(place, Path) else None,
+        possible=profile.facts | profile.missing,
+    )
+
+
+def _batches(store: Store, profile: Profile, place: Place) -> Iterator[Batch]:
+    extents = store.extents(profile.id)
+    for table in schema.metadata.sorted_tables:
+        if "profile_id" not in table.c or table in _TOLD:
+            continue
+        if table.name not in schema.EVENT_TABLES:
+            yield from _rows(profile, table, ("profile_id",))
+        elif table.name in extents:
+            if isinstance(place, Path):
+                yield _source_rows(table, extents[table.name])
+            else:
+                yield from _rows(profile, table, ("profile_id", "id"))
+    # The rows were read under a lock, what says where they stand before it.
+    if store.extents_now(profile.id) != extents:
+        raise InputError(
+            "the store was changed while it was read", where=str(place), hint="Import it again."
+        )
+
+
+def _rows(profile: Profile, table: sa.Table, without: tuple[str, ...]) -> Iterator[Batch]:
+    for batch in profile.batches(table.name, _ROWS_AT_ONCE):
+        rows = pa.Table.from_batches([batch])
+        yield ArrowRows(table.name, rows.drop_columns(list(without)))
+
+
+def _source_rows(table: sa.Table, extent: Extent) -> SourceRows:
+    """Rows that the database itself copies: none passes through Python."""
+    names = [c.name for c in table.columns if c.name not in ("id", "profile_id")]
+    source = sa.table(table.name, *(sa.column(c.name, c.type) for c in table.c), schema=SOURCE)
+    constants: Mapping[str, int] = extent.constants
+
+    def guarded() -> tuple[SourceRows, list[Note]]:
+        raise InputError(f"the table {table.name} of the store holds what none may hold")
+
+    return SourceRows(
+        table.name,
+        sa.select(*(source.c[name] for name in names)),
+        source.c.id,
+        extent.first_id,
+        extent.last_id,
+        guarded,
+        constants=lambda: constants,
+    )

@@ -1,0 +1,254 @@
+"""A connection to a PostgreSQL database.
+
+The driver runs a query as `COPY (…) TO STDOUT` and takes in rows by `COPY … FROM STDIN`, both binary.
+Passwords are the business of PostgreSQL's own library: PGPASSWORD, ~/.pgpass, or the address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as postgresql_dialect
+
+from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.store.batches import arrow_type
+from nsysconv.store.connection import Connection, Sql
+from nsysconv.store.places import Url
+
+# A row's bytes on the wire: a length of its own, and of each cell beside the cell.
+_ROW_BYTES, _CELL_BYTES = 2, 12
+_FEW_COLUMNS = 4
+
+_INSTALL = "pip install 'nsysconv[postgres]'"
+
+
+_DIALECT = postgresql_dialect.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+# Every connection sets standard_conforming_strings: a backslash is a backslash.
+_DIALECT._backslash_escapes = False
+
+
+class PostgresqlConnection(Connection):
+    """A connection to a PostgreSQL database; with `read_only` it cannot change anything."""
+
+    DIALECT = _DIALECT
+
+    def __init__(self, url: Url, *, read_only: bool = False) -> None:
+        self._url = url
+        super().__init__(_driver(), url.secret, str(url))
+        settings = {
+            "application_name": "nsysconv",
+            "client_encoding": "UTF8",
+            "standard_conforming_strings": "on",
+            "default_transaction_read_only": "on" if read_only else "off",
+        }
+        calls = (f"set_config('{key}', '{value}', false)" for key, value in settings.items())
+        self.rows(f"SELECT {', '.join(calls)}")
+
+    @classmethod
+    def compiled(cls, statement: Sql) -> str:
+        """As for any connection; without the one character that the database does not know."""
+        return super().compiled(statement).replace("\0", "\ufffd")
+
+    def typed_batches(
+        self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """As for any connection. Columns have one type here."""
+        statement = sa.select(*table.columns).where(of).order_by(*table.primary_key.columns)
+        fields = [pa.field(column.name, arrow_type(column)) for column in table.columns]
+        for batch in self.batches(statement, rows):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
+
+    def batches(self, sql: Sql, rows: int) -> Iterator[pa.RecordBatch]:
+        """As for any connection; all but the last are of `rows` rows."""
+        waiting: list[pa.RecordBatch] = []
+        for batch in super().batches(sql, rows):
+            waiting.append(batch)
+            if sum(len(each) for each in waiting) >= rows:
+                whole = _one(waiting)
+                yield whole.slice(0, rows)
+                waiting = [whole.slice(rows)]
+        if any(len(each) for each in waiting):
+            yield _one(waiting)
+
+    def roll_back(self) -> None:
+        """Ends a transaction that failed. Where the connection is lost, the server has done it."""
+        with suppress(NsysconvError):
+            self.execute("ROLLBACK")
+
+    def within(
+        self, table: sa.Table, profile_id: int, first_id: int, last_id: int
+    ) -> sa.ColumnElement[bool]:
+        """As for any connection. The rows of each profile are numbered from 1."""
+        return sa.and_(table.c.profile_id == profile_id, table.c.id.between(first_id, last_id))
+
+    def batch_options(self, rows: int) -> Mapping[str, str]:
+        """As for any connection."""
+        size = rows * (_ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES)
+        return {"adbc.postgresql.batch_size_hint_bytes": str(size)}
+
+    def plain(self, rows: pa.Table) -> pa.Table:
+        """As for any connection."""
+        columns = [_plain(column) for column in rows.columns]
+        return pa.Table.from_arrays(columns, names=rows.column_names)
+
+    def translated(self, error: BaseException) -> NsysconvError:
+        """As for any connection."""
+        text, words, where = str(error), self._words(error), self.place
+        state = _state(error)
+        for pattern, what, hint in _CANNOT_CONNECT:
+            if not state and re.search(pattern, text):
+                return UsageError(f"{what}: {words}", where=where, hint=hint)
+        for prefix, what, hint in _CANNOT_DO:
+            if state.startswith(prefix):
+                return UsageError(f"{what}: {words}", where=where, hint=hint)
+        return InputError(f"PostgreSQL says: {words}", where=where)
+
+    def misunderstood(self, error: BaseException) -> NsysconvError:
+        """As for any connection."""
+        if _state(error) == "25006":
+            return UsageError(
+                "only selects are run: a store is changed by imports alone", where=self.place
+            )
+        return UsageError(
+            f"PostgreSQL does not understand the query: {self._words(error)}",
+            where=self.place,
+            hint="`select relname from pg_class where relnamespace = current_schema()::regnamespace "
+            "and relkind in ('r', 'v')` lists tables and views; docs/schema.md describes them.",
+        )
+
+    def _words(self, error: BaseException) -> str:
+        """What the server or its library says, on one line, without passwords."""
+        text = self._url.hide(str(error))
+        said = re.search(r"(?:ERROR|FATAL|PANIC):\s+(.*)", text)
+        if said is None:
+            said = re.search(r"^\w+: (?:\[libpq\] )?(?:[^:]*: )?(.*)", text)
+        return (said[1] if said else text.partition("\n")[0]).strip() or type(error).__name__
+
+
+_CANNOT_CONNECT = (
+    (
+        r"password|SASL|SCRAM",
+        "the server refuses the password",
+        "Set PGPASSWORD, or put a line HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass (mode 0600).",
+    ),
+    (
+        r'database ".*" does not exist',
+        "there is no such database",
+        "Make it first: createdb NAME; nsysconv makes its tables.",
+    ),
+    (
+        r'role ".*" does not exist|no pg_hba.conf entry|Peer authentication|Ident authentication',
+        "the server does not let this user in",
+        "Name another user, postgresql://USER@HOST/NAME, or ask who runs the server.",
+    ),
+    (
+        r"too many (?:clients|connections)|connection slots",
+        "the server has no connection left",
+        "Run fewer imports at once, or have max_connections of the server raised.",
+    ),
+    (
+        r"refused|No such file|translate host name|timed? ?out|unreachable|Is the server running",
+        "no PostgreSQL server answers there",
+        "Check host and port, and that the server runs: pg_isready -d ADDRESS.",
+    ),
+    (
+        r"closed the connection|connection not open|no connection to the server|SYSCALL",
+        "the connection was lost",
+        "Try again; nothing was changed.",
+    ),
+    (
+        r"Failed to connect",
+        "the server cannot be reached",
+        "postgresql://USER@HOST:PORT/DATABASE is how an address is written.",
+    ),
+)
+
+_CANNOT_DO = (
+    (
+        "42501",
+        "the user may not do that",
+        "Who owns the store can allow it: GRANT ALL ON ALL TABLES IN SCHEMA public TO NAME, and ALL "
+        "SEQUENCES, or to read SELECT alone. To make one takes GRANT CREATE ON SCHEMA public.",
+    ),
+    (
+        "3F000",
+        "the schema that the address names does not exist",
+        "Make it first: CREATE SCHEMA NAME.",
+    ),
+    (
+        "25006",
+        "the database cannot be written",
+        "It is a copy that follows another server, or read-only.",
+    ),
+    ("53100", "the server's disk is full", "Free some space there; nothing was changed."),
+    ("53300", "the server has no connection left", "Run fewer imports at once."),
+    ("40P01", "two imports waited for each other", "Import again; nothing was changed."),
+    ("57P", "the server stopped", "Import again when it runs; nothing was changed."),
+    ("08", "the connection was lost", "Import again; nothing was changed."),
+)
+
+
+# While rows stream the driver tells no state.
+_STATES = {
+    "read-only transaction": "25006",
+    "permission denied": "42501",
+    "No space left": "53100",
+    "terminating connection": "57P01",
+}
+
+
+def _state(error: BaseException) -> str:
+    """PostgreSQL's five characters for what went wrong; empty where it is no error of the server."""
+    told = getattr(error, "sqlstate", None)
+    return told or next((state for words, state in _STATES.items() if words in str(error)), "")
+
+
+def open_for_reading(url: Url) -> PostgresqlConnection:
+    """A connection that cannot change anything."""
+    return PostgresqlConnection(url, read_only=True)
+
+
+def _driver() -> str:
+    """Where the driver is. Raises UsageError where it is not installed."""
+    try:
+        import adbc_driver_postgresql
+    except ImportError as error:
+        raise UsageError(
+            "PostgreSQL needs the package adbc-driver-postgresql", hint=_INSTALL
+        ) from error
+    return str(adbc_driver_postgresql._driver_path())
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if getattr(kind, "type_name", None) == "numeric":
+        return _numbers([None if text is None else text.as_py() for text in column])
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_string(kind):
+        return column
+    cells: list[Any] = column.to_pylist()
+    return pa.chunked_array([[None if cell is None else str(cell) for cell in cells]], pa.string())
+
+
+def _numbers(texts: list[str | None]) -> pa.ChunkedArray:
+    """What the server computed without limits of size: whole numbers where all of them are and fit."""
+    try:
+        cells = [None if text is None else int(text) for text in texts]
+        return pa.chunked_array([cells], pa.int64())
+    except (ValueError, OverflowError, pa.ArrowInvalid):
+        return pa.chunked_array([[None if t is None else float(t) for t in texts]], pa.float64())

@@ -1,0 +1,205 @@
+"""A store in a SQLite file: connections, marks, tables.
+
+Python's own `sqlite3` is a second copy of the SQLite library. Two copies in one process do not know of
+each other's POSIX locks: whichever closes the file first drops the locks of both, and another process
+can write into an open transaction. So nothing in nsysconv opens a store with `sqlite3`
+(docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+import adbc_driver_sqlite
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.schema import CreateTable
+
+from nsysconv import schema
+from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
+from nsysconv.store.batches import converted, selected
+from nsysconv.store.connection import Connection
+from nsysconv.store.sqlite.network import file_system, is_added_to
+from nsysconv.store.views import views
+
+# 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
+PAGE_SIZE = 16_384
+
+_BUSY_MS = 5_000
+
+# Rows are appended and read in order; a large page cache would only be memory.
+_CACHE_KIB = 512
+
+
+def sqlite_uri(path: Path, mode: str) -> str:
+    """A SQLite URI for a file; `mode` is what follows `mode=`: ro, rw, rwc, ro&immutable=1."""
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+
+
+class SqliteConnection(Connection):
+    """A connection to a SQLite file, or to a database in memory."""
+
+    DIALECT = sqlite_dialect.dialect(paramstyle="named")
+
+    def __init__(self, uri: str, place: str) -> None:
+        super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
+        try:
+            # Views and triggers of a hostile file must not call functions with side effects.
+            self.execute("PRAGMA trusted_schema=OFF")
+            self.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+            self.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        except BaseException:
+            self.close()
+            raise
+
+    def typed_batches(
+        self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """As for any connection. A cell can have any type, so each has to be looked at."""
+        statement = selected(table).where(of).order_by(*table.primary_key.columns)
+        return (converted(batch, table) for batch in self.batches(statement, rows))
+
+    def within(
+        self, table: sa.Table, profile_id: int, first_id: int, last_id: int
+    ) -> sa.ColumnElement[bool]:
+        """As for any connection. No other profile's rows have such ids."""
+        return table.c.id.between(first_id, last_id)
+
+    def batch_options(self, rows: int) -> Mapping[str, str]:
+        """As for any connection."""
+        return {"adbc.sqlite.query.batch_rows": str(rows)}
+
+    def translated(self, error: BaseException) -> NsysconvError:
+        """As for any connection."""
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            return InUseError(
+                "the database is in use by another process",
+                where=self.place,
+                hint="Wait until that process is done, then try again.",
+            )
+        if "full" in text and "disk" in text:
+            return UsageError(
+                "the disk is full", where=self.place, hint="Free some space; nothing was changed."
+            )
+        if "out of memory" in text or "annot allocate memory" in text:
+            return UsageError("not enough memory", where=self.place, hint="Raise the limit of it.")
+        if "malformed" in text or "not a database" in text:
+            return InputError(
+                "the file is damaged: SQLite cannot read it",
+                where=self.place,
+                hint="Copy or export it again; a partial download is the usual cause.",
+            )
+        if "readonly" in text or "unable to open" in text or "failed to open" in text:
+            return UsageError(
+                "the file cannot be opened for this",
+                where=self.place,
+                hint="Check that it exists and that you may read and write it and its folder.",
+            )
+        return InputError(
+            f"SQLite says: {text.splitlines()[0] if text else type(error).__name__}",
+            where=self.place,
+        )
+
+    def misunderstood(self, error: BaseException) -> NsysconvError:
+        """As for any connection."""
+        reason = str(error).replace("\n", " ")
+        if "readonly" in reason or "attempt to write" in reason:
+            return UsageError(
+                "only selects are run: a store is changed by imports alone", where=self.place
+            )
+        words = re.sub(r"^.*(?:query|statement): |\s*(?:\(|\. |query:).*$", "", reason)
+        return UsageError(
+            f"SQLite does not understand the query: {words}",
+            where=self.place,
+            hint="`select name from sqlite_master` lists tables and views; docs/schema.md describes "
+            "them.",
+        )
+
+    def attach_source(self, path: Path, name: str) -> None:
+        """Attaches a profiler's SQLite file, or a store; neither it nor its folder is ever written to.
+
+        Nobody writes to a profile any more; a store may be written to, so it is read under locks.
+        """
+        mode = "ro&immutable=1" if schema_version(path) is None else "ro"
+        uri = sqlite_uri(path, mode).replace("'", "''")
+        self.execute(f"ATTACH '{uri}' AS {name}")
+        # Its tables are read from end to end: a cache would hold pages that nobody asks for again.
+        self.execute(f"PRAGMA {name}.cache_size=-256")
+
+
+def in_memory(place: Path) -> SqliteConnection:
+    """A connection to a new database in memory; errors name `place`."""
+    return SqliteConnection(":memory:", str(place))
+
+
+def create_schema(connection: SqliteConnection) -> None:
+    """Makes tables, views and version marks in an empty database (whose page size is set)."""
+    connection.execute("BEGIN")
+    for statement in _schema_statements():
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version={schema.SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+@cache
+def _schema_statements() -> tuple[str, ...]:
+    """What makes tables and views, compiled once: a process may make many stores."""
+    dialect = SqliteConnection.DIALECT
+    tables = [
+        str(CreateTable(table).compile(dialect=dialect)) for table in schema.metadata.sorted_tables
+    ]
+    return (*tables, *(f"CREATE VIEW {name} AS {sql}" for name, sql in view_statements().items()))
+
+
+@cache
+def view_statements() -> dict[str, str]:
+    """The SQL of the views by name."""
+    return {name: SqliteConnection.compiled(statement) for name, statement in views().items()}
+
+
+def schema_version(path: Path) -> int | None:
+    """The version of the schema of the store at `path`; None where there is no store.
+
+    Asked through the store's own library: opening and closing a file by any other way drops the locks
+    that this process holds on it.
+    """
+    if not path.is_file():
+        return None
+    try:
+        with SqliteConnection(sqlite_uri(path, "ro&immutable=1"), str(path)) as connection:
+            if connection.number("PRAGMA application_id") != schema.APPLICATION_ID:
+                return None
+            return connection.number("PRAGMA user_version")
+    except NsysconvError:
+        return None
+
+
+def open_for_reading(path: Path) -> SqliteConnection:
+    """A connection that changes nothing.
+
+    Opened read-write where that is allowed: only then can SQLite roll back what a killed writer left.
+    """
+    modes = ["rw", "ro"]
+    if file_system(path) is not None and not is_added_to(path):
+        # It may know no locks. Nobody writes, so none is needed.
+        modes.append("ro&nolock=1")
+    connection = _opened(path, modes)
+    connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def _opened(path: Path, modes: Sequence[str]) -> SqliteConnection:
+    """A connection in the first mode that works."""
+    for mode in modes[:-1]:
+        with suppress(NsysconvError):
+            return SqliteConnection(sqlite_uri(path, mode), str(path))
+    return SqliteConnection(sqlite_uri(path, modes[-1]), str(path))

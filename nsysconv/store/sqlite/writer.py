@@ -1,0 +1,203 @@
+"""Rows into a SQLite store.
+
+A new store grows under a temporary name and appears under its own only when complete; an existing one
+gets everything in one transaction. A killed import leaves the store as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.errors import InputError, UsageError
+from nsysconv.notes import Note
+from nsysconv.report import Column, build_table
+from nsysconv.store.database import require_store
+from nsysconv.store.publish import building, publish, sweep
+from nsysconv.store.recording import SOURCE, Batch, SourceRows
+from nsysconv.store.sqlite.connection import (
+    PAGE_SIZE,
+    SqliteConnection,
+    create_schema,
+    sqlite_uri,
+)
+from nsysconv.store.sqlite.network import alone, file_system
+from nsysconv.store.write import ProfileRows, Progress, Span, Writer
+from nsysconv.units import Unit
+
+# What SQLite says of a row that the table does not admit.
+_REFUSED = ("constraint failed", "cannot store")
+
+# Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
+_ROWS_AT_ONCE = 500_000
+
+
+class SqliteWriter(Writer):
+    """Writes to a SQLite store; nobody else can meanwhile."""
+
+    _connection: SqliteConnection
+
+    def __init__(self, connection: SqliteConnection) -> None:
+        super().__init__(connection)
+
+    @contextmanager
+    def _attached(self, source: Path) -> Iterator[None]:
+        self._connection.attach_source(source, SOURCE)
+        try:
+            yield
+        finally:
+            self._connection.execute(f"DETACH {SOURCE}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._set_strict(strict=True)
+            yield
+            self._set_strict(strict=False)
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def _set_strict(self, *, strict: bool) -> None:
+        """Makes the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
+
+        STRICT is a word in the table's definition and nothing in its rows, but SQLite before 3.37 cannot
+        open a file that has it. So it stands there only inside this transaction (docs/decisions/0008); a
+        check of every cell in SQL costs as much as copying the rows.
+        """
+        sql = "sql || ' STRICT'" if strict else "substr(sql, 1, length(sql) - length(' STRICT'))"
+        names = ", ".join(f"'{name}'" for name in schema.EVENT_TABLES)
+        self._connection.execute("PRAGMA writable_schema=ON")
+        self._connection.execute(
+            f"UPDATE sqlite_master SET sql = {sql} WHERE type = 'table' AND name IN ({names})"
+        )
+        self._connection.execute("PRAGMA writable_schema=RESET")
+
+    def _profile_ids(self) -> Iterator[int]:
+        last = sa.select(sa.func.coalesce(sa.func.max(schema.profile.c.id), 0))
+        yield from count(self._connection.number(last) + 1)
+
+    def _rows_of(self, profile_id: int) -> ProfileRows:
+        return _SqliteRows(self._connection, profile_id)
+
+    def _alone(self) -> None:
+        pass  # since the transaction began
+
+
+class _SqliteRows(ProfileRows):
+    """The database numbers the rows; those of a profile are contiguous (docs/decisions/0004)."""
+
+    def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
+        self._connection = connection
+        self._profile_id = profile_id
+        self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
+
+    def add(self, batch: Batch, progress: Progress) -> list[Note]:
+        """As for any database."""
+        if not isinstance(batch, SourceRows):
+            if batch.rows.num_rows:
+                self._ingest(batch.table, batch.rows)
+            if batch.done:
+                progress(batch.done, batch.rows.num_rows)
+            return []
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            self._copy(batch, progress)
+        except InputError as error:
+            if not any(words in str(error) for words in _REFUSED):
+                raise
+            # The database refused a row: a wrong type or an impossible time. Copy with guards.
+            self._connection.execute("ROLLBACK TO batch")
+            careful, notes = batch.guarded()
+            self._copy(careful, lambda table, rows: None)
+        else:
+            notes = []
+        self._connection.execute("RELEASE batch")
+        return notes
+
+    def spans(self) -> dict[str, Span]:
+        """As for any database."""
+        last = {name: self._last_id(name) for name in self._before}
+        return {
+            name: Span(before + 1, last[name])
+            for name, before in self._before.items()
+            if last[name] > before
+        }
+
+    def _copy(self, batch: SourceRows, progress: Progress) -> None:
+        table = schema.metadata.tables[batch.table]
+        names = ["profile_id", *(c.name for c in batch.select.selected_columns)]
+        rows = batch.select.with_only_columns(
+            sa.literal_column(str(self._profile_id)), *batch.select.selected_columns
+        )
+        if batch.sparse:
+            self._connection.execute(sa.insert(table).from_select(names, rows))
+            return
+        for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
+            high = min(low + _ROWS_AT_ONCE - 1, batch.last)
+            piece = rows.where(
+                batch.row_id.between(sa.literal_column(str(low)), sa.literal_column(str(high)))
+            )
+            self._connection.execute(sa.insert(table).from_select(names, piece))
+            progress(batch.table, high - low + 1)
+
+    def _ingest(self, table: str, rows: pa.Table) -> None:
+        columns = [Column("profile_id", Unit.ID, "")]
+        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, self._profile_id)})
+        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
+
+    def _last_id(self, name: str) -> int:
+        table = schema.metadata.tables[name]
+        return self._connection.number(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)))
+
+
+def _opened(path: Path) -> SqliteConnection:
+    """A connection to add to a store. Raises UsageError also where the file system knows no locks."""
+    try:
+        return SqliteConnection(sqlite_uri(path, "rw"), str(path))
+    except InputError:
+        kind = file_system(path)
+        if kind is None:
+            raise
+        raise UsageError(
+            f"nothing can be added to a store on this file system ({kind}): SQLite cannot lock it",
+            where=str(path),
+            hint="Import everything at once into a new store, or into PostgreSQL.",
+        ) from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[SqliteWriter]:
+    """A writer on the store at `path`, as `write.writing`."""
+    sweep(path)
+    if path.exists():
+        require_store(path)
+        with alone(path), _opened(path) as connection:
+            yield SqliteWriter(connection)
+        return
+    if not path.parent.is_dir():
+        raise UsageError(
+            "the folder does not exist",
+            where=str(path.parent),
+            hint=f"Make it first: mkdir -p {path.parent}",
+        )
+    with building(path) as partial:
+        # Nobody else knows the name: no locks, which some network file systems do not have.
+        with SqliteConnection(sqlite_uri(partial, "rwc&nolock=1"), str(path)) as connection:
+            # What a crash leaves is not a store, so nothing need be flushed on the way. It is, once,
+            # before it gets its name.
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute("PRAGMA journal_mode=MEMORY")
+            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+            create_schema(connection)
+            yield SqliteWriter(connection)
+        publish(partial, path)
