@@ -8,9 +8,13 @@ STAMP := $(VENV)/.installed
 # A profile that the repository brings along, for `make demo`.
 EXAMPLE := tests/fixtures/nsys/basic-3.25.0.sqlite
 STORE := demo.db
+FUZZ_SECONDS := 300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-system check bench docs golden fixtures notebook clean
+OLDEST := .venv-oldest
+OLDEST_TESTS := golden api cli store_* export* render_* importer_kineto_workloads importer_nsys_workloads
+
+.PHONY: help demo test test-oldest test-system check bench fuzz docs golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +46,14 @@ demo: $(STAMP)  ## import an example profile and print its reports
 test: $(STAMP)  ## run all tests; no root, no service, no network but the package index
 	$(BIN)/python -m pytest
 
-test-system: $(STAMP)  ## run the tests that need a browser; says what it left out
+test-oldest: $(STAMP)  ## run tests with the oldest versions that pyproject.toml allows
+	$(BIN)/python scripts/oldest_versions.py > .oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c .oldest.txt \
+		--editable '.[demangle,perfetto,plot]' duckdb hypothesis polars pytest
+	$(OLDEST)/bin/python -m pytest $(wildcard $(OLDEST_TESTS:%=tests/test_%.py))
+
+test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a database; says what it left out
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \
 		$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,system]' || \
 		echo "playwright cannot be installed: the tests that need it are left out." >&2
@@ -59,6 +70,9 @@ check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
 bench: $(STAMP)  ## measure imports and reports
 	$(BIN)/python benchmarks/run.py
 
+fuzz: $(STAMP)  ## damage profiles for FUZZ_SECONDS and look what importers make of them
+	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
+
 docs: $(STAMP)  ## write the generated pages of docs/
 	$(BIN)/python scripts/generate_docs.py
 
@@ -72,6 +86,6 @@ notebook: $(STAMP)  ## run the example notebook of docs/ and write down what it 
 	$(BIN)/python scripts/make_notebook.py
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf $(VENV) $(STORE) build dist *.egg-info .coverage
+	rm -rf $(VENV) $(OLDEST) .oldest.txt $(STORE) build dist *.egg-info .coverage
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,7 +8,7 @@ from docs_markdown import NO_UNIT, labels, markdown_table
 
 from nsysconv import queries
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Option, Query, picture_of
+from nsysconv.queries.contract import Option, Query, any_of, picture_of
 from nsysconv.report import Column
 
 
@@ -36,10 +36,15 @@ def reports_page() -> Iterator[str]:
         yield from ("", f"**{title}**", "")
         yield from markdown_table(
             ("report", "shows", "needs"),
-            ((f"[{n}](#{n})", every[n].TITLE, labels(every[n].NEEDS)) for n in names),
+            ((f"[{n}](#{n})", every[n].TITLE, _needs(every[n])) for n in names),
         )
     for name, query in every.items():
         yield from _report(name, query)
+
+
+def _needs(query: Query) -> str:
+    enough = any_of(query)
+    return f"one of {labels(enough)}" if enough else labels(query.NEEDS)
 
 
 def _report(name: str, query: Query) -> Iterator[str]:
@@ -48,7 +53,7 @@ def _report(name: str, query: Query) -> Iterator[str]:
     yield ""
     yield f"{query.TITLE}."
     yield ""
-    yield f"Needs: {labels(query.NEEDS)}. Uses: {labels(query.USES)}."
+    yield f"Needs: {_needs(query)}. Uses: {labels(query.USES)}."
     if query.TOTALS:
         yield ""
         yield (

@@ -24,6 +24,7 @@ from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import write
 from nsysconv.store.profiles import Origin
+from nsysconv.store.sqlite import writer as sqlite_writer
 from nsysconv.store.write import writing
 
 
@@ -42,13 +43,13 @@ def _dying_after(work: Callable[..., Any]) -> Callable[..., Any]:
 def arrange_death(place: str | None) -> None:
     """Makes this process kill itself at a place in the import."""
     if place == "schema":  # a new store's tables are half made
-        write.create_schema = _dying_after(write.create_schema)
+        sqlite_writer.create_schema = _dying_after(sqlite_writer.create_schema)
     elif place == "extents":
         write.Writer._write_extents = _dying_after(write.Writer._write_extents)  # type: ignore[method-assign]
     elif place == "profile":  # all is written, nothing committed
         write.add_profile = _dying_after(write.add_profile)  # type: ignore[attr-defined]
     elif place == "publish":  # complete and closed, still under its own name
-        write.publish = _die
+        sqlite_writer.publish = _die
     elif place == "link":  # has its name, and the old one, too
         os.link = _dying_after(os.link)
 

@@ -17,8 +17,10 @@ from nsysconv import api, schema
 from nsysconv.facts import Fact
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
+from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin
 from nsysconv.store.recording import ProfileAttributes, Recording, rows_of
+from nsysconv.store.runs import Belonging
 from nsysconv.store.write import writing
 
 PID, TID, STREAM = 1, 11, 7
@@ -161,8 +163,23 @@ class MpiCall(NamedTuple):
     root: int | None = None
     bytes: int | None = None
     received: int | None = None
+    communicator: int | None = None
     tid: int = TID
     pid: int = PID
+
+
+class Collective(NamedTuple):
+    """A collective of which the profile tells group and number; with kind `call` as it was asked for."""
+
+    start: int
+    end: int
+    name: str | None
+    group: str | None = None
+    sequence: int | None = None
+    members: str | None = None
+    kind: str = "kernel"
+    pid: int = PID
+    device: int | None = 0
 
 
 class Fault(NamedTuple):
@@ -224,7 +241,7 @@ class Total(NamedTuple):
 
 
 Op = Kernel | Memcpy | Memset | Migration | Graph
-Event = Op | Call | Range | Operator | OsrtCall | MpiCall | Fault | Overhead | Sync
+Event = Op | Call | Range | Operator | OsrtCall | MpiCall | Collective | Fault | Overhead | Sync
 Row = Event | Total
 TOTALS = frozenset(fact for fact in Fact if fact.value.endswith("_totals"))
 EVENTS = frozenset(Fact) - TOTALS
@@ -232,7 +249,7 @@ _TABLES: dict[type, str] = {
     Kernel: "kernel", Memcpy: "memcpy", Memset: "memset", Migration: "unified_memory_event",
     Graph: "graph_launch", Call: "api_call", Range: "range", Operator: "operator",
     Overhead: "overhead", Sync: "sync", OsrtCall: "osrt_call", MpiCall: "mpi_call",
-    Fault: "page_fault",
+    Collective: "collective", Fault: "page_fault",
 }  # fmt: skip
 _SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": "device_id",
               "peer": "peer_device_id", "pid": "pid", "tid": "tid", "bytes": "bytes",
@@ -242,14 +259,17 @@ _SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": 
               "graph": "graph_exec_id",
               "end_tid": "end_tid", "tag": "tag", "remote": "remote_rank", "root": "root_rank",
               "received": "recv_bytes", "number": "count", "line": "source_line",
+              "communicator": "communicator_id", "sequence": "sequence_number",
               "context": "context_id", "green": "green_context_id", "result": "result"}  # fmt: skip
 _CODED = {"direction": ("direction", schema.DIRECTIONS), "src": ("src_kind", schema.MEMORY_KINDS),
           "dst": ("dst_kind", schema.MEMORY_KINDS), "memory": ("memory_kind", schema.MEMORY_KINDS),
           "layer": ("layer", schema.API_LAYERS)}  # fmt: skip
 _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
-          "short": "short_name_id", "mangled": "mangled_name_id"}  # fmt: skip
+          "short": "short_name_id", "mangled": "mangled_name_id",
+          "group": "group_id", "members": "group_ranks_id"}  # fmt: skip
 _KINDS = {Range: schema.RANGE_KINDS, Operator: schema.OPERATOR_KINDS,
           Overhead: schema.OVERHEAD_KINDS, MpiCall: schema.MPI_KINDS,
+          Collective: schema.COLLECTIVE_KINDS,
           Fault: schema.PAGE_FAULT_KINDS}  # fmt: skip
 
 
@@ -289,7 +309,7 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
         elif field in _NAMED:
             stored[_NAMED[field]] = None if value is None else names.setdefault(value, len(names) + 1)
         elif field == "name":
-            stored["name_id"] = names.setdefault(value, len(names) + 1)
+            stored["name_id"] = None if value is None else names.setdefault(value, len(names) + 1)
         elif field == "text":
             stored["text"] = value
         elif field == "kind":
@@ -298,7 +318,7 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
 
 
 def write(
-    path: Path,
+    path: Place,
     *rows: Row,
     ranks: Mapping[int, int] | None = None,
     without: Collection[Fact] = (),
@@ -308,11 +328,17 @@ def write(
     domains: Mapping[tuple[int, int], str] | None = None,
     threads: Mapping[tuple[int, int], Mapping[str, Any]] | None = None,
     label: str = "small",
+    utc: int | None = None,
+    host: str | None = None,
+    processes: Mapping[int, Mapping[str, Any]] | None = None,
+    run: str | None = None,
 ) -> None:
     """Makes a store of these rows, or adds a profile of another label.
 
     `holds`: the facts that were recorded, but for those in `without`; `gpus`: what is known of a device
-    beside its name; `domains`: (pid, domain) -> its name; `threads`: what is known of (pid, tid).
+    beside its name; `domains`: (pid, domain) -> its name; `threads`: what is known of (pid, tid);
+    `processes`: what is known of a pid beside name and rank; `utc`: the time of day of the zero; `run`:
+    the run that it is of, else one of its own.
     """
     names: dict[str, int] = {}
     tables: dict[str, list[dict[str, Any]]] = {
@@ -329,8 +355,8 @@ def write(
     small = {
         "device": [{"device_id": i, "ordinal": i, "name": f"GPU {i}", **(gpus or {}).get(i, {})}
                    for i in sorted(devices)],
-        "process": [{"pid": pid, "name": f"program {pid}", "rank": (ranks or {}).get(pid)}
-                    for pid in sorted(pids)],
+        "process": [{"pid": pid, "name": f"program {pid}", "rank": (ranks or {}).get(pid),
+                     **(processes or {}).get(pid, {})} for pid in sorted(pids)],
         "thread": [{"pid": pid, "tid": tid, "name": None, **(threads or {}).get((pid, tid), {})}
                    for pid, tid in
                    sorted({(row["pid"], row["tid"]) for row in stored
@@ -343,11 +369,12 @@ def write(
     batches = [rows_of(schema.metadata.tables[table], content)
                for table, content in {**small, **tables}.items() if content]  # fmt: skip
     recording = Recording(
-        lambda: ProfileAttributes(recording_ns=recording_ns),
+        lambda: ProfileAttributes(recording_ns=recording_ns, zero_utc_ns=utc, host=host),
         lambda: frozenset(holds) - frozenset(without), {}, [], iter(batches),
     )  # fmt: skip
     with writing(path) as writer:
-        writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}"),
+        writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
+                                           run=Belonging(name=run) if run else None),
                    lambda table, count: None)  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsysconv import importers
-from nsysconv.errors import InputError, NsysconvError
+from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, No, Yes
@@ -161,15 +161,16 @@ def test_sniffing_never_raises(
             assert isinstance(importer.sniff(probe), No)
 
 
-def test_two_claims_are_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_claims_are_an_error_that_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
     first = all_importers()[0]
     other = SimpleNamespace(NAME="other", TITLE="Other", sniff=lambda probe: Yes())
     monkeypatch.setattr(detection, "all_importers", lambda: [first, other])
-    with Probe(NSYS_FILES[0]) as probe, pytest.raises(NsysconvError, match="more than one") as e:
+    with Probe(NSYS_FILES[0]) as probe, pytest.raises(InputError, match="more than one") as e:
         detect(probe)
     assert first.TITLE in str(e.value)
     assert "Other" in str(e.value)
-    assert e.value.exit_status == 70
+    assert str(NSYS_FILES[0]) in str(e.value)
+    assert e.value.hint
 
 
 def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

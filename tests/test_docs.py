@@ -16,6 +16,7 @@ from conftest import ROOT
 from golden_cases import BASIC, place, run
 
 from nsysconv import errors, notes, schema
+from nsysconv.cli import signals
 from nsysconv.cli.app import app
 from nsysconv.facts import Fact
 from nsysconv.importers.detection import all_importers
@@ -147,7 +148,8 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    assert ours | {0, errors.NsysconvError.exit_status, 130} == set(docs_cli.EXIT_STATUSES)
+    ended = {128 + number for number in signals._ENDING}
+    assert ours | {0, errors.NsysconvError.exit_status} | ended == set(docs_cli.EXIT_STATUSES)
     for error in errors.NsysconvError.__subclasses__():
         assert f"`{error.__name__}`" in text_of("messages.md")
 

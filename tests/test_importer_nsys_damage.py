@@ -18,8 +18,8 @@ from nsysconv import schema
 from nsysconv.errors import NsysconvError
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
-from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.read import Profile, reading
+from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 
 BASIC = (NSYS / "basic-3.25.0.sqlite").read_bytes()
 HEADERS = {
@@ -66,7 +66,7 @@ def _imported(content: bytes) -> Rows | None:
 
 
 def _assert_sound(store: Path) -> None:
-    with Connection(sqlite_uri(store, "ro"), str(store)) as connection:
+    with SqliteConnection(sqlite_uri(store, "ro"), str(store)) as connection:
         assert connection.value("PRAGMA integrity_check") == "ok"
         for name in EVENTS:
             for column in schema.metadata.tables[name].columns:

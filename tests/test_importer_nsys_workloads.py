@@ -233,10 +233,12 @@ class _Expected:
         named = self.since(2, 7, 0)
         ranks = {p.pid: p.rank for p in self.workload.processes} if named else {}
         local = {4242: 1} if named else {}
+        job = dict(self.workload.environment).get("SLURM_JOB_ID") if named else None
         return [
             {"pid": p.pid, "name": p.name if named else None, "rank": ranks.get(p.pid),
              "local_rank": local.get(p.pid), "world_size": None,
-             "host": self.workload.host if named else None}
+             "host": self.workload.host if named else None,
+             "job": f"slurm {job}" if job else None}
             for p in self.workload.processes
         ]  # fmt: skip
 

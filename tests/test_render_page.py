@@ -451,3 +451,16 @@ def test_limits_of_a_comparison_are_on_the_first_screen(tmp_path: Path) -> None:
     found = api.compare(tmp_path / "a.db", tmp_path / "b.db", fail_on=["overview.kernel_sum_ns:3%"])
     text = outline(rendered(found.reports)).text
     assert "Limits: 1 " in text[: text.index("The greatest changes")]
+
+
+def test_a_heat_map_of_ranks_on_one_axis(tmp_path: Path) -> None:
+    """Bins of 64 ns, 8 at most: rank i works in [64 i, 64 i + 64) and was recorded in no other bin."""
+    zero = 1_700_000_000_000_000_000 >> 40 << 40
+    store = tmp_path / "job.db"
+    for rank in range(6):
+        write(store, Kernel(1, 65), ranks={1: rank}, label=f"worker-{rank}", run="job",
+              utc=zero - 1 + 64 * rank)  # fmt: skip
+    text = rendered(api.page(store, ["gpu_time_util_map:bins=8"]))
+    heat = text[text.index('class="heat"') :]
+    assert "its own window" not in heat[: heat.index("<ol>")]
+    assert re.findall(r'<rect class="h10" x="(\d)" width="1" height="1"/>', heat)[:6] == list("012345")

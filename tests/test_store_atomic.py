@@ -25,10 +25,10 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
-from nsysconv.store import connection
-from nsysconv.store.connection import Connection, sqlite_uri
 from nsysconv.store.publish import partial_name
 from nsysconv.store.read import reading
+from nsysconv.store.sqlite import connection
+from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 from nsysconv.store.write import Writer, writing
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -108,7 +108,7 @@ def assert_sound(store: Path, identities: list[str]) -> None:
     """Opens as a store, is intact, and holds exactly these profiles with all of their rows."""
     with reading(store) as opened:
         assert [p.attributes["identity"] for p in opened.profiles()] == identities
-    with Connection(sqlite_uri(store, "rw"), str(store)) as opened_again:
+    with SqliteConnection(sqlite_uri(store, "rw"), str(store)) as opened_again:
         assert opened_again.value("PRAGMA integrity_check") == "ok"
         for name in schema.EVENT_TABLES:
             (rows,) = opened_again.rows(f'SELECT count(*) AS n FROM "{name}"')

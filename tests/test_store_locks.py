@@ -20,9 +20,9 @@ from conftest import NSYS, ROOT, import_file
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
-from nsysconv.store.connection import Connection, sqlite_uri
-from nsysconv.store.database import attach_source, is_store, require_store
+from nsysconv.store.database import is_store, require_store
 from nsysconv.store.read import reading
+from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 from nsysconv.store.write import writing
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -58,17 +58,17 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def transaction(store: Path, source: Path) -> Iterator[Connection]:
+def transaction(store: Path, source: Path) -> Iterator[SqliteConnection]:
     """A write transaction as an import has it: the source attached, rows written."""
-    with Connection(sqlite_uri(store, "rw"), str(store)) as connection:
-        attach_source(connection, source, "source")
+    with SqliteConnection(sqlite_uri(store, "rw"), str(store)) as connection:
+        connection.attach_source(source, "source")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE run SET label = 'changed'")
         yield connection
         connection.execute("ROLLBACK")
 
 
-def test_another_process_is_locked_out(transaction: Connection, store: Path) -> None:
+def test_another_process_is_locked_out(transaction: SqliteConnection, store: Path) -> None:
     assert another_process_writes(store) == "database is locked"
 
 
@@ -79,7 +79,7 @@ def test_without_a_transaction_another_process_may_write(store: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks are the handle's there")
-def test_python_sqlite_on_a_store_drops_its_locks(transaction: Connection, store: Path) -> None:
+def test_python_sqlite_on_a_store_drops_its_locks(transaction: SqliteConnection, store: Path) -> None:
     """Why the rule is there. If this fails, the two libraries are one, and the rule may go."""
     connection = sqlite3.connect(store)
     connection.execute("SELECT count(*) FROM run").fetchall()
@@ -125,7 +125,7 @@ def _open_and_close(store: Path) -> None:
 
 @pytest.mark.parametrize("what", MEANWHILE)
 def test_the_lock_holds_while(
-    transaction: Connection, source: Path, store: Path, what: str
+    transaction: SqliteConnection, source: Path, store: Path, what: str
 ) -> None:
     MEANWHILE[what](source, store)
     assert another_process_writes(store) == "database is locked"

@@ -1,0 +1,421 @@
+"""Which rank a profile is of, and which profiles are one run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES
+from golden_cases import run
+from ranked_files import PAIR, of_rank, recorded, written_record
+
+import nsysconv
+from nsysconv.api.importing import ImportResult
+from nsysconv.api.ranks import rank_in_name, suggestion
+from nsysconv.errors import UsageError
+from nsysconv.store.census import census, in_rows, spans
+from nsysconv.store.read import reading
+
+MERGED = FIXTURES / "kineto" / "odd-merged-ranks.json.gz"
+
+
+def only(result: ImportResult) -> tuple[dict[str, Any], list[str]]:
+    """The only process of an import's only profile, and the slugs of its notes."""
+    ((imported,),) = [file.imported for file in result.files]
+    with reading(Path(str(result.store))) as store:
+        (profile,) = (p for p in store.profiles() if p.id == imported.profile_id)
+        (process,) = profile.rows("process")
+        return process, [note.slug for note in profile.notes if note.slug.startswith("rank")]
+
+
+def runs_of(store: Path) -> dict[str, list[str]]:
+    """Labels of profiles by the label of their run."""
+    found: dict[str, list[str]] = {}
+    for row in nsysconv.runs(store).rows():
+        found.setdefault(str(row["run"]), []).append(str(row["label"]))
+    return found
+
+
+# -- which rank
+
+
+def test_what_the_environment_tells(tmp_path: Path) -> None:
+    path = recorded(
+        tmp_path / "train.sqlite",
+        OMPI_COMM_WORLD_RANK=5, OMPI_COMM_WORLD_LOCAL_RANK=1, OMPI_COMM_WORLD_SIZE=8,
+        PBS_JOBID="77.head", TOKEN="SECRET-1",
+    )  # fmt: skip
+    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
+    told = {name: process[name] for name in ("rank", "local_rank", "world_size", "host", "job")}
+    assert told == {"rank": 5, "local_rank": 1, "world_size": 8, "host": "node01",
+                    "job": "pbs 77.head"}  # fmt: skip
+    assert notes == []
+    assert b"SECRET" not in (tmp_path / "job.db").read_bytes()
+
+
+NAMES = {
+    "rank0.sqlite": 0,
+    "rank_12.sqlite": 12,
+    "train-Rank-7-of-8.sqlite": 7,
+    "RANK3_rank3.sqlite": 3,
+    "a.rank5.json.gz": 5,
+    "train.3.sqlite": None,
+    "nranks8.sqlite": None,
+    "frank3.sqlite": None,
+    "local_rank3.sqlite": None,
+    "local-rank3.sqlite": None,
+    "localrank3.sqlite": None,
+    "rank0_to_rank7.sqlite": None,
+    "rank1234567890.sqlite": None,
+    "rank.sqlite": None,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rank_in_a_name(name: str) -> None:
+    assert rank_in_name(Path("rank99") / name) == NAMES[name]
+
+
+def test_a_rank_from_a_name_is_a_guess(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "train_rank3.sqlite")
+    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
+    assert (process["rank"], notes) == (3, ["rank-from-name"])
+    (error,) = nsysconv.import_files([path], tmp_path / "strict.db", strict=True).errors
+    assert "rank-from-name" in str(error)
+
+
+def test_a_record_beside_it(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "train.3.sqlite")
+    written_record(path, rank=3, local_rank=1, world_size=8, host="node2", job="slurm 9.0",
+                   report="train.3.nsys-rep", token="SECRET-2")  # fmt: skip
+    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
+    assert (process["rank"], process["local_rank"], process["world_size"]) == (3, 1, 8)
+    # What the recording itself says of its host stays.
+    assert (process["host"], process["job"], notes) == ("node01", "slurm 9.0", [])
+    assert b"SECRET" not in (tmp_path / "job.db").read_bytes()
+
+
+def test_a_record_of_another_report(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "train.sqlite")
+    written_record(path, rank=3, report="other.nsys-rep")
+    process, _ = only(nsysconv.import_files([path], tmp_path / "job.db"))
+    assert process["rank"] is None
+
+
+def test_the_recording_before_the_record_before_the_name(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "rank1.sqlite", PMI_RANK=3, PMI_SIZE=4)
+    written_record(path, rank=2, local_rank=7, world_size=9)
+    process, notes = only(nsysconv.import_files([path], tmp_path / "job.db"))
+    # Of another rank the record's local rank says nothing.
+    assert (process["rank"], process["local_rank"], process["world_size"]) == (3, None, 4)
+    assert notes == ["rank-clash", "rank-clash"]
+
+
+def test_the_user_before_everything(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "node7" / "train.sqlite", PMI_RANK=0, PMI_SIZE=1)
+    result = nsysconv.import_files([path], tmp_path / "job.db", rank_from=r"node(\d+)")
+    process, notes = only(result)
+    # Alone it was rank 0 of 1: that is not the size of the run that the user speaks of.
+    assert (process["rank"], process["world_size"], notes) == (7, None, ["rank-clash"])
+
+
+def test_one_rank_and_two_processes_at_work(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "rank3.sqlite", source=PAIR)
+    result = nsysconv.import_files([path], tmp_path / "job.db")
+    with reading(tmp_path / "job.db") as store:
+        (profile,) = store.profiles()
+        assert [row["rank"] for row in profile.rows("process")] == [None, None]
+    assert "rank-unused" in [note.slug for note in result.files[0].imported[0].notes]
+
+
+def test_one_name_for_two_recordings(tmp_path: Path) -> None:
+    shutil.copyfile(MERGED, tmp_path / "rank9.json.gz")
+    nsysconv.import_files([tmp_path / "rank9.json.gz"], tmp_path / "job.db")
+    with reading(tmp_path / "job.db") as store:
+        ranks = [row["rank"] for p in store.profiles() for row in p.rows("process")]
+    assert ranks == [None, None]
+
+
+@pytest.mark.parametrize("wanted", ["(", "train", "[", "(?P<", "x{99999999999}(a)", ""])
+def test_no_expression_for_ranks(tmp_path: Path, wanted: str) -> None:
+    path = recorded(tmp_path / "train.sqlite")
+    with pytest.raises(UsageError, match="--rank-from"):
+        nsysconv.import_files([path], tmp_path / "job.db", rank_from=wanted)
+    assert not (tmp_path / "job.db").exists()
+
+
+@pytest.mark.parametrize("wanted", [r"train(\d+)", r"(x)?train", r"(train)", r"train\.(\d{10})"])
+def test_an_expression_that_finds_no_rank(tmp_path: Path, wanted: str) -> None:
+    path = recorded(tmp_path / "train.1234567890")
+    with pytest.raises(UsageError, match="finds no rank"):
+        nsysconv.import_files([path], tmp_path / "job.db", rank_from=wanted)
+
+
+def test_numbers_in_names_may_be_ranks() -> None:
+    paths = [Path(f"job7.train.{rank}.sqlite") for rank in range(3)]
+    wanted = suggestion(paths)
+    assert wanted == r"job\d+\.train\.(\d+)\.sqlite$"
+    assert suggestion([Path("report1.sqlite"), Path("report2.sqlite")]) is None, "repeats"
+    assert suggestion([Path("a0.b0.sqlite"), Path("a1.b1.sqlite")]) is None, "two numbers differ"
+    assert suggestion([Path("a0.sqlite"), Path("b1.sqlite")]) is None
+
+
+def test_what_is_suggested_does_it(tmp_path: Path) -> None:
+    for rank in range(3):
+        recorded(tmp_path / "prof" / f"train.{rank}.sqlite")
+    first = run("import", "prof", cwd=tmp_path)
+    wanted = nsysconv.import_files([tmp_path / "prof"], tmp_path / "x.db").rank_from
+    assert wanted is not None
+    assert wanted in first.err
+    again = run("import", "prof", "--replace", "--rank-from", wanted, cwd=tmp_path)
+    assert "run prof: 3 ranks on 1 host" in again.out
+    assert "--rank-from" not in again.err
+    assert runs_of(tmp_path / "prof.db") == {"prof": ["train.0", "train.1", "train.2"]}
+
+
+def test_a_million_lines_of_an_environment(tmp_path: Path) -> None:
+    path = recorded(
+        tmp_path / "train.sqlite", A="\n".join(["PMI_SIZE=x" + "1" * 20] * 10**6), PMI_RANK=5
+    )
+    process, _ = only(nsysconv.import_files([path], tmp_path / "job.db"))
+    assert (process["rank"], process["world_size"]) == (5, None)
+
+
+# -- which run
+
+
+def test_ranks_of_a_job_that_come_one_by_one(tmp_path: Path) -> None:
+    """As wrappers of 3 ranks import them into one store, in the order in which they end."""
+    store = tmp_path / "job.db"
+    labels = []
+    for rank in (2, 0, 1):
+        nsysconv.import_files([of_rank(tmp_path / f"t{rank}.sqlite", rank, 3, 77)], store)
+        labels.append(runs_of(store))
+    assert labels[0] == {"t2": ["t2"]}, "alone it is called after its profile"
+    assert labels[-1] == {"slurm-77.0": ["t2", "t0", "t1"]}
+    with reading(store) as opened:
+        assert [row["job"] for row in opened.runs()] == ["slurm 77.0"]
+
+
+def test_a_rank_that_is_there_already(tmp_path: Path) -> None:
+    """The second start in one job is another run, whichever rank of it comes first."""
+    store = tmp_path / "job.db"
+    for start in ("a", "b"):
+        for rank in (0, 1):
+            of_rank(tmp_path / "prof" / f"{start}{rank}.sqlite", rank, 2, 77)
+    result = nsysconv.import_files([tmp_path / "prof"], store)
+    assert runs_of(store) == {"slurm-77.0": ["a0", "a1"], "slurm-77.0-2": ["b0", "b1"]}
+    notes = [[n.slug for n in file.imported[0].notes if n.slug == "rank-repeated"]
+             for file in result.files]  # fmt: skip
+    assert notes == [[], [], ["rank-repeated"], []]
+
+
+def test_a_folder_is_a_run_where_no_job_is_known(tmp_path: Path) -> None:
+    for rank in (0, 1, 10, 9):
+        of_rank(tmp_path / "prof" / f"train.{rank}.sqlite", rank, 12)
+    recorded(tmp_path / "prof" / "other.sqlite")
+    result = nsysconv.import_files([tmp_path / "prof"], tmp_path / "job.db")
+    # By the size of their numbers, not by their digits.
+    assert runs_of(tmp_path / "job.db") == {
+        "other": ["other"],
+        "prof": ["train.0", "train.1", "train.9", "train.10"],
+    }
+    (run,) = (run for run in result.runs if run.label == "prof")
+    (note,) = run.census.notes()
+    assert note.text == "of 12 ranks 4 are there; missing: 2-8, 11"
+    assert (note.slug, note.count) == ("ranks-missing", 8)
+
+
+def test_two_sizes_in_one_folder_are_two_runs(tmp_path: Path) -> None:
+    of_rank(tmp_path / "prof" / "a.sqlite", 0, 2)
+    of_rank(tmp_path / "prof" / "b.sqlite", 1, 4)
+    nsysconv.import_files([tmp_path / "prof"], tmp_path / "job.db")
+    assert runs_of(tmp_path / "job.db") == {"a": ["a"], "b": ["b"]}
+
+
+def test_a_list_of_files_is_called_after_their_folder(tmp_path: Path) -> None:
+    paths = [of_rank(tmp_path / "prof" / f"t{rank}.sqlite", rank, 2) for rank in (0, 1)]
+    nsysconv.import_files(paths, tmp_path / "job.db")
+    assert runs_of(tmp_path / "job.db") == {"prof": ["t0", "t1"]}
+
+
+def test_a_folder_that_has_grown_continues_its_run(tmp_path: Path) -> None:
+    for rank in (0, 1, 2):
+        of_rank(tmp_path / "prof" / f"t{rank}.sqlite", rank, 3)
+        if rank:
+            nsysconv.import_files([tmp_path / "prof"], tmp_path / "job.db")
+    assert runs_of(tmp_path / "job.db") == {"prof": ["t0", "t1", "t2"]}
+
+
+def test_files_one_by_one_without_a_job_are_a_run_each(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        nsysconv.import_files([of_rank(tmp_path / f"t{rank}.sqlite", rank, 2)], tmp_path / "a.db")
+    assert runs_of(tmp_path / "a.db") == {"t0": ["t0"], "t1": ["t1"]}
+
+
+def test_a_run_by_name(tmp_path: Path) -> None:
+    """What the user says holds, even of ranks that are there already; the census tells."""
+    store = tmp_path / "job.db"
+    for mark in ("a", "b"):
+        path = of_rank(tmp_path / f"{mark}.sqlite", 0, 2, 77)
+        result = nsysconv.import_files([path], store, run="baseline")
+    assert runs_of(store) == {"baseline": ["a", "b"]}
+    slugs = [note.slug for run in result.runs for note in run.census.notes()]
+    assert slugs == ["ranks-missing", "rank-repeated"]
+    with pytest.raises(UsageError, match="cannot be a label"):
+        nsysconv.import_files([path], store, run="rank=3")
+
+
+def test_a_replaced_profile_stays_in_its_run(tmp_path: Path) -> None:
+    paths = [of_rank(tmp_path / f"t{rank}.sqlite", rank, 2) for rank in (0, 1)]
+    nsysconv.import_files(paths, tmp_path / "job.db", run="mine")
+    nsysconv.import_files(paths[:1], tmp_path / "job.db", replace=True)
+    assert runs_of(tmp_path / "job.db") == {"mine": ["t1", "t0"]}
+
+
+def test_what_is_replaced_alone_leaves_no_empty_run(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "t.sqlite")
+    for _ in range(2):
+        nsysconv.import_files([path], tmp_path / "job.db", replace=True)
+    with reading(tmp_path / "job.db") as store:
+        assert [row["label"] for row in store.runs()] == ["t"]
+
+
+# -- what is read
+
+
+def touched(path: Path, seconds: int) -> None:
+    os.utime(path, (seconds, seconds))
+
+
+def binary(path: Path) -> Path:
+    """What looks like a report of nsys."""
+    path.write_bytes(b"report\0" + path.name.encode())
+    return path
+
+
+def passed(result: ImportResult) -> dict[str, str]:
+    return {each.path.name: each.reason for each in result.passed}
+
+
+def test_an_export_is_read_and_its_report_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "prof"
+    export = recorded(folder / "t.sqlite")
+    touched(binary(folder / "t.nsys-rep"), 100)
+    touched(export, 100)
+    result = nsysconv.import_files([folder], tmp_path / "job.db")
+    assert [file.path.name for file in result.files] == ["t.sqlite"]
+    assert passed(result) == {"t.nsys-rep": "its export t.sqlite is read"}
+
+
+def test_a_stale_export_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folder = tmp_path / "prof"
+    touched(recorded(folder / "t.sqlite"), 100)
+    touched(binary(folder / "t.nsys-rep"), 101)
+    result = nsysconv.import_files([folder], tmp_path / "job.db")
+    assert list(passed(result)) == ["t.sqlite"]
+    (error,) = result.errors
+    assert "nsys is not on PATH" in str(error)
+
+
+def test_a_store_before_the_export_it_was_made_of(tmp_path: Path) -> None:
+    folder = tmp_path / "prof"
+    export = recorded(folder / "t.sqlite")
+    nsysconv.import_files([export], folder / "t.db", label="kept")
+    touched(export, 2**31), touched(folder / "t.db", 100)  # as a plain copy may leave them
+    result = nsysconv.import_files([folder], tmp_path / "job.db")
+    assert passed(result) == {"t.sqlite": "its recording is in t.db"}
+    assert runs_of(tmp_path / "job.db") == {"kept": ["kept"]}
+
+
+def test_a_store_of_another_recording_of_that_name(tmp_path: Path) -> None:
+    folder = tmp_path / "prof"
+    export = recorded(folder / "t.sqlite", mark="first")
+    nsysconv.import_files([export], folder / "t.db")
+    touched(folder / "t.db", 100)
+    recorded(export, mark="second")
+    result = nsysconv.import_files([folder], tmp_path / "job.db")
+    assert passed(result) == {}
+    assert len(nsysconv.runs(tmp_path / "job.db").rows()) == 2
+
+
+def test_what_a_record_says_of_store_and_report(tmp_path: Path) -> None:
+    folder = tmp_path / "prof"
+    nsysconv.import_files([recorded(tmp_path / "local.sqlite")], tmp_path / "t.db")
+    folder.mkdir()
+    shutil.move(tmp_path / "t.db", folder / "t.db")
+    report = binary(folder / "t.nsys-rep")
+    touched(report, 2**31)
+    written_record(report, report="t.nsys-rep", store="t.db", rank=4)
+    result = nsysconv.import_files([folder], tmp_path / "job.db")
+    assert passed(result) == {"t.nsys-rep": "its recording is in t.db"}
+    assert only(result)[0]["rank"] == 4
+
+
+def test_a_rank_without_a_report_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "prof"
+    of_rank(folder / "t0.sqlite", 0, 2)
+    written_record(folder / "t1.nsys-rep", rank=1, report=None,
+                   problems=["no report: the profiler was killed (signal 9)"])  # fmt: skip
+    outcome = run("import", "prof", cwd=tmp_path)
+    assert outcome.status == 0
+    assert outcome.err == ("rank 1 left no report: no report: the profiler was killed (signal 9)\n")
+
+
+def test_many_files_are_not_told_one_by_one(tmp_path: Path) -> None:
+    for number in range(25):
+        recorded(tmp_path / "prof" / f"t_rank{number}.sqlite")
+        (tmp_path / "prof" / f"log{number}.txt").write_text("epoch 1\n")
+        (tmp_path / "prof" / f"empty{number}").write_bytes(b"")
+    outcome = run("import", "prof", cwd=tmp_path)
+    assert outcome.status == 0
+    assert sum("prof.db@t_rank" in line for line in outcome.out.splitlines()) == 40  # 2 each
+    assert "and 5 more profiles: " in outcome.out
+    assert "  with the note rank-from-name (5)\n" in outcome.out
+    assert "prof.db: 25 profiles of 25 files, 1 run\n" in outcome.out
+    assert "run prof: 25 ranks on 1 host\n" in outcome.out
+    assert sum(line.startswith("skipped: prof/") for line in outcome.err.splitlines()) == 20
+    # Of 50: empty0 to 24 come before the logs.
+    assert "skipped: 30 more files\n" in outcome.err
+    assert "  not a profile that nsysconv reads (25)\n  the file is empty (5)\n" in outcome.err
+
+
+# -- who is there
+
+
+def process(rank: int | None, **told: Any) -> dict[str, Any]:
+    return {"rank": rank, "world_size": None, "host": None, "job": None, **told}
+
+
+def test_a_census_by_hand() -> None:
+    found = census([
+        ("a", [process(0, world_size=6, host="n1"), process(None, host="n1")]),
+        ("b", [process(3, world_size=6, host="n2"), process(4, world_size=8)]),
+        ("c", [process(3, job="slurm 1")]),
+        ("d", [process(None, job="slurm 2")]),
+    ])  # fmt: skip
+    assert (found.world_size, found.missing_count) == (8, 5)
+    assert found.missing() == [(1, 2), (5, 7)]
+    assert (found.clashing, found.unranked, found.hosts) == ((3,), ("d",), ("n1", "n2"))
+    assert [(note.slug, note.count, note.text) for note in found.notes()] == [
+        ("ranks-missing", 5, "of 8 ranks 3 are there; missing: 1-2, 5-7"),
+        ("rank-repeated", 1, "several profiles hold the same rank: 3"),
+        ("rank-unknown", 1, "profiles without a rank in a run of ranks, the first d"),
+        ("world-sizes-differ", 1, "the ranks tell different numbers of ranks: 6, 8"),
+        ("jobs-differ", 1, "the ranks are of several jobs: slurm 1, slurm 2"),
+    ]
+
+
+def test_a_census_without_ranks_says_nothing() -> None:
+    found = census([("a", [process(None, host="n1")]), ("b", [])])
+    assert (found.notes(), found.world_size, found.unranked) == ([], 0, ("a", "b"))
+
+
+def test_rows_of_numbers_in_words() -> None:
+    assert in_rows([5, 0, 1, 2, 7, 7]) == [(0, 2), (5, 5), (7, 7)]
+    assert spans([(0, 2), (5, 5)]) == "0-2, 5"
+    assert spans((n, n) for n in range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"

@@ -1,0 +1,451 @@
+"""Reports over the profiles of a run: rows below each other, the three over ranks, hosts and devices."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NSYS
+from golden_cases import run as command
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import Call, Kernel, Memcpy, Row, write
+
+from nsysconv import api, queries
+from nsysconv.errors import InputError, UsageError
+from nsysconv.facts import Fact
+from nsysconv.ranks.extremes import Extremes
+from nsysconv.ranks.members import BY_BUS, BY_ORDINAL, BY_UUID, Gpu, Member, member
+from nsysconv.report import Column, ProfileRef, Report, build_table
+from nsysconv.units import Unit
+
+
+def make(store: Path, *ranks: Sequence[Row], **options: Any) -> Path:
+    """A store of one run with these ranks' rows; ranks 2k and 2k + 1 ran on host k."""
+    for rank, rows in enumerate(ranks):
+        known = {"label": f"r{rank}", "ranks": {1: rank}, "host": f"node{rank // 2}", "run": "job"}
+        write(store, *rows, **{**known, **options})
+    return store
+
+
+def report(target: Any, name: str, **options: Any) -> Report:
+    (found,) = api.report_on(target, [name], **options)
+    return found
+
+
+def picked(found: Report, *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in found.rows()]
+
+
+def slugs(found: Report) -> dict[str, int]:
+    return {note.slug: note.count for note in found.notes}
+
+
+def kernels(*durs: int, name: str = "k") -> tuple[Row, ...]:
+    return tuple(Kernel(1000 * i + 1, 1000 * i + 1 + dur, name=name) for i, dur in enumerate(durs))
+
+
+TEN = [kernels(10 * (rank + 1)) for rank in range(10)]
+
+
+# -- below each other, or three
+
+
+def test_rows_of_a_few_ranks_stand_below_each_other(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN[:8])
+    assert picked(report(store, "kernels"), "profile", "rank", "kernel_sum_ns") == [
+        (f"r{rank}", rank, 10 * (rank + 1)) for rank in range(8)]  # fmt: skip
+
+
+def test_of_many_ranks_there_are_three_rows(tmp_path: Path) -> None:
+    """10, 20, … 90: the middle one is 50."""
+    found = report(make(tmp_path / "job.db", *TEN[:9]), "kernels")
+    assert picked(found, "name", "over_ranks", "rank_count", "kernel_sum_ns", "med_ns") == [
+        ("k", "min", 9, 10, 10.0), ("k", "median", 9, 50, 50.0), ("k", "max", 9, 90, 90.0)]  # fmt: skip
+    assert [column.name for column in found.columns][:3] == ["name", "over_ranks", "rank_count"]
+    assert len(found.profiles) == 9
+
+
+def test_the_middle_of_an_even_number_is_the_mean_of_two(tmp_path: Path) -> None:
+    found = report(make(tmp_path / "job.db", *TEN), "kernels")
+    assert picked(found, "kernel_sum_ns", "avg_ns")[1] == (55, 55.0)
+
+
+def test_by_rank_all_rows_stay(tmp_path: Path) -> None:
+    found = report(make(tmp_path / "job.db", *TEN), "kernels", by="rank")
+    assert [rank for (rank,) in picked(found, "rank")] == list(range(10))
+
+
+def test_ranks_come_in_their_order_however_they_were_imported(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    for rank in (2, 10, 1):
+        write(store, *kernels(5), label=f"r{rank}", ranks={1: rank}, run="job")
+    assert picked(report(store, "kernels"), "rank") == [(1,), (2,), (10,)]
+    assert picked(report(store, "rank_summary"), "rank")[3:] == [(1,), (2,), (10,)]
+
+
+def test_a_rank_without_such_a_row_adds_nothing(tmp_path: Path) -> None:
+    """The kernel `other` ran on two ranks: its least time is not 0."""
+    ranks = [*TEN, (*kernels(5), Kernel(10**6, 10**6 + 30, name="other")),
+             (*kernels(5), Kernel(10**6, 10**6 + 50, name="other"))]  # fmt: skip
+    found = report(make(tmp_path / "job.db", *ranks), "kernels")
+    rows = picked(found, "name", "over_ranks", "rank_count", "kernel_sum_ns")
+    assert [row for row in rows if row[0] == "other"] == [
+        ("other", "min", 2, 30), ("other", "median", 2, 40), ("other", "max", 2, 50)]  # fmt: skip
+
+
+def test_what_a_rank_did_not_record_is_left_out_and_counted(tmp_path: Path) -> None:
+    store = make(
+        tmp_path / "job.db", *([Kernel(0, 10), Memcpy(10, 10 + rank)] for rank in range(1, 10))
+    )
+    write(store, Kernel(0, 10), label="r9", ranks={1: 9}, run="job", without=[Fact.MEMCPYS])
+    found = report(store, "overview")
+    assert picked(found, "over_ranks", "rank_count", "memcpy_sum_ns") == [
+        ("min", 10, 1), ("median", 10, 5), ("max", 10, 9)]  # fmt: skip
+    assert slugs(found)["values-left-out"] == 2, "memcpy_count and memcpy_sum_ns"
+
+
+def test_ranks_that_cannot_answer_are_counted(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN[:2])
+    write(
+        store, Call(0, 5), label="cpu", ranks={1: 2}, run="job", holds={Fact.API_CALLS, Fact.RANKS}
+    )
+    found = report(store, "kernels")
+    assert picked(found, "profile") == [("r0",), ("r1",)]
+    assert slugs(found) == {"not-recorded-by-some": 1}
+
+
+def test_a_report_that_no_rank_recorded_is_not_recorded(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN, without=[Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS])
+    for name in ("kernels", "stragglers"):
+        found = report(store, name)
+        assert found.table is None
+        assert "kernel events" in found.not_recorded
+    assert command("report", store, "kernels", cwd=tmp_path).status == 4
+
+
+def test_reports_in_time_stay_by_rank(tmp_path: Path) -> None:
+    ranks = [(Kernel(0, 10), Kernel(20 + rank, 40)) for rank in range(9)]
+    found = report(make(tmp_path / "job.db", *ranks), "idle_gaps")
+    assert picked(found, "rank", "dur_ns") == [(rank, 10 + rank) for rank in range(9)]
+
+
+def test_rows_in_order_of_size_stay_so(tmp_path: Path) -> None:
+    """Medians: a 10, b 30, c 20."""
+    ranks = [(Kernel(0, 10, name="a"), Kernel(100, 130, name="b"), Kernel(200, 220, name="c"))] * 9
+    found = report(make(tmp_path / "job.db", *ranks), "kernels")
+    assert picked(found, "name")[::3] == [("b",), ("c",), ("a",)]
+
+
+def test_the_order_of_size_is_that_of_the_medians(tmp_path: Path) -> None:
+    """On rank 0 a takes 90 and b 10, on the eight others a 10 and b 50."""
+    first = (Kernel(0, 90, name="a"), Kernel(100, 110, name="b"))
+    others = (Kernel(0, 10, name="a"), Kernel(100, 150, name="b"))
+    found = report(make(tmp_path / "job.db", first, *[others] * 8), "kernels")
+    assert picked(found, "name", "kernel_sum_ns")[1::3] == [("b", 50), ("a", 10)]
+
+
+def test_rows_in_another_order_stay_as_first_met(tmp_path: Path) -> None:
+    copies = (Memcpy(0, 10, bytes=10), Memcpy(20, 30, bytes=20_000), Memcpy(50, 60, bytes=20_000))
+    found = report(make(tmp_path / "job.db", *[copies] * 9), "transfer_sizes")
+    assert [bound for (bound,) in picked(found, "bucket_min_bytes")[::3]] == sorted(
+        bound for (bound,) in picked(found, "bucket_min_bytes")[::3])  # fmt: skip
+
+
+def test_missing_ranks_are_told(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN[:3], processes={1: {"world_size": 5}})
+    found = report(store, "kernels")
+    assert [(note.slug, note.count) for note in found.notes] == [("ranks-missing", 2)]
+
+
+# -- limits
+
+
+def test_a_limit_is_that_of_all_rows(tmp_path: Path) -> None:
+    ranks = [tuple(Kernel(100 * i, 100 * i + 50 - i, name=f"k{i}") for i in range(9))] * 9
+    few, many = make(tmp_path / "few.db", *ranks[:3]), make(tmp_path / "many.db", *ranks)
+    assert picked(report(few, "kernels", limit=7), "rank", "name") == [
+        (rank, name) for rank in range(3) for name in ("k0", "k1")]  # fmt: skip
+    assert report(few, "kernels", limit=7).row_count == 27
+    assert picked(report(many, "kernels", limit=7), "name", "over_ranks")[::3] == [
+        ("k0", "min"),
+        ("k1", "min"),
+    ]
+    assert len(report(few, "kernels", limit=1).rows()) == 3, "one of each rank at least"
+    assert len(report(few, "kernels", for_people=True).rows()) == 3 * 6
+    assert len(report(many, "kernels").rows()) == 27
+
+
+# -- hosts and devices
+
+
+def test_three_rows_of_each_host(tmp_path: Path) -> None:
+    """node0 has 10 and 20, node1 30 and 40, node10 100."""
+    store = make(tmp_path / "job.db", *TEN[:4])
+    write(store, *kernels(100), label="r4", ranks={1: 4}, host="node10", run="job")
+    found = report(store, "kernels", by="host")
+    assert picked(found, "host", "over_ranks", "rank_count", "kernel_sum_ns") == [
+        ("node0", "min", 2, 10), ("node0", "median", 2, 15), ("node0", "max", 2, 20),
+        ("node1", "min", 2, 30), ("node1", "median", 2, 35), ("node1", "max", 2, 40),
+        ("node10", "min", 1, 100), ("node10", "median", 1, 100), ("node10", "max", 1, 100),
+    ]  # fmt: skip
+
+
+def test_devices_are_the_same_by_their_uuid(tmp_path: Path) -> None:
+    store = tmp_path / "job.db"
+    for rank, uuid in enumerate(("GPU-b", "GPU-a", "GPU-b")):
+        write(store, *kernels(10 * (rank + 1)), label=f"r{rank}", ranks={1: rank}, run="job",
+              gpus={0: {"uuid": uuid}})  # fmt: skip
+    found = report(store, "kernels", by="device")
+    assert picked(found, "gpu", "rank_count", "kernel_sum_ns") == [
+        ("GPU-a", 1, 20), ("GPU-a", 1, 20), ("GPU-a", 1, 20),
+        ("GPU-b", 2, 10), ("GPU-b", 2, 20), ("GPU-b", 2, 30),
+    ]  # fmt: skip
+    assert slugs(found) == {}
+
+
+def test_devices_without_a_uuid_are_told_apart_by_their_place(tmp_path: Path) -> None:
+    found = report(make(tmp_path / "job.db", *TEN[:2]), "kernels", by="device")
+    assert picked(found, "gpu")[::3] == [("node0 rank 0 GPU 0",), ("node0 rank 1 GPU 0",)]
+    assert slugs(found) == {"devices-by-place": 2}
+
+
+@pytest.mark.parametrize(("row", "host", "gpu"), [
+    ({"uuid": "GPU-1", "bus_id": "0:1"}, "n", Gpu("GPU-1", BY_UUID)),
+    ({"bus_id": "0:1"}, "n", Gpu("n 0:1", BY_BUS)),
+    ({"bus_id": "0:1", "ordinal": 2}, None, Gpu("rank 7 GPU 2", BY_ORDINAL)),
+    ({"ordinal": None}, "n", Gpu("n rank 7 GPU 3", BY_ORDINAL)),
+])  # fmt: skip
+def test_what_a_device_is_told_by(row: dict[str, Any], host: str | None, gpu: Gpu) -> None:
+    known = {"uuid": None, "bus_id": None, "ordinal": 0, "pid": None, "device_id": 3, **row}
+    process = {"pid": 1, "rank": 7, "host": None, "world_size": None}
+    assert member("p", host, [process], [known]).gpus == {3: gpu}
+
+
+def test_by_device_a_report_without_devices_is_as_ever(tmp_path: Path) -> None:
+    found = report(make(tmp_path / "job.db", *[(Call(0, 5),)] * 2), "api_vs_kernel", by="device")
+    assert picked(found, "rank", "api_sum_ns") == [(0, 5), (1, 5)]
+
+
+def test_one_profile_by_host(tmp_path: Path) -> None:
+    store = tmp_path / "one.db"
+    write(store, Kernel(0, 10), Kernel(0, 30, pid=2, device=1), ranks={1: 0, 2: 1},
+          processes={1: {"host": "a"}, 2: {"host": "b"}})  # fmt: skip
+    found = report(store, "kernels", by="host")
+    assert picked(found, "host", "over_ranks", "kernel_sum_ns")[::3] == [
+        ("a", "min", 10),
+        ("b", "min", 30),
+    ]
+
+
+def test_the_summary_of_ranks_by_host(tmp_path: Path) -> None:
+    found = report(make(tmp_path / "job.db", *TEN[:4]), "rank_summary", by="host")
+    assert picked(found, "host", "over_ranks", "busy_ns") == [
+        ("node0", "min", 10), ("node0", "median", 15), ("node0", "max", 20),
+        ("node1", "min", 30), ("node1", "median", 35), ("node1", "max", 40),
+    ]  # fmt: skip
+
+
+# -- tables of nsys stats
+
+
+def test_printed_tables_say_whose_rows_they_are(tmp_path: Path) -> None:
+    done = command(
+        "report",
+        make(tmp_path / "job.db", *TEN[:2]),
+        "cuda_gpu_kern_sum",
+        "-f",
+        "csv",
+        cwd=tmp_path,
+    )
+    assert done.out.splitlines()[0].startswith("Profile,Rank,Time (%),Total Time (ns),Instances")
+    assert [line[:9] for line in done.out.splitlines()[1:]] == ["r0,0,100.", "r1,1,100."]
+
+
+def test_printed_tables_of_many_ranks(tmp_path: Path) -> None:
+    done = command(
+        "report", make(tmp_path / "job.db", *TEN), "cuda_gpu_kern_sum", "-f", "csv", cwd=tmp_path
+    )
+    assert done.out.splitlines()[0].startswith(
+        "Name,Over ranks,Ranks,Time (%),Total Time (ns),Instances"
+    )
+    assert done.out.splitlines()[2].startswith("k,median,10,100.0,55,1,55.0")
+
+
+# -- the command
+
+
+@pytest.mark.parametrize("format_name", ["json", "csv", "tsv", "markdown", "text", "column"])
+def test_every_format(tmp_path: Path, format_name: str) -> None:
+    store = make(tmp_path / "job.db", *TEN)
+    done = command("report", store, "kernels", "-f", format_name, cwd=tmp_path)
+    assert done.status == 0, done.err
+    if format_name == "json":
+        (found,) = json.loads(done.out)["reports"]
+        assert [row["kernel_sum_ns"] for row in found["rows"]] == [10, 55, 100]
+        assert len(found["profiles"]) == 10
+    else:
+        assert "median" in done.out
+
+
+def test_a_store_of_two_runs_asks_for_one(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN[:2])
+    write(store, *kernels(5), label="alone")
+    done = command("report", store, cwd=tmp_path)
+    assert done.status == 2
+    assert "the store holds 2 runs: name one" in done.err
+    assert f"{store}@job  (2 profiles)" in done.err
+    assert f"{store}@alone\n" in done.err
+    assert picked(report(f"{store}@job", "kernels"), "rank") == [(0,), (1,)]
+    assert picked(report(f"{store}@r1", "kernels"), "rank") == [(1,)]
+    assert picked(report(f"{store}@rank=0", "kernels"), "rank") == [(0,)]
+
+
+def test_words_that_there_are_not(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN[:2])
+    with pytest.raises(UsageError, match="no rows by 'day'"):
+        api.report_on(store, ["kernels"], by="day")
+    with pytest.raises(UsageError, match="none of these reports has rows by step"):
+        api.report_on(store, ["kernels"], by="step")
+    with pytest.raises(UsageError, match="no profile of rank 7"):
+        api.report_on(store, ["kernels"], slice=api.Slice(ranks=(7,)))
+
+
+def test_a_slice_by_rank_looks_at_those_profiles(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN)
+    assert picked(report(store, "kernels", slice=api.Slice(ranks=(2, 4))), "rank") == [(2,), (4,)]
+
+
+def test_a_folder_is_a_run(tmp_path: Path) -> None:
+    """Stores and files together; what is no profile is skipped with a word."""
+    folder = tmp_path / "prof"
+    folder.mkdir()
+    write(folder / "a.db", *kernels(10), label="same", ranks={1: 0})
+    write(folder / "b.db", *kernels(20), label="same", ranks={1: 1})
+    shutil.copy(NSYS / "basic-3.25.0.sqlite", folder / "rank7.sqlite")
+    (folder / "notes.txt").write_text("nothing of a profile")
+    done = command("report", folder, "overview", "-f", "json", cwd=tmp_path)
+    assert done.status == 0, done.err
+    (found,) = json.loads(done.out)["reports"]
+    assert [(row["profile"], row["rank"]) for row in found["rows"]][:2] == [
+        ("same", 0),
+        ("same-2", 1),
+    ]
+    assert {row["profile"] for row in found["rows"]} == {"same", "same-2", "rank7"}
+    assert "notes.txt" in done.err
+
+
+def test_a_store_in_a_folder_may_hold_many_ranks(tmp_path: Path) -> None:
+    """On five ranks a takes most, on five b; no row is cut off before all are there."""
+    ranks = [(Kernel(0, 50, name=first), Kernel(100, 110, name=second))
+             for first, second in [("a", "b")] * 5 + [("b", "a")] * 5]  # fmt: skip
+    make(tmp_path / "job.db", *ranks)
+    found = report(tmp_path, "kernels", limit=1)
+    assert picked(found, "name", "rank_count", "kernel_sum_ns")[1] == ("a", 10, 30)
+
+
+def test_ranks_of_a_folder_come_in_their_order(tmp_path: Path) -> None:
+    for name, rank in (("a", 5), ("b", 3)):
+        write(tmp_path / f"{name}.db", *kernels(10), label=name, ranks={1: rank})
+    assert picked(report(tmp_path, "kernels"), "rank", "profile") == [(3, "b"), (5, "a")]
+
+
+def test_a_folder_without_profiles(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing of a profile")
+    with pytest.raises(InputError, match="no profile in it"):
+        api.report_on(tmp_path)
+    (tmp_path / "notes.txt").unlink()
+    with pytest.raises(InputError, match="no files in it"):
+        api.report_on(tmp_path)
+
+
+def test_who_does_the_work_changes_nothing(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN)
+    names = ["kernels", "rank_summary", "stragglers", "gpu_time_util_map", "idle_gaps"]
+    alone, beside = (api.report_on(store, names, workers=count) for count in (1, 2))
+    assert [found.rows() for found in alone] == [found.rows() for found in beside]
+    assert alone == beside
+
+
+def test_one_profile_is_answered_as_ever(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN[:1])
+    names = [*queries.CORE, *queries.OVER_RANKS]
+    with api.open(store) as profile:
+        assert api.report_on(store, names) == profile.reports(names)
+
+
+def test_the_page_of_a_run(tmp_path: Path) -> None:
+    store = make(tmp_path / "job.db", *TEN)
+    reports = {
+        each.name: each
+        for each in api.page(store, ["rank_summary", "gpu_time_util_map", "kernels"])
+    }
+    assert [row["rank"] for row in reports["rank_summary"].rows()] == [None] * 3 + list(range(10))
+    assert reports["rank_summary"].rows()[2]["busy_ns"] == 100
+    assert len({row["bin"] for row in reports["gpu_time_util_map"].rows()}) > 1
+    assert len(reports["kernels"].rows()) == 10
+
+
+# -- the three values, against the obvious
+
+COLUMNS = (
+    Column("profile", Unit.TEXT, "", key=True),
+    Column("rank", Unit.ID, "", key=True),
+    Column("name", Unit.TEXT, "", key=True),
+    Column("time_ns", Unit.NS, "", adds=True),
+    Column("share_pct", Unit.PCT, ""),
+    Column("device", Unit.TEXT, ""),
+)
+values = st.one_of(st.none(), st.integers(-9, 9))
+cells = st.tuples(st.sampled_from("ab"), values, values, st.sampled_from(["x", "y"]))
+
+
+@given(
+    st.lists(st.lists(cells, max_size=4, unique_by=lambda cell: cell[0]), min_size=1, max_size=6)
+)
+def test_extremes_against_sorting(
+    ranks: list[list[tuple[str, int | None, int | None, str]]],
+) -> None:
+    fold = None
+    for rank, rows in enumerate(ranks):
+        data = {"profile": ["p"] * len(rows), "rank": [rank] * len(rows), "name": [r[0] for r in rows],
+                "time_ns": [r[1] for r in rows], "share_pct": [r[2] for r in rows],
+                "device": [r[3] for r in rows]}  # fmt: skip
+        one = Report(
+            "t", "", COLUMNS, build_table(COLUMNS, data), (ProfileRef(rank, f"r{rank}", "", ""),)
+        )
+        fold = fold or Extremes(one, None)
+        fold.add(one, {f"r{rank}": Member(f"r{rank}")})
+    assert fold is not None
+    found = {(row["name"], row["over_ranks"]): row for row in fold.report(0).rows()}
+    told = [row for rows in ranks for row in rows]
+    assert {name for name, _ in found} == {row[0] for row in told}
+    for name in {row[0] for row in told}:
+        mine = [row for row in told if row[0] == name]
+        for column, place in (("time_ns", 1), ("share_pct", 2)):
+            known = sorted(v for row in mine if (v := row[place]) is not None)
+            low, middle, high = (found[name, word][column] for word in ("min", "median", "max"))
+            assert (low, high) == ((known[0], known[-1]) if known else (None, None))
+            if known:
+                exact = statistics.median(known)
+                assert middle == (exact if column == "share_pct" else math.floor(exact + 0.5))
+        devices = {row[3] for row in mine}
+        assert found[name, "min"]["device"] == (devices.pop() if len(devices) == 1 else None)
+        assert found[name, "max"]["rank_count"] == len(mine)
+
+
+def test_every_report_joins_its_profiles(tmp_path: Path) -> None:
+    """All reports over ten ranks: as declared, or said to be not recorded."""
+    store = make(tmp_path / "job.db", *TEN)
+    for found in api.report_on(store, queries.REPORTS):
+        assert (found.table is None) == bool(found.not_recorded)
+        if found.table is not None:
+            assert found.table.column_names == [column.name for column in found.columns]
+            if queries.wanted(found.name).name not in (*queries.IN_TIME, *queries.OVER_RANKS):
+                assert set(found.to_arrow()["over_ranks"].to_pylist()) <= {"min", "median", "max"}

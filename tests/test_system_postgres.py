@@ -1,0 +1,510 @@
+"""Stores in a real PostgreSQL server: the same profiles and answers as from SQLite, and nothing lost.
+
+Skipped, with the reason, where there is no PostgreSQL; `make test-system` runs these.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from conftest import (
+    CHILD_ENVIRONMENT,
+    EVENTS,
+    FIXTURES,
+    NSYS,
+    ODD,
+    all_columns,
+    contents,
+    import_file,
+)
+from golden_cases import run as command
+from nasty import NAMES as NASTY_NAMES
+from postgres import PASSWORD, Server, programs, server
+from small_store import Kernel, write
+
+from nsysconv import api, schema
+from nsysconv.errors import InputError
+from nsysconv.importers.contract import Options
+from nsysconv.importers.detection import detect
+from nsysconv.importers.probe import Probe
+from nsysconv.queries import REPORTS
+from nsysconv.render import Options as RenderOptions
+from nsysconv.render import renderer
+from nsysconv.store import read
+from nsysconv.store.places import Place, Url
+from nsysconv.store.postgresql import writer as postgresql_writer
+from nsysconv.store.postgresql.connection import PostgresqlConnection
+from nsysconv.store.profiles import Origin
+from nsysconv.store.read import find_profile, reading
+from nsysconv.store.write import writing
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.skipif(
+        programs() is None, reason="no PostgreSQL server; .ci/install-system installs it"
+    ),
+]
+
+FILES = sorted(
+    path for folder in FIXTURES.iterdir() if folder.is_dir() for path in folder.iterdir()
+)
+
+
+def named(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def shared(running: Server) -> Url:
+    """A database that many profiles come into, one after the other."""
+    return running.database()
+
+
+def imported(source: Path, place: Place) -> list[str]:
+    """Imports a file with all that it may hold; the labels of its profiles."""
+    with Probe(source) as probe, writing(place) as writer:
+        importer = detect(probe)
+        identity = f"{probe.sha256()} {source}"
+        origin = Origin(named(source), importer.NAME, str(source), probe.sha256(), identity)
+        recordings = importer.read([probe], Options(frozenset(importer.INCLUDABLE)))
+        return [one.label for one in writer.add(recordings, lambda: origin, lambda *_: None)]
+
+
+@pytest.mark.parametrize("source", FILES, ids=named)
+def test_a_profile_says_the_same_as_from_a_file(source: Path, shared: Url, tmp_path: Path) -> None:
+    """All rows, names, facts and notes; and every report, to the letter."""
+    file = tmp_path / "store.db"
+    try:
+        labels = imported(source, file)
+    except InputError:
+        pytest.skip("no profile")
+    assert imported(source, shared) == labels
+    for one in labels:
+        with reading(file) as expected, reading(shared) as found:
+            assert contents(find_profile(found, one)) == contents(find_profile(expected, one))
+    # The rows of a file's later profiles are numbered on in a file, and from 1 here.
+    assert told(shared, labels[0]) == told(file, labels[0])
+
+
+def told(place: Place, name: str) -> str:
+    """All reports on a profile, as JSON, but for its number in the store."""
+    out = io.StringIO()
+    target = f"{place.secret if isinstance(place, Url) else place}@{name}"
+    with api.open(target) as profile:
+        renderer("json")(profile.reports(REPORTS, limit=0), out, RenderOptions())
+    return re.sub(r'\{"id": \d+, "label"', '{"label"', out.getvalue())
+
+
+@pytest.fixture
+def url(running: Server) -> Url:
+    """An empty database."""
+    return running.database()
+
+
+BASIC, OTHER = NSYS / "basic-3.25.0.sqlite", NSYS / "basic-3.1.2.sqlite"
+
+
+def labels(place: Place) -> list[str]:
+    with reading(place) as store:
+        return [profile.ref.label for profile in store.profiles()]
+
+
+def rows(url: Url, sql: str) -> list[dict[str, object]]:
+    with PostgresqlConnection(url) as connection:
+        return connection.rows(sql)
+
+
+# -- the same as a file, in other ways
+
+
+def test_two_profiles_are_compared_as_from_a_file(url: Url, tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    for place in (url, file):
+        api.import_files([BASIC], place, label="base")
+        api.import_files([OTHER], place, label="other")
+
+    def compared(place: str) -> list[list[dict[str, object]]]:
+        return [report.rows() for report in api.compare(f"{place}@base", f"{place}@other").reports]
+
+    assert compared(url.secret) == compared(str(file)) != []
+
+
+def test_an_export_is_that_of_a_file(url: Url, tmp_path: Path) -> None:
+    source, file = NSYS / "ranges-3.28.1.sqlite", tmp_path / "store.db"
+    for place, made in ((url, "one"), (file, "two")):
+        api.import_files([source], place)
+        api.export_profiles(place, "parquet", tmp_path / made, names=True)
+    names = sorted(path.name for path in (tmp_path / "two").iterdir())
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == names != []
+    for name in names:
+        one, two = (pq.read_table(tmp_path / made / name) for made in ("one", "two"))
+        assert one.equals(two, check_metadata=True), name
+
+
+def test_a_store_in_a_schema_of_its_own(url: Url) -> None:
+    """And one in another schema beside it."""
+    rows(url, "SELECT 1")
+    for name, source in (("red", BASIC), ("blue", OTHER)):
+        with PostgresqlConnection(url) as connection:
+            connection.execute(f"CREATE SCHEMA {name}")
+        there = Url(f"{url.secret}&options=-csearch_path%3D{name}")
+        api.import_files([source], there, label=name)
+        assert labels(there) == [name]
+    with pytest.raises(InputError, match="not an nsysconv store"):
+        labels(url)
+
+
+@pytest.mark.parametrize("source", [BASIC, ODD / "bad-cells.sqlite", ODD / "odd-durations.sqlite"],
+                         ids=named)  # fmt: skip
+def test_reading_and_writing_in_pieces_gives_the_same(
+    source: Path, url: Url, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a row is refused after others of its table came in."""
+    monkeypatch.setattr(postgresql_writer, "_ROWS_READ", 2)
+    monkeypatch.setattr(postgresql_writer, "_ROWS_AT_ONCE", 4)
+    import_file(source, url)
+    import_file(source, tmp_path / "store.db")
+    monkeypatch.setattr(read, "_ROWS_PER_THREAD", 3)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    with reading(url) as found, reading(tmp_path / "store.db") as expected:
+        (ours,), (theirs,) = found.profiles(), expected.profiles()
+        for table in EVENTS:
+            assert {n: v.tolist() for n, v in all_columns(ours, table).items()} == {
+                n: v.tolist() for n, v in all_columns(theirs, table).items()}, table  # fmt: skip
+            assert ours.row_count(table) == theirs.row_count(table)
+
+
+def test_names_that_a_database_could_trip_over(url: Url, tmp_path: Path) -> None:
+    nasty = [name for name in NASTY_NAMES if name]
+    kernels = [Kernel(i, i + 1, name=name) for i, name in enumerate(nasty)]
+    file = tmp_path / "store.db"
+    for place in (url, file):
+        write(place, *kernels)
+
+    def names(place: Place) -> list[str]:
+        with reading(place) as store:
+            (profile,) = store.profiles()
+            ids = profile.columns("kernel", ("name_id",))["name_id"].tolist()
+            known = profile.names(ids)
+            return [known[i] for i in ids]
+
+    assert len(set(names(file))) == len(nasty)
+    assert names(url) == [name.replace("\0", "\ufffd") for name in names(file)]
+
+
+def test_a_store_goes_into_a_database_and_back(url: Url, tmp_path: Path) -> None:
+    """Merging: a store is an input like any other."""
+    first, last = tmp_path / "first.db", tmp_path / "last.db"
+    api.import_files([BASIC], first, tags={"commit": "1f3a"})
+    api.import_files([first], url)
+    api.import_files([url], last)
+    with reading(first) as expected, reading(last) as found:
+        (one,), (two,) = expected.profiles(), found.profiles()
+        assert contents(two) == contents(one)
+        assert two.attributes == one.attributes
+
+
+# -- runs of imports
+
+
+def test_importing_again_changes_nothing_and_replace_does(url: Url) -> None:
+    (first,) = api.import_files([BASIC], url, label="first").files
+    (again,) = api.import_files([BASIC], url, label="again").files
+    assert [one.existing for one in again.imported] == [True]
+    api.import_files([OTHER], url)
+    (new,) = api.import_files([BASIC], url, label="new", replace=True, tags={"a": "b"}).files
+    assert [one.existing for one in new.imported] == [False]
+    old = first.imported[0].profile_id
+    assert labels(url) == ["basic-3.1.2", "new"]
+    for table in schema.metadata.tables.values():
+        if "profile_id" in table.c:
+            left = rows(url, f'SELECT 1 FROM "{table.name}" WHERE profile_id = {old} LIMIT 1')
+            assert left == [], table.name
+
+
+WRITE = """
+import json, sys
+job = json.loads(sys.argv[1])
+sys.path.insert(0, job["tests"])
+from pathlib import Path
+from nsysconv.store.places import Url
+from conftest import import_file
+for number in range(job["count"]):
+    name = f"{job['who']}-{number}"
+    import_file(Path(job["source"]), Url(job["url"]), name, name)
+"""
+
+
+def writer(url: Url, who: str, count: int) -> subprocess.Popen[bytes]:
+    """A process that imports a file so often."""
+    job = {"who": who, "count": count, "url": url.secret, "source": str(BASIC),
+           "tests": str(Path(__file__).parent)}  # fmt: skip
+    command_line = [sys.executable, "-c", WRITE, json.dumps(job)]
+    return subprocess.Popen(command_line, env=CHILD_ENVIRONMENT)
+
+
+def test_four_writers_at_once(url: Url) -> None:
+    """Into an empty database: its tables are made by one of them."""
+    writers = [writer(url, who, 4) for who in "abcd"]
+    assert [process.wait() for process in writers] == [0, 0, 0, 0]
+    with reading(url) as store:
+        profiles = store.profiles()
+        assert {p.ref.label for p in profiles} == {f"{who}-{n}" for who in "abcd" for n in range(4)}
+        first, *others = [contents(profile) for profile in profiles]
+        assert all(other == first for other in others)
+    counts = rows(url, "SELECT count(*) AS n, count(DISTINCT (profile_id, id)) AS m FROM kernel")
+    assert counts == [{"n": 8 * 16, "m": 8 * 16}]
+
+
+def test_writers_of_the_same_file_make_one_profile(url: Url) -> None:
+    command_line = [sys.executable, "-m", "nsysconv", "import", str(BASIC), "-o", url.secret]
+    writers = [subprocess.Popen(command_line, env=CHILD_ENVIRONMENT, stdout=subprocess.PIPE)
+               for _ in range(4)]  # fmt: skip
+    said = [process.communicate()[0].decode() for process in writers]
+    assert sum("already imported" in text for text in said) == 3
+    assert labels(url) == ["basic-3.25.0"]
+    assert rows(url, "SELECT count(*) AS n FROM kernel") == [{"n": 8}]
+
+
+def test_rows_come_in_while_another_import_is_not_done(url: Url) -> None:
+    """Only what makes rows a profile is written by one after the other."""
+    import_file(BASIC, url, "first", "first")
+    with PostgresqlConnection(url) as held:
+        held.execute("BEGIN")
+        held.rows(postgresql_writer.LOCK)
+        process = writer(url, "a", 1)
+        waits = "SELECT 1 AS one FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        until(lambda: rows(url, waits) != [])
+        waiting = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        assert rows(url, waiting) == [{"n": 1}]
+        assert labels(url) == ["first"]
+        held.execute("COMMIT")
+    assert process.wait() == 0
+    assert labels(url) == ["first", "a-0"]
+
+
+def test_a_killed_writer_leaves_nothing(url: Url) -> None:
+    import_file(BASIC, url, "first", "first")
+    with PostgresqlConnection(url) as held:
+        held.execute("BEGIN")
+        held.rows(postgresql_writer.LOCK)
+        process = writer(url, "a", 1)
+        # All of its rows are in, and it waits to make them a profile.
+        until(lambda: rows(url, "SELECT 1 AS one FROM pg_locks WHERE locktype = 'advisory' "
+                                "AND NOT granted") != [])  # fmt: skip
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        held.execute("COMMIT")
+    until(lambda: rows(url, "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = "
+                            "current_database() AND pid <> pg_backend_pid()") == [{"n": 0}])  # fmt: skip
+    assert labels(url) == ["first"]
+    for table in schema.metadata.tables.values():
+        if "profile_id" in table.c:
+            ids = rows(url, f'SELECT DISTINCT profile_id FROM "{table.name}"')
+            assert [row["profile_id"] for row in ids] in ([], [1]), table.name
+
+
+def until(holds: object) -> None:
+    """Waits for what another process does."""
+    assert callable(holds)
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_a_file_that_strict_refuses_leaves_nothing(url: Url) -> None:
+    result = api.import_files([ODD / "bad-cells.sqlite"], url, strict=True)
+    assert "not imported" in str(result.errors[0])
+    assert labels(url) == []
+    assert rows(url, "SELECT count(*) AS n FROM kernel") == [{"n": 0}]
+
+
+# -- what is refused
+
+
+def test_a_wrong_password_is_not_shown(running: Server, tmp_path: Path) -> None:
+    wrong = running.url(password="Wr0ng-one")
+    for words in (("runs", wrong.secret), ("import", BASIC, "-o", wrong.secret),
+                  ("report", wrong.secret + "@main"), ("info", wrong.secret),
+                  ("sql", wrong.secret, "select 1"), ("diff", wrong.secret, wrong.secret),
+                  ("export", wrong.secret, "--to", "parquet")):  # fmt: skip
+        outcome = command(*words, cwd=tmp_path)
+        assert outcome.status == 2, words
+        assert "the server refuses the password" in outcome.err
+        assert "Wr0ng" not in outcome.out + outcome.err
+
+
+def test_the_password_may_come_from_the_environment(
+    url: Url, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = url.secret.replace(f":{PASSWORD}", "")
+    assert PASSWORD not in bare
+    passwords = tmp_path / "pgpass"
+    passwords.write_text(f"*:*:*:*:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    assert command("import", BASIC, "-o", bare, cwd=tmp_path).status == 0
+    monkeypatch.delenv("PGPASSFILE")
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    assert "basic-3.25.0" in command("runs", bare, cwd=tmp_path).out
+
+
+def test_every_command_takes_an_address_and_shows_no_password(url: Url, tmp_path: Path) -> None:
+    target = url.secret
+    for words in (("import", BASIC, "-o", target), ("import", OTHER, "-o", target), ("runs", target),
+                  ("info", f"{target}@basic-3.25.0"), ("report", f"{target}@1"),
+                  ("report", "--list", f"{target}@1"), ("report", f"{target}@1", "-o", "page.html"),
+                  ("sql", target, "select count(*) from v_gpu_op"),
+                  ("export", f"{target}@1", "--to", "parquet"),
+                  ("export", target, "--to", "chrome"),
+                  ("diff", f"{target}@1", f"{target}@2")):  # fmt: skip
+        outcome = command(*words, cwd=tmp_path)
+        assert outcome.status == 0, outcome.err
+        assert PASSWORD not in outcome.out + outcome.err
+    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert texts != []
+    assert not any(PASSWORD.encode() in text for text in texts)
+    assert (tmp_path / f"{url.database}-1_parquet").is_dir()
+
+
+def test_several_profiles_and_none_named(url: Url, tmp_path: Path) -> None:
+    api.import_files([BASIC, OTHER], url)
+    outcome = command("report", url.secret, "overview", cwd=tmp_path)
+    shown = f"{url}@basic-3.25.0"
+    assert (outcome.status, shown in outcome.err + outcome.out) in {(2, True), (0, False)}
+
+
+def test_there_is_no_such_database(running: Server, tmp_path: Path) -> None:
+    outcome = command("runs", running.url("nothing").secret, cwd=tmp_path)
+    assert outcome.status == 2
+    assert "there is no such database" in outcome.err
+    assert "createdb" in outcome.err
+
+
+def test_a_database_without_a_store(url: Url, tmp_path: Path) -> None:
+    outcome = command("runs", url.secret, cwd=tmp_path)
+    assert outcome.status == 3
+    assert f"{url}: not an nsysconv store" in outcome.err
+    assert rows(url, "SELECT relname FROM pg_class WHERE relname = 'kernel'") == []
+
+
+def test_a_store_of_another_version(url: Url, tmp_path: Path) -> None:
+    api.import_files([BASIC], url)
+    with PostgresqlConnection(url) as connection:
+        connection.execute("UPDATE nsysconv_store SET schema_version = 99")
+    for words in (("runs", url.secret), ("import", OTHER, "-o", url.secret)):
+        outcome = command(*words, cwd=tmp_path)
+        assert outcome.status == 3
+        assert f"schema version 99, this nsysconv reads {schema.SCHEMA_VERSION}" in outcome.err
+        assert "pip install --upgrade" in outcome.err
+
+
+def test_tables_of_others_are_left_alone(url: Url, tmp_path: Path) -> None:
+    with PostgresqlConnection(url) as connection:
+        connection.execute("CREATE TABLE customer (id int)")
+    assert command("import", BASIC, "-o", url.secret, cwd=tmp_path).status == 0
+
+
+def test_tables_of_others_with_names_of_ours_are_in_the_way(url: Url, tmp_path: Path) -> None:
+    with PostgresqlConnection(url) as connection:
+        connection.execute("CREATE TABLE device (id int)")
+    outcome = command("import", BASIC, "-o", url.secret, cwd=tmp_path)
+    assert outcome.status == 2
+    assert "names of ours: device" in outcome.err
+    assert "createdb" in outcome.err
+    assert rows(url, "SELECT relname FROM pg_class WHERE relname = 'kernel'") == []
+
+
+def test_a_user_who_may_only_read(running: Server, url: Url, tmp_path: Path) -> None:
+    api.import_files([BASIC], url)
+    with PostgresqlConnection(url) as connection:
+        connection.execute(f"CREATE ROLE reader_{url.database} LOGIN PASSWORD 'r3ads'")
+        connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader_{url.database}")
+    theirs = running.url(url.database, f"reader_{url.database}", "r3ads").secret
+    assert command("report", theirs, cwd=tmp_path).status == 0
+    outcome = command("import", OTHER, "-o", theirs, cwd=tmp_path)
+    assert outcome.status == 2
+    assert "the user may not do that: permission denied" in outcome.err
+    assert "GRANT" in outcome.err
+    empty = running.database()
+    outcome = command("import", OTHER, "-o", running.url(
+        empty.database, f"reader_{url.database}", "r3ads").secret, cwd=tmp_path)  # fmt: skip
+    assert "permission denied for schema public" in outcome.err
+
+
+# -- queries of people
+
+
+@pytest.mark.parametrize("query", [
+    "delete from kernel", "update run set label = 'x'", "drop table kernel", "create table x (a int)",
+    "delete from kernel returning id", "with gone as (delete from kernel returning 1) select * from gone",
+    "truncate kernel", "copy kernel from '/etc/passwd'", "select nextval('profile_id_seq')",
+])  # fmt: skip
+def test_a_query_changes_nothing(running: Server, shared: Url, query: str, tmp_path: Path) -> None:
+    imported(BASIC, shared)
+    before = rows(shared, "SELECT count(*) AS n FROM kernel")
+    outcome = command("sql", shared.secret, query, cwd=tmp_path)
+    assert outcome.status == 2, outcome
+    assert "only selects are run" in outcome.err
+    assert rows(shared, "SELECT count(*) AS n FROM kernel") == before
+
+
+def test_a_query_is_answered_in_numbers_and_texts(url: Url, tmp_path: Path) -> None:
+    import_file(BASIC, url)
+    sql = ("select count(*) as n, sum(dur_ns) as total, avg(dur_ns) as mean, min(name) as name, 1 as one "
+           "from v_kernel")  # fmt: skip
+    outcome = command("sql", url.secret, sql, "-f", "json", cwd=tmp_path)
+    (report,) = json.loads(outcome.out)["reports"]
+    (row,) = report["rows"]
+    assert (row["n"], row["total"], row["mean"], row["one"]) == (8, 38_000, 4_750.0, 1)
+    assert row["name"] == "stencil"
+
+
+def test_a_wrong_query_is_answered_in_the_servers_words(url: Url, tmp_path: Path) -> None:
+    import_file(BASIC, url)
+    outcome = command("sql", url.secret, "selec 1", cwd=tmp_path)
+    assert outcome.status == 2
+    assert 'does not understand the query: syntax error at or near "selec"' in outcome.err
+    assert PASSWORD not in outcome.err
+
+
+def test_views_show_what_they_show_in_a_file(url: Url, tmp_path: Path) -> None:
+    source = NSYS / "graphs-3.28.1.sqlite"
+    file = tmp_path / "store.db"
+    import_file(source, url)
+    import_file(source, file)
+    with reading(url) as ours, reading(file) as theirs:
+        for view in ("v_gpu_op", "v_sync", "v_kernel", "v_api_call", "v_memcpy"):
+            found = ours.sql(f"SELECT * FROM {view}").to_pylist()
+            expected = theirs.sql(f"SELECT * FROM {view}").to_pylist()
+            assert sorted(map(repr, found)) == sorted(map(repr, expected)), view
+
+
+def test_only_selects_are_asked_of_the_server(url: Url) -> None:
+    """Sums and orders are ours: what a report asks for are columns of rows."""
+    import_file(BASIC, url)
+    with PostgresqlConnection(url) as connection:
+        connection.execute(f"ALTER DATABASE {url.database} SET log_statement = 'all'")
+    said = Path(url.secret.partition("host=")[2].replace("%2F", "/")) / "log"
+    before = said.stat().st_size
+    told(url, BASIC.name)
+    text = said.read_bytes()[before:].decode()
+    assert len(re.findall(r"FROM kernel\b", text)) > 1
+    assert re.findall(r"GROUP BY|sum\(|avg\(|INSERT|UPDATE|DELETE", text) == []

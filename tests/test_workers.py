@@ -1,0 +1,177 @@
+"""Workers: results in order, errors with their class, killed processes, and nothing left running."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pieces
+import pytest
+
+from nsysconv.api import workers as workers_module
+from nsysconv.api.workers import cores, workers
+from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.facts import Fact
+from nsysconv.processes import EndedEarly, Processes
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _found_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes find the module of pieces, too."""
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+
+
+class TestProcesses:
+    def test_what_turns_items_into_results_is_made_in_the_process(self) -> None:
+        with Processes[int, int](1, partial, pieces.double) as processes:
+            assert list(processes.map([1, 2, 3])) == [2, 4, 6]
+
+    def test_results_come_in_the_order_of_items(self) -> None:
+        with Processes[int, int](3, partial, pieces.slowest_first) as processes:
+            assert list(processes.map(range(5))) == [0, 1, 2, 3, 4]
+
+    def test_only_a_few_items_are_taken_ahead(self) -> None:
+        taken: list[int] = []
+
+        def items() -> Iterator[int]:
+            for number in itertools.count():
+                taken.append(number)
+                yield number
+
+        with Processes[int, int](2, partial, pieces.double) as processes:
+            assert list(itertools.islice(processes.map(items()), 3)) == [0, 2, 4]
+        assert taken == [0, 1, 2, 3, 4]  # 3 results, one more per process
+
+    def test_an_item_that_kills_its_process_is_lost_and_no_other(self) -> None:
+        with Processes[int, int](4, partial, pieces.killed_by_sevens) as processes:
+            found = list(processes.map(range(40), lost=lambda item: -item - 100))
+        assert found == [-i - 100 if i % 7 == 0 else i for i in range(40)]
+
+    def test_without_a_stand_in_a_killed_process_is_an_error(self) -> None:
+        with (
+            Processes[int, int](2, partial, pieces.killed_by_sevens) as processes,
+            pytest.raises(EndedEarly),
+        ):
+            list(processes.map([1, 7]))
+
+    def test_a_result_that_cannot_be_sent_is_an_error_and_the_process_goes_on(self) -> None:
+        with Processes[int, int](1, partial, pieces.failing) as processes:
+            with pytest.raises(Exception, match="pickle"):
+                list(processes.map([5]))
+            assert list(processes.map([6])) == [6]
+
+    def test_what_work_prints_does_not_stand_between_results(self) -> None:
+        with Processes[int, int](1, partial, pieces.noisy) as processes:
+            assert list(processes.map([1, 2])) == [1, 2]
+
+    def test_none_is_left_running(self) -> None:
+        with Processes[int, int](2, partial, pieces.pid) as processes:
+            pids = set(processes.map(range(6)))
+        assert not pieces.running(pids)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+class TestOnThisMachine:
+    def test_results_come_in_the_order_of_items(self, count: int) -> None:
+        with workers(count=count) as some:
+            assert list(some.map(pieces.slowest_first, range(4))) == [0, 1, 2, 3]
+
+    def test_no_items_no_results(self, count: int) -> None:
+        with workers(count=count) as some:
+            assert list(some.map(pieces.double, [])) == []
+
+    def test_errors_keep_their_class_and_what_they_say(self, count: int) -> None:
+        with workers(count=count) as some:
+            with pytest.raises(InputError) as caught:
+                list(some.map(pieces.failing, [1]))
+            assert str(caught.value) == "a.sqlite: damaged\nRecord it again."
+            with pytest.raises(NotRecorded) as missing:
+                list(some.map(pieces.failing, [2]))
+            assert missing.value.missing == (Fact.KERNELS,)
+            assert missing.value.hint == "Record kernels."
+            with pytest.raises(UsageError, match="no such slice"):
+                list(some.map(pieces.failing, [3]))
+            with pytest.raises(ZeroDivisionError, match="of a piece"):
+                list(some.map(pieces.failing, [4]))
+
+    def test_results_before_an_error_are_given(self, count: int) -> None:
+        with workers(count=count) as some:
+            results = some.map(pieces.failing, [6, 7, 1])
+            assert [next(results), next(results)] == [6, 7]
+            with pytest.raises(InputError):
+                next(results)
+
+    def test_the_count_is_known(self, count: int) -> None:
+        with workers(count=count) as some:
+            assert some.count == count
+
+
+def test_alone_is_this_process() -> None:
+    with workers(count=1) as some:
+        assert list(some.map(pieces.pid, [0])) == [os.getpid()]
+
+
+def test_beside_are_other_processes() -> None:
+    with workers(count=2) as some:
+        assert os.getpid() not in set(some.map(pieces.pid, range(4)))
+
+
+def test_there_are_as_many_as_the_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "cores", lambda: 3)
+    with workers() as some:
+        assert some.count == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
+def test_a_job_that_may_use_one_core_has_one() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def test_a_killed_process_is_an_input_error_where_nothing_stands_in() -> None:
+    with pytest.raises(InputError, match="was killed"), workers(count=2) as some:
+        list(some.map(pieces.killed_by_sevens, [1, 7]))
+
+
+def test_a_stand_in_for_what_was_killed() -> None:
+    with workers(count=2) as some:
+        found = list(some.map(pieces.killed_by_sevens, range(9), lost=lambda item: -1))
+    assert found == [-1, 1, 2, 3, 4, 5, 6, -1, 8]
+
+
+def test_an_interrupt_ends_the_processes_at_once() -> None:
+    pids = set()
+    with pytest.raises(KeyboardInterrupt), workers(count=2) as some:
+        results = some.map(pieces.pid_then_long, [0, 1, 2])
+        pids.add(next(results))
+        raise KeyboardInterrupt
+    assert pids
+    assert not pieces.running(pids)
+
+
+def test_without_dask_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match="Dask is not installed") as caught, workers(dask="local"):
+        pass
+    assert caught.value.hint == "pip install 'nsysconv[dask]'"
+
+
+def test_dask_is_loaded_only_where_it_is_asked_for() -> None:
+    code = (
+        "import sys; from nsysconv.api.workers import workers\n"
+        "with workers(count=1) as some: list(some.map(abs, [1]))\n"
+        "print([name for name in ('dask', 'distributed', 'cryptography') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
