@@ -44,14 +44,15 @@ demo: $(STAMP)  ## import an example profile and print its reports
 	@echo "  $(BIN)/nsysconv sql $(STORE) 'select kind, name, start_ns, dur_ns from v_gpu_op'"
 
 test: $(STAMP)  ## run all tests; no root, no service, no network but the package index
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-oldest: $(STAMP)  ## run tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python scripts/oldest_versions.py > .oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c .oldest.txt \
-		--editable '.[demangle,perfetto,plot]' duckdb hypothesis polars pytest
-	$(OLDEST)/bin/python -m pytest $(wildcard $(OLDEST_TESTS:%=tests/test_%.py))
+		--editable '.[demangle,perfetto,plot]' duckdb hypothesis polars pytest pytest-xdist
+	$(OLDEST)/bin/python -m pytest --numprocesses auto --dist loadfile \
+		$(wildcard $(OLDEST_TESTS:%=tests/test_%.py))
 
 test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a database; says what it left out
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || \

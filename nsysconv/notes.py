@@ -116,7 +116,8 @@ MEANINGS: dict[str, str] = {
     "collectives-left-out": (
         "Calls of MPI collectives on other communicators than the first that their process used. The "
         "number of a communicator means something in its own process only, so nothing tells which ranks "
-        "share one; who was late into them is not told."
+        "share one; who was late into them is not told. Likewise kernels that send and receive, of which "
+        "NCCL makes all-to-all, where neither group nor number is recorded."
     ),
     "collectives-partial": (
         "Collectives that fewer ranks recorded than others of the same operation and group, because "

@@ -226,8 +226,10 @@ def test_groups_of_one_name_and_other_ranks_are_two() -> None:
 
 
 def test_point_to_point_is_no_collective() -> None:
-    rows = answers("stragglers", Kernel(0, 10, name="ncclDevKernel_SendRecv(void*)"), ranks={1: 0})
-    assert rows == []
+    sends = (Kernel(0, 10, name="ncclDevKernel_SendRecv(void*)"),) * 3
+    report = ask("stragglers", (sends, {}), (sends, {}))
+    assert report.rows() == []
+    assert slugs(report)["collectives-left-out"] == 6
 
 
 CPU = {"holds": {Fact.MPI_CALLS, Fact.RANKS, Fact.UTC}, "utc": UTC}

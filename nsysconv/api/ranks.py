@@ -211,8 +211,10 @@ class _Completing:
             row[word] = next((value for value in agreeing if value is not None), None)
         self._ranked = True
         if first.guessed:
-            text = f"rank {first.rank} was taken from the file's name"
-            self.notes.append(Note("rank-from-name", Severity.APPROXIMATED, text, facts=_RANKS))
+            # The rank is the place, so that the notes of a run's profiles are one with their number.
+            text, where = "the rank was taken from the file's name", f"rank {first.rank}"
+            note = Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS)
+            self.notes.append(note)
         for other in others:
             if other.rank != first.rank:
                 text = (

@@ -20,7 +20,14 @@ from nsysconv.queries.contract import (
 )
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
-from nsysconv.timeline.arrivals import BY_ORDER, MPI, Arrivals, arrivals, foreign_communicators
+from nsysconv.timeline.arrivals import (
+    BY_ORDER,
+    MPI,
+    Arrivals,
+    arrivals,
+    foreign_communicators,
+    sends_and_receives,
+)
 from nsysconv.timeline.clock_offsets import Clock, time_of_day
 from nsysconv.timeline.meetings import Meeting, Meetings
 from nsysconv.timeline.timeline import Timeline
@@ -101,15 +108,20 @@ COLUMNS = (
 )
 PICTURE = Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns"))
 
-Part = tuple[int | None, list[Arrivals], int]
+LeftOut = tuple[int, int]
+"""Of what cannot be matched: collectives of MPI, and kernels that send and receive."""
+Part = tuple[int | None, list[Arrivals], LeftOut]
 
 
 def part(timeline: Timeline, request: Request) -> Part:
-    """What one profile tells: its zero's time of day, its collectives, and how many cannot be matched."""
+    """What one profile tells: its zero's time of day, its collectives, and what cannot be matched."""
     return (
         time_of_day(timeline),
         arrivals(timeline, request.options["rules"]),
-        foreign_communicators(timeline),
+        (
+            foreign_communicators(timeline),
+            sends_and_receives(timeline, request.options["rules"]),
+        ),
     )
 
 
@@ -129,14 +141,15 @@ class Gathered:
     def __init__(self) -> None:
         self.meetings = Meetings()
         self.labels: list[str] = []
-        self._left_out = 0
+        self._left_out = (0, 0)
 
     def add(self, ref: ProfileRef, part: Part) -> None:
         """Takes in one profile's."""
-        utc, found, foreign = part
+        utc, found, left_out = part
         self.labels.append(ref.label)
         self.meetings.add(utc, found)
-        self._left_out += foreign
+        calls, kernels = self._left_out
+        self._left_out = calls + left_out[0], kernels + left_out[1]
 
     def met(self) -> tuple[Meeting, list[Clock | None], tuple[Note, ...]]:
         """All collectives, the profiles' clocks, and what has to be said of how both were found."""
@@ -170,14 +183,21 @@ class _Late(Gathered):
 
 
 def _doubts(
-    meetings: Meetings, met: Meeting, told: list[Clock | None], left_out: int
+    meetings: Meetings, met: Meeting, told: list[Clock | None], left_out: LeftOut
 ) -> Iterator[Note]:
-    if left_out:
+    calls, kernels = left_out
+    if calls:
         text = (
             "collectives of MPI on other communicators than the first of their process; they are left "
             "out, for nothing tells which ranks share one"
         )
-        yield Note("collectives-left-out", Severity.APPROXIMATED, text, left_out)
+        yield Note("collectives-left-out", Severity.APPROXIMATED, text, calls)
+    if kernels:
+        text = (
+            "communication kernels that send and receive; they are left out, for nothing tells which of "
+            "them are one collective (all-to-all is made of these)"
+        )
+        yield Note("collectives-left-out", Severity.APPROXIMATED, text, kernels)
     how = {series.how for series in met.series}
     if how & {BY_ORDER, MPI} and len(meetings.participants) > 1:
         text = (

@@ -27,6 +27,7 @@ NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
 SYNCHRONISING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
 """Collectives that end at the same time everywhere, but for what the network takes."""
 
+_POINT_TO_POINT = "point_to_point"
 _OPERATIONS = tuple(
     (name, re.compile(pattern, re.IGNORECASE))
     for name, pattern in (
@@ -36,7 +37,7 @@ _OPERATIONS = tuple(
         ("alltoall", "all_?to_?all"),
         ("broadcast", "broadcast|bcast"),
         ("barrier", "barrier"),
-        ("point_to_point", "send|recv"),
+        (_POINT_TO_POINT, "send|recv"),
         ("reduce", "reduce"),
         ("gather", "gather"),
         ("scatter", "scatter"),
@@ -107,6 +108,28 @@ def foreign_communicators(timeline: Timeline) -> int:
     """How many of the MPI collectives are of another communicator than the process's first."""
     rows = _mpi_rows(timeline)
     return int(np.count_nonzero(~rows[1])) if rows is not None else 0
+
+
+def sends_and_receives(timeline: Timeline, rules: str | None = None) -> int:
+    """How many communication kernels only send and receive, where no group and number is recorded.
+
+    NCCL makes all-to-all of these, too: nothing tells which of them are.
+    """
+    if Fact.KERNELS not in timeline.profile.facts or _recorded(timeline) is not None:
+        return 0
+    category, known = categories(timeline, rules)
+    if COMMUNICATION not in known:
+        return 0
+    which = (category == known.index(COMMUNICATION)) & timeline.rows("kernel")
+    ids, count = np.unique(
+        timeline.profile.columns("kernel", ("name_id",))["name_id"][which], return_counts=True
+    )
+    texts = timeline.profile.names(ids)
+    return sum(
+        n
+        for i, n in zip(ids.tolist(), count.tolist(), strict=True)
+        if operation(texts[i]) == _POINT_TO_POINT
+    )
 
 
 @dataclass(frozen=True)
@@ -217,8 +240,8 @@ def _in_order(
     known = tuple(dict.fromkeys(operations))
     place = np.array([known.index(op) for op in operations], np.int64)
     series = place[ids] if len(ids) else np.empty(0, np.int64)
-    if "point_to_point" in known:
-        collective = series != known.index("point_to_point")
+    if _POINT_TO_POINT in known:
+        collective = series != known.index(_POINT_TO_POINT)
         which = which.copy()
         which[which] = collective
         series = series[collective]
