@@ -210,19 +210,13 @@ def known(values: np.ndarray) -> list[int | None]:
     return [None if value == MISSING else value for value in values.tolist()]
 
 
-def _is_name(table: str, column: str) -> bool:
-    return column.endswith("name_id") or (
-        table == "page_fault" and column in schema.PAGE_FAULT_NAMES
-    )
-
-
 def event_rows(profile: Profile, table: str) -> list[Row]:
     """The rows of an event table: names and words in place of ids and codes, None for null."""
     data: dict[str, list[Any]] = {}
     columns = schema.metadata.tables[table].columns
     for name, values in all_columns(profile, table).items():
         cells: list[Any] = known(values)
-        if _is_name(table, name):
+        if schema.is_name_id(columns[name]):
             names = profile.names({cell for cell in cells if cell is not None})
             data[name.removesuffix("_id")] = [names.get(cell) for cell in cells]
         elif codes := columns[name].info.get("codes"):
@@ -247,7 +241,7 @@ def all_name_ids(profile: Profile) -> set[int]:
         int(value)
         for table in EVENTS
         for name, values in all_columns(profile, table).items()
-        if _is_name(table, name)
+        if schema.is_name_id(schema.metadata.tables[table].c[name])
         for value in np.unique(values)
         if value != MISSING
     }
