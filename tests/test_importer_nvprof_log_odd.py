@@ -359,10 +359,9 @@ def test_metrics(name: str, devices: int) -> None:
         rows = event_rows(profile, "metric_sample")
         assert Fact.METRICS in profile.facts
         assert Fact.KERNELS not in profile.facts
-        texts = profile.names({row["description_id"] for row in rows})
         assert [(row["device_id"], row["name"]) for row in profile.rows("device")] == [
             (number, DEVICES[0].removesuffix(" (0)")) for number in range(devices)]  # fmt: skip
-    found = [(row["device_id"], row["kernel_name"], row["name"], texts[row["description_id"]],
+    found = [(row["device_id"], row["kernel_name"], row["name"], row["description"],
               row["unit"]) for row in rows]  # fmt: skip
     assert in_any_order(found) == in_any_order([
         (device, kernel, metric, description, _KINDS[metric][0])
