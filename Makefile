@@ -14,7 +14,7 @@ FUZZ_SECONDS := 300
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-oldest test-system check bench fuzz docs golden fixtures notebook clean
+.PHONY: help demo test test-oldest test-system check bench bench-peers fuzz docs golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,8 +68,11 @@ check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
 	$(BIN)/python scripts/make_fixtures.py --check
 	$(BIN)/python scripts/make_notebook.py --check
 
-bench: $(STAMP)  ## measure imports and reports
+bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/performance.md: about an hour
 	$(BIN)/python benchmarks/run.py
+
+bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, each in an environment of its own
+	$(BIN)/python benchmarks/peers.py
 
 fuzz: $(STAMP)  ## damage profiles for FUZZ_SECONDS and look what importers make of them
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)

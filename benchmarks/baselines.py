@@ -7,8 +7,9 @@ pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, gro
              after the other.
 json_load    what most scripts do with a Kineto trace: json.load, sum of the kernels' durations.
 json_load_nogc  the same with Python's cyclic garbage collection off, which new objects keep busy.
-hta_parse    HolisticTraceAnalysis's parser of one trace; needs an environment of its own (peers.txt).
+hta_parse    HolisticTraceAnalysis's parser of one trace; needs an environment of its own (peers.py).
 hta_breakdown   HTA's TraceAnalysis of one trace, then its kernel breakdown.
+tb_plugin    the parser and the sums of TensorBoard's plugin for PyTorch profiles; likewise.
 pandas_to_sql  what most scripts do with a CSV of nvprof: pandas.read_csv of all columns, types as pandas
              finds them, DataFrame.to_sql with its defaults into a new SQLite file.
 pandas_to_parquet  what most scripts do to get a database into Parquet: pandas.read_sql of a table
@@ -157,6 +158,18 @@ def hta_breakdown(source: Path) -> None:
     print(kinds.to_string())
 
 
+def tb_plugin(source: Path) -> None:
+    """The plugin's sums of one trace."""
+    import tempfile
+
+    from torch_tb_profiler.profiler.data import RunProfileData
+
+    with tempfile.TemporaryDirectory() as folder:
+        data = RunProfileData.parse("worker", "span", str(source), folder)
+    data.process()
+    print(data.steps_names)
+
+
 def pandas_to_sql(source: Path, target: Path, rows_an_insert: int | None = None) -> None:
     """All columns of a GPU trace; the connection is sqlite3's, with which pandas is faster."""
     import pandas as pd
@@ -189,7 +202,7 @@ def pandas_to_parquet(source: Path, target: Path) -> None:
 BASELINES = {
     function.__name__: function
     for function in (raw_copy, pandas_sums, json_load, json_load_nogc, hta_parse, hta_breakdown,
-                     pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet, chrome_loop)
+                     tb_plugin, pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet, chrome_loop)
 }
 
 if __name__ == "__main__":

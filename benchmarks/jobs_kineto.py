@@ -1,4 +1,4 @@
-"""The jobs on Kineto traces: imports of plain and compressed files beside `json.load` and HTA's parser.
+"""The jobs on Kineto traces: imports of plain and compressed files beside `json.load` and other parsers.
 
 The baselines hold a whole trace as Python objects, about 5 times the size of the file: 2.4 GB for 500 MB
 with `json.load`, 2.7 GB with HTA. With 2 GB they would take 10 to 11 GB and minutes, so they stop at
@@ -8,33 +8,23 @@ nothing swaps. What is not run is said on the page.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from measure import (
-    DATA,
-    HERE,
-    NSYSCONV,
-    Group,
-    Result,
-    Side,
-    available_mb,
-    baseline,
-    compare,
-    in_turn,
-)
+import inputs
+from measure import DATA, NSYSCONV, Side, available_mb, baseline, in_turn
+from peers import HTA, TB_PLUGIN, Peer, present, version
+from results import Bar, Group, Job
 
 SIZES_MB = (50, 500, 2000)
 BAR_MB = 500
-# Larger traces make baselines slow: fewer runs.
+# Larger traces make baselines slow: two runs at most, no warm-up.
 SLOW_MB = 100
-# Where `peers.txt` says that HTA's environment is, unless the variable or the option names another.
-HTA_PYTHON = os.environ.get("HTA_PYTHON", "/tmp/hta-env/bin/python")
-MEMORY = "≤ 500 MB"
+SLOW_RUNS = 2
+MEMORY = Bar("MB", 500)
+PLAIN = "nsysconv import of the plain file"
+WHY = "kineto-traces"
 
 
 @dataclass(frozen=True)
@@ -44,106 +34,74 @@ class Baseline:
     name: str
     title: str
     largest_mb: int
-    bar: str = ""
+    at_least: tuple[float, float | None] | None = None
+    peer: Peer | None = None
     memory_per_mb: float = 5.5
 
-    @property
-    def is_hta(self) -> bool:
-        """Whether it needs HTA's environment."""
-        return self.name.startswith("hta_")
+    def bars(self, megabytes: int) -> list[Bar]:
+        """The bar against it, where the size is one that it is set for."""
+        if self.at_least is None or megabytes < BAR_MB:
+            return []
+        return [Bar("as fast", self.at_least[0], self.title, self.at_least[1], WHY)]
 
 
 BASELINES = (
-    Baseline("json_load", "json.load", 500, "≤ 0.125 × (8 × as fast)"),
-    Baseline("json_load_nogc", "json.load, gc off", 500, "≤ 0.67 × (1.5 × as fast)"),
-    Baseline("hta_parse", "HTA parse", 500, "≤ 0.067 × (15 × as fast)"),
-    Baseline("hta_breakdown", "HTA parse + kernel breakdown", 50),
+    Baseline("json_load", "json.load", 500, (8, 12)),
+    Baseline("json_load_nogc", "json.load, gc off", 500, (1.5, None)),
+    Baseline("hta_parse", "HTA parse", 500, (15, 25), HTA),
+    Baseline("hta_breakdown", "HTA parse + kernel breakdown", 50, peer=HTA),
+    Baseline("tb_plugin", "TensorBoard plugin's parse + sums", 50, peer=TB_PLUGIN),
 )
 
 
-def generated(megabytes: int, suffix: str = "") -> Path:
-    """The generated trace of this size, made when it is missing."""
-    path = DATA / f"kineto-{megabytes}.json{suffix}"
-    if not path.exists():
-        DATA.mkdir(exist_ok=True)
-        unfinished = path.with_name(f"unfinished-{path.name}")
-        subprocess.run([sys.executable, str(HERE / "generate_kineto.py"), str(unfinished), "--mb",
-                        str(megabytes)], check=True, stdout=subprocess.DEVNULL)
-        unfinished.rename(path)
-    return path
-
-
-def hta_version(python: str) -> str | None:
-    """The version of HTA that an environment has; nothing where it or HTA is missing."""
-    code = "import hta.common.trace, importlib.metadata as m; print(m.version('HolisticTraceAnalysis'))"
-    try:
-        asked = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return asked.stdout.strip() if asked.returncode == 0 else None
-
-
-def rivals(source: Path, megabytes: int, hta_python: str | None,
-           skipped: list[str]) -> list[tuple[Side, str]]:  # fmt: skip
-    """The baselines that can run at this size, with bars; says in `skipped` why others cannot."""
+def rivals(megabytes: int, skipped: list[str]) -> list[Baseline]:
+    """The baselines that can run at this size; says in `skipped` why others cannot."""
     found = []
     for item in BASELINES:
         need = item.memory_per_mb * megabytes
-        if item.is_hta and hta_python is None:
+        if item.peer and version(item.peer) is None:
             continue
         if megabytes > item.largest_mb:
             skipped.append(f"{item.title}, {megabytes} MB: too slow here, and it would take about "
-                           f"{need / 1000:.0f} GB of memory")  # fmt: skip
+                           f"{max(need / 1000, 0.1):.1f} GB of memory")  # fmt: skip
         elif need > available_mb() / 2:
             skipped.append(f"{item.title}, {megabytes} MB: it would take about {need / 1000:.1f} GB, "
                            "more than half of the free memory")  # fmt: skip
         else:
-            python = hta_python if item.is_hta and hta_python else sys.executable
-            command = baseline(item.name, source, python=python)
-            bars = [item.bar, MEMORY] if megabytes >= BAR_MB and item.bar else [MEMORY]
-            found.append((Side(item.title, command, slow=megabytes > SLOW_MB), ", ".join(bars)))
+            found.append(item)
     return found
 
 
-def import_jobs(megabytes: int, runs: int, hta_python: str | None, skipped: list[str]) -> list[Result]:
+def import_jobs(megabytes: int, runs: int, skipped: list[str]) -> list[Job]:
     """A plain and a compressed trace into a store, beside the baselines."""
-    plain, packed = generated(megabytes), generated(megabytes, ".gz")
+    plain, packed = inputs.kineto(megabytes), inputs.kineto(megabytes, ".gz")
     store = DATA / "kineto.db"
     ours, zipped = (
         Side(name, [*NSYSCONV, "import", str(source), "-o", str(store)], (store,))
-        for name, source in (("import of the plain file", plain), ("import of the gz file", packed))
+        for name, source in ((PLAIN, plain), ("nsysconv import of the gz file", packed))
     )
-    others = rivals(plain, megabytes, hta_python, skipped)
-    found = in_turn([ours, zipped, *(side for side, _ in others)], runs)
+    others = rivals(megabytes, skipped)
+    slow = SLOW_RUNS if megabytes > SLOW_MB else None
+    sides = [
+        Side(item.title, baseline(item.name, plain, python=str(item.peer.python if item.peer
+                                                               else sys.executable)), most_runs=slow)
+        for item in others
+    ]  # fmt: skip
+    by_plain, by_packed, *theirs = in_turn([ours, zipped, *sides], runs)
     store.unlink(missing_ok=True)
-    job = import_name(megabytes)
-    results = [compare(job, found[ours.name], side.name, found[side.name], bar) for side, bar in others]
-    if not results:
-        results = [compare(job, found[ours.name], "", [], MEMORY)]
-    return [*results, compare(f"import, gz of {megabytes} MB", found[zipped.name], ours.name,
-                              found[ours.name], f"≤ 1.8 ×, {MEMORY}")]
+    bars = [bar for item in others for bar in item.bars(megabytes)]
+    return [
+        Job("import of a trace", megabytes, "MB", [by_plain, *theirs], [*bars, MEMORY]),
+        Job("import of a trace, gz", megabytes, "MB", [by_packed, by_plain],
+            [Bar("times", 1.8, PLAIN), MEMORY]),
+    ]  # fmt: skip
 
 
-def import_name(megabytes: int) -> str:
-    """What the import of a plain file is called in the table."""
-    return f"import, {megabytes} MB"
-
-
-def per_byte(results: Sequence[Result], sizes: Sequence[int]) -> list[tuple[str, float]]:
-    """The cost of a byte at the largest size over that at the smallest."""
-    if len(sizes) < 2:
-        return []
-    cost = {size: next(r.wall_s for r in results if r.job == import_name(size)) / size for size in sizes}
-    return [("import", cost[max(sizes)] / cost[min(sizes)])]
-
-
-def run(sizes: Sequence[int], runs: int, hta_python: str, setting: str) -> Group:
+def run(sizes: Sequence[int], runs: int, setting: str) -> Group:
     """All of them."""
-    hta = hta_version(hta_python)
-    group = Group("Kineto traces", setting + (f", HolisticTraceAnalysis {hta}" if hta else ""))
-    if hta is None:
-        group.skipped.append(f"HTA: none at {hta_python} (benchmarks/peers.txt says how to get it)")
-    for size in sizes:
-        group.results += import_jobs(size, runs, hta_python if hta else None, group.skipped)
-    group.scaling = per_byte(group.results, sizes)
+    group = Group("Kineto traces", setting)
+    group.setting += "".join(f", {version(peer)}" for peer in present((HTA, TB_PLUGIN), group.skipped))
+    for size in sorted(sizes):
+        for job in import_jobs(size, runs, group.skipped):
+            group.say(job)
     return group

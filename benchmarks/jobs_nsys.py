@@ -2,82 +2,106 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from measure import DATA, HERE, NSYSCONV, Group, Result, Side, baseline, measure
+import inputs
+from measure import DATA, HERE, NSYSCONV, Side, baseline, in_turn, remove
+from peers import NSYS_AI, present, version
+from results import Bar, Group, Job, Measured
 
 SMALL = HERE.parent / "tests" / "fixtures" / "nsys" / "basic-3.25.0.sqlite"
+COPY = "raw ATTACH + INSERT … SELECT"
+PANDAS = "pandas read_sql + groupby"
+WARM, SUMMARY = "nsys-ai warm", "nsys-ai summary"
+# Below these, a command is what it takes to start, which has bars of its own; those of reports are set
+# for the largest size.
+LEAST_IMPORTED, LEAST_REPORTED = 1_000_000, 5_000_000
+# nsys-ai takes minutes beyond that.
+MOST_KERNELS_OF_PEER = 1_000_000
 
 
-def generated(kernels: int) -> Path:
-    """The generated export of this size, made when it is missing."""
-    path = DATA / f"nsys-{kernels}.sqlite"
-    if not path.exists():
-        DATA.mkdir(exist_ok=True)
-        subprocess.run([sys.executable, str(HERE / "generate_nsys.py"), str(path), "--kernels",
-                        str(kernels)], check=True)
-    return path
+def caches(source: Path) -> tuple[Path, ...]:
+    """What nsys-ai leaves beside an export."""
+    return source.with_suffix(".nsys-cache"), source.with_suffix(".nsys-cache.build.lock")
 
 
-def large_jobs(kernels: int, runs: int) -> list[Result]:
+def peer_sides(source: Path) -> tuple[Side, Side]:
+    """nsys-ai's import and its sums of kernels; the second finds what the first has left."""
+    command = [str(NSYS_AI.python), "-m", "nsys_ai"]
+    return (
+        Side(WARM, [*command, "warm", str(source)], caches(source), most_runs=1),
+        Side(SUMMARY, [*command, "summary", str(source), "--gpu", "0"], most_runs=1),
+    )
+
+
+def of_size(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
     """Import, reports from the store, and reports straight from the file."""
-    source, store, raw = generated(kernels), DATA / "store.db", DATA / "raw.db"
+    source, store, raw = inputs.nsys(kernels), DATA / "store.db", DATA / "raw.db"
     answers = DATA / "answers.json"
-    size = f"{kernels / 1e6:g} M kernels"
-    pandas = Side("pandas read_sql + groupby", baseline("pandas_sums", source))
-    results = [measure(
-        f"import, {size}",
+    warm, summary = peer_sides(source)
+
+    def job(name: str, sides: list[Measured], *bars: Bar) -> Job:
+        return Job(name, kernels / 1e6, "M kernels", sides, bars)
+
+    def report(target: Path, *names: str) -> Side:
+        command = [*NSYSCONV, "report", str(target), *names, "-o", str(answers)]
+        return Side(f"nsysconv report {' '.join(names)}".rstrip(), command, (answers,))
+
+    def at_most(limit: float, stretch: float | None, why: str) -> list[Bar]:
+        return [Bar("times", limit, PANDAS, stretch, why)] if kernels >= LEAST_REPORTED else []
+
+    imports = in_turn([
         Side("nsysconv import", [*NSYSCONV, "import", str(source), "-o", str(store)], (store,)),
-        Side("raw ATTACH + INSERT … SELECT", baseline("raw_copy", source, raw), (raw,)),
-        "≤ 1.5 ×, ≤ 100 MB", runs)]
-    for where, target, bar in (("store", store, "≤ 0.35 ×"), ("file", source, "≤ 0.4 ×")):
-        command = [*NSYSCONV, "report", str(target), "-o", str(answers)]
-        results.append(measure(f"core reports from the {where}, {size}",
-                               Side("nsysconv report", command, (answers,)), pandas, bar, runs))
-    for report, bar in (("nvtx_gpu_proj_sum", "≤ 0.35 ×"), ("ranges", "")):
-        command = [*NSYSCONV, "report", str(store), report, "-o", str(answers)]
-        results.append(measure(f"ranges on the GPU ({report}) from the store, {size}",
-                               Side("nsysconv report", command, (answers,)), pandas, bar, runs))
-    for path in (store, raw, answers):
-        path.unlink(missing_ok=True)
-    return results
+        Side(COPY, baseline("raw_copy", source, raw), (raw,)), *([warm] if with_peer else []),
+    ], runs)  # fmt: skip
+    # All reports take turns with the same baseline.
+    stored, in_place, ranges, *sums = in_turn([
+        report(store), report(source), report(store, "nvtx_gpu_proj_sum"),
+        Side(PANDAS, baseline("pandas_sums", source)), *([summary] if with_peer else []),
+    ], runs)  # fmt: skip
+    why = "import-of-exports"
+    jobs = [
+        job("import of an export", imports, Bar("MB", 100, why=why),
+            *([Bar("times", 1.5, COPY, 1.25, why)] if kernels >= LEAST_IMPORTED else [])),
+        job("core reports from the store", [stored, *sums], *at_most(0.35, 0.15, "reports")),
+        job("core reports from the file", [in_place, *sums], *at_most(0.4, 0.15, "reports")),
+        job("ranges on the GPU from the store", [ranges, sums[0]],
+            *at_most(0.35, None, "ranges-on-the-gpu")),
+    ]  # fmt: skip
+    for path in (store, raw, answers, *(caches(source) if with_peer else ())):
+        remove(path)
+    return jobs
 
 
-def cold_jobs(runs: int) -> list[Result]:
+def cold_jobs(runs: int) -> list[Job]:
     """What a person waits for with a small file."""
     store = DATA / "small.db"
     DATA.mkdir(exist_ok=True)
-    return [
-        measure("--help, cold process", Side("help", [*NSYSCONV, "--help"]), None, "≤ 0.2 s", runs),
-        measure("import of a small file, cold process",
-                Side("import", [*NSYSCONV, "import", str(SMALL), "-o", str(store)], (store,)), None,
-                "≤ 1.5 s", runs),
-        measure("core reports of a small store, cold process",
-                Side("report", [*NSYSCONV, "report", str(store)]), None, "≤ 1 s", runs),
-    ]
+    jobs = [
+        Job(f"{name}, cold process", None, "",
+            in_turn([Side(f"nsysconv {words[0]}", [*NSYSCONV, *words], made)], runs),
+            [Bar("s", limit, stretch=limit / 2, why="cold-starts")])
+        for name, words, made, limit in (
+            ("help", ["--help"], (), 0.2),
+            ("import of a small file", ["import", str(SMALL), "-o", str(store)], (store,), 1.5),
+            ("core reports of a small store", ["report", str(store)], (), 1.0),
+        )
+    ]  # fmt: skip
+    remove(store)
+    return jobs
 
 
-def per_event(results: Sequence[Result], sizes: Sequence[int]) -> list[tuple[str, float]]:
-    """Per job the cost of an event at the largest size over that at the smallest."""
-    if len(sizes) < 2:
-        return []
-    small, large = min(sizes), max(sizes)
-    found = []
-    for prefix in ("import", "core reports from the store", "core reports from the file"):
-        cost: Callable[[int], float] = lambda n, p=prefix: next(  # noqa: E731
-            r.wall_s for r in results if r.job == f"{p}, {n / 1e6:g} M kernels") / n
-        found.append((prefix, cost(large) / cost(small)))
-    return found
-
-
-def run(kernels: Sequence[int], runs: int, setting: str) -> Group:
+def run(kernels: list[int], runs: int, setting: str) -> Group:
     """All of them."""
     group = Group("Nsight Systems exports", setting)
-    group.results = cold_jobs(runs)
-    for size in kernels:
-        group.results += large_jobs(size, runs)
-    group.scaling = per_event(group.results, kernels)
+    peers = present((NSYS_AI,), group.skipped)
+    group.setting += "".join(f", {version(peer)}" for peer in peers)
+    for job in cold_jobs(runs):
+        group.say(job)
+    for size in sorted(kernels):
+        with_peer = bool(peers) and size <= MOST_KERNELS_OF_PEER
+        if peers and not with_peer:
+            group.skipped.append(f"{NSYS_AI.name}, {size / 1e6:g} M kernels: it would take minutes")
+        for job in of_size(size, runs, with_peer=with_peer):
+            group.say(job)
     return group

@@ -7,51 +7,29 @@ other way that pandas offers, the same took more than twice as long.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
-from measure import DATA, HERE, NSYSCONV, Group, Result, Side, baseline, compare, in_turn
+import inputs
+from measure import DATA, NSYSCONV, Side, baseline, in_turn, remove
+from results import Bar, Group, Job
 
 ROWS = 1_000_000
-MEMORY = "≤ 300 MB"
-# (baseline, what it is called in the table, the bars against it); the first is the faster one.
-PEERS = (
-    (
-        "pandas_to_sql_multi",
-        "pandas read_csv + to_sql, 1000 rows an INSERT",
-        f"≤ 0.2 × (5 × as fast), {MEMORY}",
-    ),
-    ("pandas_to_sql", "pandas read_csv + to_sql", MEMORY),
-)
+FASTER = "pandas read_csv + to_sql, 1000 rows an INSERT"
+PEERS = {FASTER: "pandas_to_sql_multi", "pandas read_csv + to_sql": "pandas_to_sql"}
 
 
-def generated(rows: int) -> Path:
-    """The generated trace of this size, made when it is missing."""
-    path = DATA / f"nvprof-{rows}.csv"
-    if not path.exists():
-        DATA.mkdir(exist_ok=True)
-        unfinished = path.with_name(f"unfinished-{path.name}")
-        command = [str(HERE / "generate_nvprof.py"), str(unfinished), "--rows", str(rows)]
-        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-        unfinished.rename(path)
-    return path
-
-
-def import_jobs(rows: int, runs: int) -> list[Result]:
+def import_job(rows: int, runs: int) -> Job:
     """A trace into a store, beside the peers, which write a file of their own."""
-    source, store, table = generated(rows), DATA / "nvprof.db", DATA / "pandas.db"
+    source, store, table = inputs.nvprof(rows), DATA / "nvprof.db", DATA / "pandas.db"
     ours = Side("nsysconv import", [*NSYSCONV, "import", str(source), "-o", str(store)], (store,))
-    peers = [Side(title, baseline(name, source, table), (table,)) for name, title, _ in PEERS]
-    found = in_turn([ours, *peers], runs)
+    peers = [Side(title, baseline(name, source, table), (table,)) for title, name in PEERS.items()]
+    bars = (Bar("as fast", 5, FASTER, why="nvprof-traces"), Bar("MB", 300))
+    job = Job("import of a GPU trace", rows / 1e6, "M rows", in_turn([ours, *peers], runs), bars)
     for path in (store, table):
-        path.unlink(missing_ok=True)
-    return [
-        compare(f"import, {rows / 1e6:g} M rows", found[ours.name], title, found[title], bar)
-        for _, title, bar in PEERS
-    ]
+        remove(path)
+    return job
 
 
 def run(rows: int, runs: int, setting: str) -> Group:
     """All of them."""
-    return Group("nvprof GPU traces (CSV)", setting, import_jobs(rows, runs))
+    group = Group("nvprof GPU traces (CSV)", setting)
+    group.say(import_job(rows, runs))
+    return group

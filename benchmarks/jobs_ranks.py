@@ -16,38 +16,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from measure import DATA, HERE, NSYSCONV, Group, Result, Side, baseline, compare, in_turn, remove
+import inputs
+from measure import DATA, NSYSCONV, Side, baseline, in_turn, remove
+from results import Bar, Group, Job, Measured
 
 RANKS, KERNELS = 64, 100_000
-MOST_RUNS = 3
 COPY = "raw ATTACH + INSERT … SELECT of all files"
 SUMS = "pandas read_sql + groupby, file by file"
-
-
-def generated(ranks: int, kernels: int) -> Path:
-    """The folder of generated exports, made when it is missing."""
-    folder = DATA / f"ranks-{ranks}x{kernels}"
-    if not folder.exists():
-        growing = folder.with_suffix(".partial")
-        remove(growing)
-        DATA.mkdir(exist_ok=True)
-        subprocess.run([sys.executable, str(HERE / "generate_ranks.py"), str(growing), "--ranks",
-                        str(ranks), "--kernels", str(kernels)], check=True)  # fmt: skip
-        growing.rename(folder)
-    return folder
+ONE, TWO = "one process", "two processes"
 
 
 def importing(name: str, inputs: Sequence[Path], store: Path, *flags: str) -> Side:
     """An import into a new store."""
     command = [*NSYSCONV, "import", *map(str, inputs), "-o", str(store), *flags]
-    return Side(name, command, (store,), slow=True, most_runs=MOST_RUNS)
+    return Side(name, command, (store,))
 
 
 def reporting(name: str, store: Path, *flags: str) -> Side:
     """The report over ranks."""
     answer = DATA / "ranks.json"
     command = [*NSYSCONV, "report", str(store), "rank_summary", "-o", str(answer), *flags]
-    return Side(name, command, (answer,), slow=True, most_runs=MOST_RUNS)
+    return Side(name, command, (answer,))
 
 
 @contextmanager
@@ -79,71 +68,58 @@ def cluster(workers: int) -> Iterator[str]:
                 process.wait()
 
 
-def of_size(ranks: int, size: str, inputs: Sequence[Path], runs: int) -> list[Result]:
-    """Import and report beside what a script would do."""
+def of_size(ranks: int, kernels: int, sources: Sequence[Path], runs: int) -> list[Job]:
+    """Import and report beside what a script would do; leaves the store."""
     store, raw = DATA / f"ranks-{ranks}.db", DATA / "ranks-raw.db"
-    ours = importing("import", inputs, store)
-    command = baseline("raw_copy", *files(inputs), raw)
-    copy = Side(COPY, command, (raw,), slow=True, most_runs=MOST_RUNS)
-    found = in_turn([ours, copy], runs)
-    results = [compare(f"import, {size}", found["import"], COPY, found[COPY], "≤ 1.5 ×")]
-    sums = Side(SUMS, baseline("pandas_sums", *files(inputs)), slow=True, most_runs=MOST_RUNS)
-    found = in_turn([reporting("report", store), sums], runs)
-    results.append(compare(f"rank_summary, {size}", found["report"], SUMS, found[SUMS], "≤ 0.35 ×"))
+    unit = f"ranks of {kernels / 1e6:g} M kernels"
+    copy = Side(COPY, baseline("raw_copy", *sources, raw), (raw,))
+    sums = Side(SUMS, baseline("pandas_sums", *sources))
+    found = [
+        Job("import of ranks", ranks, unit,
+            in_turn([importing("nsysconv import", sources, store), copy], runs),
+            [Bar("times", 1.5, COPY, why="many-files"), Bar("MB", 100, why="many-files")]),
+        Job("rank_summary", ranks, unit,
+            in_turn([reporting("nsysconv report", store), sums], runs),
+            [Bar("times", 0.35, SUMS, why="many-files")]),
+    ]  # fmt: skip
     remove(raw)
-    return results
+    return found
 
 
-def files(inputs: Sequence[Path]) -> list[Path]:
-    """The exports that inputs stand for."""
-    return [file for path in inputs for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
-
-
-def of_workers(store: Path, folder: Path, size: str, runs: int) -> list[Result]:
+def of_workers(store: Path, folder: Path, ranks: int, unit: str, runs: int) -> list[Job]:
     """One process and two; Dask with one worker and with two."""
     made = DATA / "ranks-made.db"
-    beside = in_turn([importing("import", [folder], made, "--jobs", "2"),
-                      reporting("report", store, "--jobs", "2"),
-                      importing("import1", [folder], made, "--jobs", "1"),
-                      reporting("report1", store, "--jobs", "1")], runs)  # fmt: skip
-    by_dask = []
+
+    def both(title: str, *flags: str) -> tuple[Measured, Measured]:
+        first, second = in_turn([importing(title, [folder], made, *flags),
+                                 reporting(title, store, *flags)], runs)  # fmt: skip
+        return first, second
+
+    sides = [both(title, "--jobs", str(count)) for count, title in ((1, ONE), (2, TWO))]
     for count in (1, 2):
         with cluster(count) as address:
-            by_dask.append(in_turn([importing("import", [folder], made, "--dask", address),
-                                    reporting("report", store, "--dask", address)], runs))  # fmt: skip
+            title = f"Dask with {count} worker{'s' if count > 1 else ''}"
+            sides.append(both(title, "--dask", address))
     remove(made)
-    one, two = by_dask
-    results = []
-    for what, name in (("import", "import"), ("report", "rank_summary")):
-        results += [
-            compare(f"{name}, two processes, {size}", beside[what], "one process",
-                    beside[f"{what}1"], ""),
-            compare(f"{name}, Dask with 2 workers¹, {size}", two[what], "Dask with 1 worker¹",
-                    one[what], ""),
-        ]  # fmt: skip
-    return results
+    imports, reports = zip(*sides, strict=True)
+    return [
+        Job("import of ranks by several", ranks, unit, imports),
+        Job("rank_summary by several", ranks, unit, reports),
+    ]
 
 
 def run(ranks: int, kernels: int, runs: int, setting: str) -> Group:
     """All of them."""
     group = Group("Many ranks", setting)
-    folder = generated(ranks, kernels)
+    folder = inputs.ranks(ranks, kernels)
     every = sorted(folder.iterdir())
-    sizes = [count for count in (ranks // 8, ranks // 4, ranks // 2) if count]
-    cost = {}
-    for count in (*sizes, ranks):
-        inputs = [folder] if count == ranks else every[:count]
-        results = of_size(count, f"{count} × {kernels / 1e6:g} M kernels", inputs, runs)
-        cost[count] = [result.wall_s / count for result in results]
-        group.results += results
-    store = DATA / f"ranks-{ranks}.db"
-    group.results += of_workers(store, folder, f"{ranks} × {kernels / 1e6:g} M kernels", runs)
-    group.scaling = [
-        (what, large / small)
-        for what, large, small in zip(
-            ("import", "rank_summary"), cost[ranks], cost[min(cost)], strict=True
-        )
-    ]
-    for path in (*(DATA / f"ranks-{count}.db" for count in cost), DATA / "ranks.json"):
+    counts = [count for count in (ranks // 8, ranks // 4, ranks // 2, ranks) if count]
+    for count in counts:
+        for job in of_size(count, kernels, every[:count], runs):
+            group.say(job)
+    store, unit = DATA / f"ranks-{ranks}.db", group.jobs[-1].unit
+    for job in of_workers(store, folder, ranks, unit, runs):
+        group.say(job)
+    for path in (*(DATA / f"ranks-{count}.db" for count in counts), DATA / "ranks.json"):
         remove(path)
     return group

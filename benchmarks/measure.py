@@ -10,107 +10,35 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from results import Measured, Run
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
 NSYSCONV = [sys.executable, "-m", "nsysconv"]
 SAMPLE_S = 0.02
-SLOW_RUNS = 2
-
-
-@dataclass(frozen=True)
-class Run:
-    """One finished process."""
-
-    wall_s: float
-    cpu_s: float
-    peak_mb: float
 
 
 @dataclass(frozen=True)
 class Side:
     """A command, and what has to be gone before each run of it.
 
-    A slow one is run `most_runs` times at most, without a warm-up.
+    With `most_runs` it is run that often at most, without a warm-up: for what takes long.
     """
 
     name: str
     command: list[str]
     outputs: tuple[Path, ...] = ()
-    slow: bool = False
-    most_runs: int = SLOW_RUNS
-
-
-@dataclass(frozen=True)
-class Result:
-    """A job: our runs, the baseline's (none for cold starts), and the bar it is held against."""
-
-    job: str
-    ours: list[Run]
-    baseline: str
-    theirs: list[Run]
-    bar: str
-
-    @property
-    def wall_s(self) -> float:
-        """Median of our wall times."""
-        return statistics.median(run.wall_s for run in self.ours)
-
-    @property
-    def baseline_s(self) -> float | None:
-        """Median of the baseline's wall times."""
-        return statistics.median(run.wall_s for run in self.theirs) if self.theirs else None
-
-    @property
-    def ratio(self) -> float | None:
-        """Ours over theirs."""
-        return self.wall_s / self.baseline_s if self.baseline_s else None
-
-    def row(self) -> str:
-        """The job's row of the table in docs/performance.md."""
-        cpu = statistics.median(run.cpu_s for run in self.ours)
-        peak = max(run.peak_mb for run in self.ours)
-        theirs = f"{self.baseline_s:.2f} s" if self.baseline_s else ""
-        digits = 2 if self.ratio and self.ratio >= 0.1 else 3
-        ratio = f"{self.ratio:.{digits}f}" if self.ratio else ""
-        return (f"| {self.job} | {self.wall_s:.2f} s | {cpu:.2f} s | {peak:.0f} MB | {self.baseline} | "
-                f"{theirs} | {ratio} | {self.bar} |")
-
-
-@dataclass
-class Group:
-    """The results of jobs that belong together, as they are kept between runs of the benchmark."""
-
-    title: str
-    setting: str
-    results: list[Result] = field(default_factory=list)
-    # (job, cost of an event or a byte at the largest size over that at the smallest)
-    scaling: list[tuple[str, float]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain lists and dictionaries."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Group:
-        """The reverse of `to_json`."""
-        results = [Result(**{**result, "ours": [Run(**run) for run in result["ours"]],
-                             "theirs": [Run(**run) for run in result["theirs"]]})
-                   for result in data["results"]]
-        scaling = [(job, ratio) for job, ratio in data["scaling"]]
-        return cls(data["title"], data["setting"], results, scaling, list(data["skipped"]))
+    most_runs: int | None = None
 
 
 def children(pid: int) -> list[int]:
@@ -191,33 +119,17 @@ def run_once(side: Side) -> Run:
     return Run(wall, usage.ru_utime + usage.ru_stime, max(sampler.peak / 1024, largest(usage)) / 1024)
 
 
-def in_turn(sides: Sequence[Side], runs: int) -> dict[str, list[Run]]:
-    """All sides in turn, after a warm-up of each."""
+def in_turn(sides: Sequence[Side], runs: int) -> list[Measured]:
+    """All sides in turn (ABAB), after a warm-up of each."""
     for side in sides:
-        if not side.slow:
+        if side.most_runs is None:
             run_once(side)
-    found: dict[str, list[Run]] = {side.name: [] for side in sides}
+    found: list[list[Run]] = [[] for _ in sides]
     for number in range(runs):
-        for side in sides:
-            if not side.slow or number < side.most_runs:
-                found[side.name].append(run_once(side))
-    return found
-
-
-def compare(job: str, ours: list[Run], baseline: str, theirs: list[Run], bar: str) -> Result:
-    """Makes a result and says it."""
-    result = Result(job, ours, baseline, theirs, bar)
-    ratio = f", {result.ratio:.3f} x {result.baseline}" if result.ratio else ""
-    peak = max(run.peak_mb for run in ours)
-    print(f"{job}: {result.wall_s:.2f} s, {peak:.0f} MB{ratio}  (bar: {bar})", flush=True)
-    return result
-
-
-def measure(job: str, ours: Side, theirs: Side | None, bar: str, runs: int) -> Result:
-    """Both sides in turn, after a warm-up of each."""
-    found = in_turn([ours] if theirs is None else [ours, theirs], runs)
-    name = theirs.name if theirs else ""
-    return compare(job, found[ours.name], name, found.get(name, []), bar)
+        for side, done in zip(sides, found, strict=True):
+            if side.most_runs is None or number < side.most_runs:
+                done.append(run_once(side))
+    return [Measured(side.name, done) for side, done in zip(sides, found, strict=True)]
 
 
 def baseline(name: str, *arguments: Path, python: str = sys.executable) -> list[str]:

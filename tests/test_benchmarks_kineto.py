@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from generate_kineto import generate
 from kineto_step import STREAMS
-from measure import DATA, Group, Result, Run, Side, run_once
+from measure import DATA, Side, run_once
 
 SIZE = 4_000_000
 Event = dict[str, Any]
@@ -134,13 +134,6 @@ def test_memory_is_that_of_the_whole_tree() -> None:
 def test_a_failed_run_measures_nothing() -> None:
     with pytest.raises(RuntimeError, match="no such luck"):
         run_once(Side("failing", [sys.executable, "-c", "raise SystemExit('no such luck')"]))
-
-
-def test_results_survive_their_file() -> None:
-    result = Result("job", [Run(1.0, 1.5, 80.0)], "other", [Run(20.0, 20.0, 900.0)], "≤ 0.125 ×")
-    group = Group("Title", "setting", [result], [("job", 0.9)], ["reason"])
-    assert Group.from_json(json.loads(json.dumps(group.to_json()))) == group
-    assert result.row() == ("| job | 1.00 s | 1.50 s | 80 MB | other | 20.00 s | 0.050 | ≤ 0.125 × |")
 
 
 def test_the_command_lines_of_the_benchmarks_work() -> None:

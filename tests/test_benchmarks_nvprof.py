@@ -183,7 +183,7 @@ def records(store: Path, query: str) -> list[dict[str, object]]:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in jobs_nvprof.PEERS])
+@pytest.mark.parametrize("name", jobs_nvprof.PEERS.values())
 def test_the_peers_keep_all_rows(name: str, path: Path, totals: Totals, tmp_path: Path) -> None:
     target = tmp_path / "pandas.db"
     subprocess.run(baseline(name, path, target), check=True)

@@ -7,9 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import generate_ranks
-import jobs_ranks
 import pytest
-from measure import run_once
 
 import nsysconv
 
@@ -51,23 +49,3 @@ def test_what_reports_find_is_what_was_made(folder: Path, tmp_path: Path) -> Non
     rows = late.table.to_pylist()
     assert [row["collective_count"] for row in rows] == [KERNELS // 100] * RANKS
     assert max(rows, key=lambda row: row["last_count"])["rank"] == generate_ranks.straggler(RANKS)
-
-
-@pytest.mark.system
-def test_all_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs_ranks, "DATA", tmp_path)
-    monkeypatch.setattr(
-        jobs_ranks, "in_turn", lambda sides, runs: {side.name: [run_once(side)] for side in sides}
-    )
-    group = jobs_ranks.run(2, 400, 1, "setting")
-    assert [(result.job, result.baseline) for result in group.results] == [
-        ("import, 1 × 0.0004 M kernels", jobs_ranks.COPY),
-        ("rank_summary, 1 × 0.0004 M kernels", jobs_ranks.SUMS),
-        ("import, 2 × 0.0004 M kernels", jobs_ranks.COPY),
-        ("rank_summary, 2 × 0.0004 M kernels", jobs_ranks.SUMS),
-        ("import, two processes, 2 × 0.0004 M kernels", "one process"),
-        ("import, Dask with 2 workers¹, 2 × 0.0004 M kernels", "Dask with 1 worker¹"),
-        ("rank_summary, two processes, 2 × 0.0004 M kernels", "one process"),
-        ("rank_summary, Dask with 2 workers¹, 2 × 0.0004 M kernels", "Dask with 1 worker¹"),
-    ]
-    assert [path.name for path in tmp_path.iterdir()] == ["ranks-2x400"]

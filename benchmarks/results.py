@@ -1,0 +1,188 @@
+"""What the benchmarks find: jobs, their sides, the bars they are held against; kept as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["times", "as fast", "s", "MB"]
+_TEXTS: dict[Kind, str] = {
+    "times": "≤ {0:g} × the time of {1}",
+    "as fast": "≥ {0:g} × as fast as {1}",
+    "s": "≤ {0:g} s",
+    "MB": "≤ {0:g} MB",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished process, with its descendants."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The runs of one side of a job."""
+
+    name: str
+    runs: Sequence[Run]
+
+    @property
+    def wall_s(self) -> float:
+        """Median of the wall times."""
+        return statistics.median(run.wall_s for run in self.runs)
+
+    @property
+    def cpu_s(self) -> float:
+        """Median of the CPU times."""
+        return statistics.median(run.cpu_s for run in self.runs)
+
+    @property
+    def peak_mb(self) -> float:
+        """The most memory that any run held."""
+        return max(run.peak_mb for run in self.runs)
+
+    @property
+    def walls(self) -> str:
+        """The least and the greatest wall time, where there are several."""
+        walls = [run.wall_s for run in self.runs]
+        return f"{min(walls):.2f}-{max(walls):.2f}" if len(walls) > 1 else "one run"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a job must not exceed.
+
+    `times`: its wall time over that of the side `than`, at most. `as fast`: the reverse, at least. `s`:
+    its wall time, `MB`: its memory. `why` is the section of the notes on where time or memory goes.
+    """
+
+    kind: Kind
+    limit: float
+    than: str = ""
+    stretch: float | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        text = _TEXTS[self.kind].format(self.limit, self.than)
+        return f"{text} (stretch {self.stretch:g})" if self.stretch is not None else text
+
+    def measured(self, job: Job) -> float | None:
+        """The value that is held against the limit; None where the other side was not run."""
+        if self.kind == "s":
+            return job.ours.wall_s
+        if self.kind == "MB":
+            return job.ours.peak_mb
+        ratio = job.ratio(self.than)
+        return ratio if ratio is None or self.kind == "times" else 1 / ratio
+
+    def holds(self, value: float) -> bool:
+        """Whether a measured value keeps to the limit."""
+        return value >= self.limit if self.kind == "as fast" else value <= self.limit
+
+    def value_text(self, value: float) -> str:
+        """A measured value with its unit."""
+        return {
+            "times": f"{value:.2f} ×",
+            "as fast": f"{value:.1f} ×",
+            "s": f"{value:.2f} s",
+            "MB": f"{value:.0f} MB",
+        }[self.kind]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is done, to how much, by whom. The first side is nsysconv's."""
+
+    name: str
+    size: float | None
+    unit: str
+    sides: Sequence[Measured]
+    bars: Sequence[Bar] = ()
+
+    @property
+    def title(self) -> str:
+        """The job with its size."""
+        return self.name if self.size is None else f"{self.name}, {self.size:g} {self.unit}"
+
+    @property
+    def ours(self) -> Measured:
+        """nsysconv's runs."""
+        return self.sides[0]
+
+    def ratio(self, than: str) -> float | None:
+        """Our wall time over that of another side; None where that was not run."""
+        found = [side for side in self.sides if side.name == than]
+        return self.ours.wall_s / found[0].wall_s if found else None
+
+    def verdicts(self) -> list[tuple[Bar, float]]:
+        """The bars that could be measured, and what was."""
+        return [(bar, value) for bar in self.bars if (value := bar.measured(self)) is not None]
+
+
+@dataclass
+class Group:
+    """The jobs that belong together, as they are kept between runs of the benchmark."""
+
+    title: str
+    setting: str
+    jobs: list[Job] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    def say(self, job: Job) -> None:
+        """Adds a job, and prints how it went."""
+        self.jobs.append(job)
+        for side in job.sides:
+            print(f"{job.title}: {side.name}: {side.wall_s:.2f} s ({side.walls}), "
+                  f"CPU {side.cpu_s:.2f} s, {side.peak_mb:.0f} MB", flush=True)  # fmt: skip
+        for bar, value in job.verdicts():
+            print(f"  {'holds ' if bar.holds(value) else 'MISSED'} {bar}: {bar.value_text(value)}")
+
+    def scaling(self) -> list[tuple[str, float]]:
+        """Per job with several sizes: our cost of one unit at the largest over that at the smallest."""
+        return [
+            (name, _cost(jobs[-1]) / _cost(jobs[0]))
+            for name, jobs in self.by_size().items()
+            if len(jobs) > 1
+        ]
+
+    def by_size(self) -> dict[str, list[Job]]:
+        """The jobs that have a size, by name, the smallest first."""
+        found: dict[str, list[Job]] = {}
+        for job in self.jobs:
+            if job.size is not None:
+                found.setdefault(job.name, []).append(job)
+        return {name: sorted(jobs, key=_size) for name, jobs in found.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain lists and dictionaries."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Group:
+        """The reverse of `to_json`."""
+        jobs = [
+            Job(**{
+                **job,
+                "sides": [
+                    Measured(side["name"], [Run(**run) for run in side["runs"]])
+                    for side in job["sides"]
+                ],
+                "bars": [Bar(**bar) for bar in job["bars"]],
+            })
+            for job in data["jobs"]
+        ]  # fmt: skip
+        return cls(data["title"], data["setting"], jobs, list(data["skipped"]))
+
+
+_size: Callable[[Job], float] = lambda job: job.size or 0.0  # noqa: E731
+
+
+def _cost(job: Job) -> float:
+    assert job.size
+    return job.ours.wall_s / job.size

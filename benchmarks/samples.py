@@ -1,0 +1,138 @@
+"""Where nsysconv's time goes: samples of the stacks of its large jobs, by py-spy.
+
+    python benchmarks/samples.py [--only import ...]
+
+A sample counts for the function of nsysconv that is innermost on the stack, whatever it calls: libraries'
+time is that of the line that waits for it. Threads that sleep or wait are left out, so two busy threads
+count twice. While Python loads a module, that is all it does. The result is kept in benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import inputs
+from measure import DATA, HERE, NSYSCONV, remove
+
+RESULT = HERE / "results" / "samples.json"
+RATE = 250
+SHOWN = 12
+LOADING = "loading modules"
+ELSEWHERE = "outside of nsysconv"
+_FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]*?)(?::\d+)?\)$")
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The busy seconds of a job's threads, by function, the most first."""
+
+    job: str
+    seconds: float
+    shares: Sequence[tuple[str, float]]
+
+    def lines(self) -> list[str]:
+        """As Markdown."""
+        shown = [f"{name} {share:.0%}" for name, share in self.shares[:SHOWN] if share >= 0.01]
+        return [f"* **{self.job}**, {self.seconds:.1f} s of busy threads: {', '.join(shown)}"]
+
+
+def place(stack: str) -> str:
+    """The function that a stack's time counts for; a stack is frames divided by `;`, innermost last."""
+    frames = [found for frame in stack.split(";") if (found := _FRAME.match(frame))]
+    if any(frame["function"] == "_find_and_load" for frame in frames):
+        return LOADING
+    for frame in reversed(frames):
+        if frame["file"].startswith("nsysconv/"):
+            return f"`{frame['file'].removeprefix('nsysconv/')}` {frame['function']}"
+    return ELSEWHERE
+
+
+def sampled(job: str, words: Sequence[str]) -> Sampled:
+    """Runs nsysconv once under py-spy."""
+    spy = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or "py-spy"
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder) / "samples.txt"
+        command = [spy, "record", "--rate", str(RATE), "--format", "raw", "--nolineno", "--subprocesses",
+                   "--output", str(raw), "--", *NSYSCONV, *words]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True)
+        counts: Counter[str] = Counter()
+        for line in raw.read_text(encoding="utf-8").splitlines():
+            stack, _, count = line.rpartition(" ")
+            counts[place(stack)] += int(count)
+    total = sum(counts.values())
+    shares = [(name, count / total) for name, count in counts.most_common()]
+    return Sampled(job, total / RATE, shares)
+
+
+def jobs() -> dict[str, Callable[[], list[str]]]:
+    """The large jobs and their words."""
+    store, second, made = DATA / "sampled.db", DATA / "sampled2.db", str(DATA / "sampled.out.db")
+    page, trace = str(DATA / "sampled.json"), str(DATA / "sampled.trace.json")
+
+    def imported(path: Path, target: Path) -> str:
+        remove(target)
+        subprocess.run([*NSYSCONV, "import", str(path), "-o", str(target)], check=True,
+                       capture_output=True)  # fmt: skip
+        return str(target)
+
+    def large() -> str:
+        return str(inputs.nsys(5_000_000))
+
+    return {
+        "import of an export, 5 M kernels": lambda: ["import", large(), "-o", made],
+        "core reports from the file, 5 M kernels": lambda: ["report", large(), "-o", page],
+        "core reports from the store, 5 M kernels":
+            lambda: ["report", imported(inputs.nsys(5_000_000), store), "-o", page],
+        "ranges on the GPU from the store, 5 M kernels":
+            lambda: ["report", imported(inputs.nsys(5_000_000), store), "nvtx_gpu_proj_sum", "-o", page],
+        "import of a trace, 500 MB": lambda: ["import", str(inputs.kineto(500)), "-o", made],
+        "import of a GPU trace, 1 M rows": lambda: ["import", str(inputs.nvprof(1_000_000)), "-o", made],
+        "diff of stores": lambda: ["diff", imported(inputs.nsys(1_520_000, 1), store),
+                                   imported(inputs.nsys(1_520_000, 2), second)],
+        "Chrome trace of a store, 1 M kernels":
+            lambda: ["export", imported(inputs.nsys(1_000_000), store), "--to", "chrome", "-o", trace],
+        "import of 8 ranks of 0.1 M kernels":
+            lambda: ["import", *map(str, sorted(inputs.ranks(64, 100_000).iterdir())[:8]), "-o", made],
+    }  # fmt: skip
+
+
+def read() -> list[Sampled]:
+    """What was found when this was last run."""
+    if not RESULT.exists():
+        return []
+    found: list[dict[str, Any]] = json.loads(RESULT.read_text(encoding="utf-8"))
+    return [Sampled(each["job"], each["seconds"], [(name, share) for name, share in each["shares"]])
+            for each in found]  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", default=[""], help="jobs whose names begin so")
+    only = tuple(parser.parse_args(arguments).only)
+    kept = {each.job: each for each in read()}
+    for job, words in jobs().items():
+        if job.startswith(only):
+            kept[job] = sampled(job, words())
+            print(*kept[job].lines(), sep="\n", flush=True)
+            for path in DATA.glob("sampled*"):
+                remove(path)
+    found = [asdict(kept[job]) for job in jobs() if job in kept]
+    RESULT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""The benchmarks run all their sides, say which bars hold, and the page is what they found."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import inputs
+import jobs_diff
+import jobs_export
+import jobs_kineto
+import jobs_nsys
+import jobs_nvprof
+import jobs_ranks
+import measure
+import page
+import peers
+import pytest
+import run
+import samples
+from results import Bar, Group, Job, Measured, Run
+
+THEIRS = Measured("theirs", [Run(8.0, 8.0, 900.0), Run(10.0, 10.0, 800.0), Run(12.0, 12.0, 700.0)])
+OURS = Measured("ours", [Run(1.0, 1.5, 80.0), Run(2.0, 2.5, 90.0)])
+JOB = Job("job", 5.0, "M rows", [OURS, THEIRS])
+
+
+def once(sides: Sequence[measure.Side], runs: int) -> list[Measured]:
+    return [Measured(side.name, [measure.run_once(side)]) for side in sides]
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for what the jobs make; no peers, and every side once."""
+    jobs = (jobs_diff, jobs_export, jobs_kineto, jobs_nsys, jobs_nvprof, jobs_ranks)
+    for module in (inputs, peers, *jobs):
+        monkeypatch.setattr(module, "DATA", tmp_path)
+    for module in jobs:
+        monkeypatch.setattr(module, "in_turn", once)
+    peers.version.cache_clear()
+    return tmp_path
+
+
+# name of the group: (how it is run, its jobs, the files that stay, the peers that are missing)
+SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = {
+    "nsys": (
+        lambda: jobs_nsys.run([2000], 1, "setting"),
+        ["help, cold process", "import of a small file, cold process",
+         "core reports of a small store, cold process", "import of an export, 0.002 M kernels",
+         "core reports from the store, 0.002 M kernels", "core reports from the file, 0.002 M kernels",
+         "ranges on the GPU from the store, 0.002 M kernels"],
+        ["nsys-2000-seed1"], ["nsys-ai"],
+    ),
+    "kineto": (
+        lambda: jobs_kineto.run([2], 1, "setting"),
+        ["import of a trace, 2 MB", "import of a trace, gz, 2 MB"],
+        ["kineto-2", "kineto-2"], ["hta", "torch-tb-profiler"],
+    ),
+    "nvprof": (
+        lambda: jobs_nvprof.run(2000, 1, "setting"),
+        ["import of a GPU trace, 0.002 M rows"], ["nvprof-2000"], [],
+    ),
+    "diff": (
+        lambda: jobs_diff.run(2000, 1, "setting"),
+        ["diff from the files, 1 MB of exports", "diff of stores, 1 MB of exports"],
+        ["nsys-2000-seed1", "nsys-2000-seed2"], ["nsys-ai"],
+    ),
+    "export": (
+        lambda: jobs_export.run(2000, 400, 1, "setting"),
+        ["export to Parquet, 0.002 M kernels", "export to Parquet with names, 0.002 M kernels",
+         "export to Arrow, 0.002 M kernels", "Chrome trace of a file, 0.0004 M kernels",
+         "Chrome trace of a store, 0.0004 M kernels"],
+        ["nsys-2000-seed1", "nsys-400-seed1"], ["nsys-ai"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_all_sides_run_and_only_the_input_stays(name: str, data: Path) -> None:
+    go, jobs, files, missing = SMALL[name]
+    group = go()
+    assert [job.title for job in group.jobs] == jobs
+    assert sorted(path.name.rpartition("-")[0] for path in data.iterdir()) == files
+    assert [reason.partition(":")[0] for reason in group.skipped] == missing
+    kept = json.dumps(group.to_json())
+    assert json.dumps(Group.from_json(json.loads(kept)).to_json()) == kept
+
+
+@pytest.mark.system
+def test_all_sides_of_many_ranks(data: Path) -> None:
+    group = jobs_ranks.run(2, 400, 1, "setting")
+    unit = "ranks of 0.0004 M kernels"
+    several = [jobs_ranks.ONE, jobs_ranks.TWO, "Dask with 1 worker", "Dask with 2 workers"]
+    assert [(job.title, [side.name for side in job.sides]) for job in group.jobs] == [
+        (f"import of ranks, 1 {unit}", ["nsysconv import", jobs_ranks.COPY]),
+        (f"rank_summary, 1 {unit}", ["nsysconv report", jobs_ranks.SUMS]),
+        (f"import of ranks, 2 {unit}", ["nsysconv import", jobs_ranks.COPY]),
+        (f"rank_summary, 2 {unit}", ["nsysconv report", jobs_ranks.SUMS]),
+        (f"import of ranks by several, 2 {unit}", several),
+        (f"rank_summary by several, 2 {unit}", several),
+    ]
+    assert [path.name for path in data.iterdir()] == [inputs.ranks(2, 400).name]
+
+
+def test_a_changed_generator_makes_new_inputs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = inputs.nvprof(64)
+    monkeypatch.setattr(inputs, "version", lambda: "another")
+    assert inputs.nvprof(64) != before
+
+
+@pytest.mark.parametrize(
+    ("bar", "value", "holds", "text"),
+    [
+        # Medians: ours 1.5 s, theirs 10 s; the most memory is 90 MB.
+        (Bar("times", 0.15, "theirs"), 0.15, True, "≤ 0.15 × the time of theirs"),
+        (Bar("times", 0.1, "theirs"), 0.15, False, "≤ 0.1 × the time of theirs"),
+        (Bar("as fast", 6, "theirs", 9), 10 / 1.5, True, "≥ 6 × as fast as theirs (stretch 9)"),
+        (Bar("as fast", 7, "theirs"), 10 / 1.5, False, "≥ 7 × as fast as theirs"),
+        (Bar("s", 1.5), 1.5, True, "≤ 1.5 s"),
+        (Bar("MB", 89), 90, False, "≤ 89 MB"),
+    ],
+)
+def test_bars(bar: Bar, value: float, holds: bool, text: str) -> None:
+    assert bar.measured(JOB) == pytest.approx(value)
+    assert bar.holds(bar.measured(JOB) or 0.0) is holds
+    assert str(bar) == text
+
+
+def test_a_side_that_was_not_run_has_no_verdict() -> None:
+    job = Job("job", None, "", [OURS], [Bar("times", 1, "theirs"), Bar("MB", 100)])
+    assert [bar.kind for bar, _ in job.verdicts()] == ["MB"]
+
+
+def test_the_page_says_what_is_missed_and_where_the_reason_is() -> None:
+    missed = Bar("times", 0.1, "theirs", why="where-time-goes")
+    group = Group("Title", "setting", [Job("job", 5.0, "M rows", [OURS, THEIRS], [missed, Bar("s", 2)])])
+    notes = "## Where time goes\n\nTo theirs.\n"
+    text = page.document([group], notes, {"Title": "images/x.svg"})
+    assert "1 of 2 hold." in text
+    assert ("| job, 5 M rows | ≤ 0.1 × the time of theirs | 0.15 × | "
+            "**missed**: [why](#where-time-goes) |") in text  # fmt: skip
+    assert "| job, 5 M rows | ours | 1.50 s | 1.00-2.00 | 2.00 s | 90 MB |  |" in text
+    assert "|  | theirs | 10.00 s | 8.00-12.00 | 10.00 s | 900 MB | 0.15 × |" in text
+    assert "(images/x.svg)" in text
+    assert text.endswith(notes)
+    assert page.unexplained([group], notes) == []
+    assert len(page.unexplained([group], "## Elsewhere")) == 1
+
+
+def test_scaling_is_cost_per_unit_at_the_ends() -> None:
+    def job(size: float, seconds: float) -> Job:
+        return Job("job", size, "MB", [Measured("ours", [Run(seconds, seconds, 1.0)])])
+
+    assert Group("", "", [job(100, 30), job(1, 0.5), job(10, 99)]).scaling() == [("job", 0.6)]
+
+
+def test_a_plot_has_every_side(tmp_path: Path) -> None:
+    group = Group("Title", "setting", [Job("job", size, "MB", JOB.sides) for size in (1.0, 2.0)])
+    assert page.draw(group, tmp_path / "plot.svg")
+    drawn = (tmp_path / "plot.svg").read_text()
+    for text in (">ours<", ">theirs<", "time, s", "memory, MB"):
+        assert text in drawn
+    assert not page.draw(Group("Title", "setting", [JOB]), tmp_path / "none.svg")
+
+
+def test_the_page_is_what_was_measured() -> None:
+    plots = {group.title: f"images/performance-{name}.svg"
+             for name, group in zip(run.GROUPS, run.kept(), strict=True)
+             if (run.DOCS / f"images/performance-{name}.svg").exists()}  # fmt: skip
+    assert (run.DOCS / "performance.md").read_text(encoding="utf-8") == run.document(plots)
+
+
+def test_every_bar_that_is_missed_has_its_reason() -> None:
+    notes = (measure.HERE / "notes.md").read_text(encoding="utf-8")
+    assert page.unexplained(run.kept(), notes) == []
+
+
+def test_folders_are_gone_before_a_run(tmp_path: Path) -> None:
+    cache, lock = jobs_nsys.caches(tmp_path / "run.sqlite")
+    cache.mkdir()
+    (cache / "kernels.parquet").touch()
+    lock.touch()
+    code = f"import os, sys; sys.exit(bool(os.listdir({str(tmp_path)!r})))"
+    measure.run_once(measure.Side("peer", [sys.executable, "-c", code], (cache, lock)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_slow_sides_run_less_often_and_without_a_warm_up(tmp_path: Path) -> None:
+    counts = tmp_path / "counts"
+
+    def side(name: str, most_runs: int | None) -> measure.Side:
+        code = f"print('{name}', file=open({str(counts)!r}, 'a'))"
+        return measure.Side(name, [sys.executable, "-c", code], most_runs=most_runs)
+
+    found = measure.in_turn([side("fast", None), side("slow", 2)], 3)
+    assert [len(each.runs) for each in found] == [3, 2]
+    assert counts.read_text().split() == ["fast", "fast", "slow", "fast", "slow", "fast"]
+
+
+@pytest.mark.parametrize(
+    ("stack", "place"),
+    [
+        ("process 1:\"x\";<module> (nsysconv/__main__.py);read (nsysconv/store/read.py);f (numpy/x.py)",
+         "`store/read.py` read"),
+        ("main (nsysconv/cli/app.py);_find_and_load (<frozen importlib._bootstrap>);x (numpy/x.py)",
+         samples.LOADING),
+        ("_bootstrap (threading.py);run (threading.py)", samples.ELSEWHERE),
+    ],
+)  # fmt: skip
+def test_a_sample_counts_for_the_innermost_function_of_ours(stack: str, place: str) -> None:
+    assert samples.place(stack) == place
