@@ -7,8 +7,8 @@
 Every round is a process of its own, as a user starts it. What must hold afterwards: what was there before
 is there unchanged, or what the command makes is complete; sources are untouched; no traceback; no process
 and no temporary file is left (after `kill -9`: by the next command); the same command then works. A full
-disk is a small tmpfs where root may mount one, else a limit on the size of files. Exit status: 1 with
-findings.
+disk is a small tmpfs where root may mount one, else a limit on the size of files; a read-only folder is a
+mount there, else one by its mode. Exit status: 1 with findings.
 """
 
 from __future__ import annotations
@@ -16,53 +16,31 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from scenes import ROOT, SCENES, Scene, State, is_hidden, lay, make_materials, state
+from disturbing import FAULTS, disturbed, may_mount
+from running import Ended, run
+from scenes import ANOTHER, SCENES, Scene, State, is_hidden, lay, make_materials, state
 
-SIGNALS = {"kill": signal.SIGKILL, "Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM}
-LIMITS = (
-    "disk full",
-    "temporary folder full",
-    "memory",
-    "open files",
-    "stdout full",
-    "reader gone",
-)
-FAULTS = (*SIGNALS, *LIMITS)
-
-_HANG_S = 300.0
-_ENDS_WITHIN_S = 20.0
 _OLD_S = 3600.0
 _TOLD_EVERY = 50
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended: its status (minus the signal), what it said, how long it took."""
-
-    status: int
-    said: str
-    seconds: float
-    lasting: bool
-    """Whether a process of it outlived it."""
 
 
 class Stage:
     """A folder for the rounds, with what the scenes need, and how each of them ends undisturbed."""
 
     def __init__(self, folder: Path, size: int) -> None:
+        # What shells start in the background ignores Ctrl-C, and what it starts would inherit that.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self.folder = folder
         self.materials = folder / "materials"
 
@@ -73,6 +51,7 @@ class Stage:
         make_materials(self.materials, nsysconv, size)
         self.start_s = min(run(("--version",), folder, folder).seconds for _ in range(3))
         self._known: dict[str, tuple[State, State, float]] = {}
+        self._added: dict[str, State] = {}
 
     def undisturbed(self, scene: Scene) -> tuple[State, State, float]:
         """What the folder holds before and after the command, and how long it takes."""
@@ -84,137 +63,43 @@ class Stage:
                 self._known[scene.name] = before, state(place), ended.seconds
         return self._known[scene.name]
 
+    def another(self, scene: Scene) -> tuple[Sequence[str], State]:
+        """The second of two writers, and what it adds: another file to a store, else it does the same."""
+        if scene.makes is None or not scene.makes.endswith(".db"):
+            return scene.words, {}
+        words = ("import", str(self.materials / ANOTHER), "-o", scene.makes)
+        if scene.makes not in self._added:
+            with self.empty() as (place, temporary):
+                ended = run(words, place, temporary)
+                assert ended.status == 0, ended.said
+                self._added[scene.makes] = state(place)
+        return words, self._added[scene.makes]
+
     @contextmanager
     def laid(self, scene: Scene) -> Iterator[tuple[Path, Path]]:
         """A folder as the scene wants it, and an empty one for temporary files."""
+        with self.empty() as (place, temporary):
+            lay(scene, self.materials, place)
+            yield place, temporary
+
+    @contextmanager
+    def empty(self) -> Iterator[tuple[Path, Path]]:
+        """A folder to work in, and one for temporary files."""
         place, temporary = self.folder / "place", self.folder / "temporary"
         for path in (place, temporary):
             path.mkdir()
         try:
-            lay(scene, self.materials, place)
             yield place, temporary
         finally:
             for path in (place, temporary):
                 shutil.rmtree(path)
 
 
-def run(
-    words: Sequence[str], place: Path, temporary: Path, *, after_s: float | None = None,
-    number: signal.Signals = signal.SIGKILL, limits: Sequence[tuple[int, int]] = (),
-    stdout: int | None = None,
-) -> Ended:  # fmt: skip
-    """Runs `nsysconv WORDS…`; sends it a signal after a while, or gives it limits."""
-
-    def limit() -> None:
-        for what, value in limits:
-            resource.setrlimit(what, (value, value))
-
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
-    began = time.monotonic()
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "nsysconv", *words], cwd=place, env=environment,
-            stdin=subprocess.DEVNULL, stdout=said if stdout is None else stdout, stderr=said,
-            start_new_session=True, preexec_fn=limit if limits else None,
-        )  # fmt: skip
-        if after_s is not None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(after_s)
-            process.send_signal(number)
-        try:
-            status = process.wait(_HANG_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            status = process.wait()
-        seconds = time.monotonic() - began
-        lasting = _outlived(process.pid)
-        said.seek(0)
-        return Ended(status, said.read().decode("utf-8", "replace"), seconds, lasting)
-
-
-def _outlived(group: int) -> bool:
-    """Whether processes of the group are there after a while; they are ended then."""
-    end = time.monotonic() + _ENDS_WITHIN_S
-    while time.monotonic() < end:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return False
-        time.sleep(0.02)
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
-    return True
-
-
-@contextmanager
-def _small_disk(folder: Path, size: int) -> Iterator[None]:
-    """Lays a file system of so many bytes over a folder, what is in it included."""
-    kept = folder.with_name(folder.name + "-kept")
-    folder.rename(kept)
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
-    try:
-        shutil.copytree(kept, folder, dirs_exist_ok=True)
-        yield
-        shutil.rmtree(kept)
-        shutil.copytree(folder, kept)
-    finally:
-        subprocess.run(["umount", folder], check=True)
-        folder.rmdir()
-        kept.rename(folder)
-
-
-def may_mount() -> bool:
-    """Whether this process can lay a small disk over a folder."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "disk"
-        folder.mkdir()
-        try:
-            with _small_disk(folder, 1 << 20):
-                return True
-        except (subprocess.CalledProcessError, OSError):
-            return False
-
-
-def _content_bytes(folder: Path) -> int:
-    return sum(1 << 12 | path.stat().st_size + 4095 for path in folder.rglob("*"))
-
-
-def disturbed(
-    stage: Stage, scene: Scene, fault: str, chance: random.Random, place: Path, temporary: Path,
-    *, mount: bool,
-) -> Ended:  # fmt: skip
-    """One run of the command, disturbed."""
-    seconds = stage.undisturbed(scene)[2]
-    if fault in SIGNALS:
-        when = chance.uniform(stage.start_s, seconds * 1.05)
-        return run(scene.words, place, temporary, after_s=when, number=SIGNALS[fault])
-    if fault == "memory":
-        limit = (resource.RLIMIT_AS, chance.randrange(150 << 20, 700 << 20))
-    elif fault == "open files":
-        limit = (resource.RLIMIT_NOFILE, chance.randrange(6, 40))
-    elif fault == "stdout full":
-        with Path("/dev/full").open("wb") as full:
-            return run(scene.words, place, temporary, stdout=full.fileno())
-    elif fault == "reader gone":
-        reading, writing = os.pipe()
-        os.close(reading)
-        try:
-            return run(scene.words, place, temporary, stdout=writing)
-        finally:
-            os.close(writing)
-    elif mount:
-        small = place if fault == "disk full" else temporary
-        room = int(2 ** chance.uniform(12, 21))
-        with _small_disk(small, _content_bytes(small) + room):
-            return run(scene.words, place, temporary)
-    else:
-        limit = (resource.RLIMIT_FSIZE, int(2 ** chance.uniform(12, 21)))
-    return run(scene.words, place, temporary, limits=[limit])
-
-
 # While the interpreter ends, which is after the command has, SIGTERM ends it at once.
-_ALLOWED = {"kill": {0, -9}, "Ctrl-C": {0, 130}, "SIGTERM": {0, 143, -15}, "reader gone": {0}}
+_ALLOWED = {
+    "kill": {0, -9}, "Ctrl-C": {0, 130}, "SIGTERM": {0, 143, -15}, "reader gone": {0},
+    "two writers": {0, 2}, "clock jump": {0}, "no HOME": {0},
+}  # fmt: skip
 _REFUSED = {0, 2, 3}
 
 
@@ -223,21 +108,15 @@ def problems(
 ) -> list[str]:  # fmt: skip
     """What should not be after a disturbed run; ends with an undisturbed one."""
     before, after, _ = stage.undisturbed(scene)
-    found = []
-    if ended.status not in _ALLOWED.get(fault, _REFUSED) and not _given_up(ended):
-        found.append(f"exit status {ended.status}")
-    if (
-        "Traceback" in ended.said
-        or "Exception ignored" in ended.said
-        or "internal error" in ended.said
-    ):
-        found.append("a traceback")
-    if ended.status in (130, 143) and ended.said.splitlines()[-1:] != ["nsysconv: interrupted"]:
-        found.append("not told that it was interrupted")
-    if ended.status in (2, 3) and not ended.said.strip():
-        found.append("refused without a word")
-    if ended.lasting:
-        found.append("a process was left")
+    found = _told(ended, _ALLOWED.get(fault, _REFUSED))
+    if ended.second is not None:
+        found += [f"the other one: {each}" for each in _told(ended.second, _ALLOWED[fault])]
+        if ended.status and ended.second.status:
+            found.append("both were refused")
+        if ended.second.status == 0:
+            _, added = stage.another(scene)
+            # Without anything of its own to add it was the same command.
+            before, after = {**before, **added} if added else after, {**after, **added}
     if fault != "kill" and not _crashed(ended) and any(temporary.iterdir()):
         found.append(f"temporary files were left: {[p.name for p in temporary.iterdir()]}")
     now = state(place)
@@ -250,6 +129,22 @@ def problems(
     if ended.status in (0, -15) and now != after and fault not in ("stdout full", "reader gone"):
         found.append("done, and not complete")
     return found + _next_run(scene, now, after, place, temporary)
+
+
+def _told(ended: Ended, allowed: Collection[int]) -> list[str]:
+    """What a command should not have said, or not have kept silent about."""
+    found = []
+    if ended.status not in allowed and not _given_up(ended):
+        found.append(f"exit status {ended.status}")
+    if any(words in ended.said for words in ("Traceback", "Exception ignored", "internal error")):
+        found.append("a traceback")
+    if ended.status in (130, 143) and ended.said.splitlines()[-1:] != ["nsysconv: interrupted"]:
+        found.append("not told that it was interrupted")
+    if ended.status in (2, 3) and not ended.said.strip():
+        found.append("refused without a word")
+    if ended.lasting:
+        found.append("a process was left")
+    return found
 
 
 def _whole(scene: Scene, now: State, before: State, after: State) -> bool:
@@ -278,8 +173,8 @@ def _next_run(scene: Scene, now: State, after: State, place: Path, temporary: Pa
 
 
 def _given_up(ended: Ended) -> bool:
-    """Whether a library ended the process for want of memory and said so."""
-    return ended.status == 1 and "OpenBLAS" in ended.said
+    """Whether a library ended the process for want of memory and said so; OpenBLAS raises SIGINT then."""
+    return ended.status in (1, 130) and "OpenBLAS" in ended.said
 
 
 def _crashed(ended: Ended) -> bool:
@@ -293,7 +188,9 @@ def how(ended: Ended) -> str:
         return "done"
     if ended.status in (130, 143):
         return "interrupted"
-    return "killed" if ended.status == -9 else "refused" if ended.status in (1, 2, 3) else "crashed"
+    if ended.status in (-signal.SIGKILL, -signal.SIGTERM):
+        return "killed"
+    return "refused" if ended.status in (1, 2, 3) else "crashed"
 
 
 def rounds(
@@ -304,9 +201,12 @@ def rounds(
     for seed, number in keys:
         chance = random.Random(f"{seed}:{number}")
         scene, fault = chance.choice(scenes), chance.choice(faults)
-        stage.undisturbed(scene)
+        seconds, second = stage.undisturbed(scene)[2], stage.another(scene)[0]
         with stage.laid(scene) as (place, temporary):
-            ended = disturbed(stage, scene, fault, chance, place, temporary, mount=mount)
+            ended = disturbed(
+                scene, fault, chance, place, temporary, start_s=stage.start_s, seconds=seconds,
+                mount=mount, second=second,
+            )  # fmt: skip
             found = problems(stage, scene, fault, ended, place, temporary)
         yield f"{seed}:{number}", scene, fault, ended, found
 

@@ -17,6 +17,9 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 FIXTURES = ROOT / "tests" / "fixtures"
 SMALL = FIXTURES / "nsys" / "graphs-3.24.0.sqlite"
+ANOTHER = "another.sqlite"
+"""What the second of two writers imports: nothing else has it."""
+
 OLD_PAGE = "<p>the page that was there before</p>\n"
 
 State = dict[str, str]
@@ -73,6 +76,7 @@ def make_materials(folder: Path, nsysconv: Callable[..., None], size: int) -> No
     folder.mkdir(parents=True)
     generate_nsys.generate(folder / "large.sqlite", size, 1, 2, 1)
     shutil.copyfile(SMALL, folder / "small.sqlite")
+    shutil.copyfile(FIXTURES / "nsys" / "unified_memory-3.25.0.sqlite", folder / ANOTHER)
     _enlarge(FIXTURES / "kineto" / "training-2.13.json", folder / "trace.json.gz", size // 40)
     (folder / "many").mkdir()
     for path in sorted((FIXTURES / "nsys").glob("*.sqlite"))[:8]:

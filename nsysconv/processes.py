@@ -82,9 +82,15 @@ class Processes(Generic[Item, Result]):
             yield waiting.popleft().result()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        # Ctrl-C comes to all processes of a terminal. This one ends them, by closing their pipes; they
+        # inherit that it is blocked, for they could not ignore it before Python has started.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._processes.append(process)
         with contextlib.suppress(OSError):  # it has ended; the first item will tell
             _send(process.stdin, self._begin)
@@ -137,7 +143,6 @@ def _received(pipe: IO[bytes] | None) -> bytes | None:
 
 def main() -> None:
     """The process's side: the first message says how results are made, each further one is an item."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us by closing the pipe
     items, results = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what anything prints must not stand between results
     begin = _received(items)

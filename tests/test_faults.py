@@ -5,8 +5,13 @@ Hundreds of them are run by hand: docs/security.md.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import disturbing
 import inject
 import pytest
 from scenes import SCENES
@@ -20,6 +25,9 @@ ROUNDS = [
     ("import, many files, old store", "Ctrl-C"), ("import, trace", "SIGTERM"),
     ("report, trace", "Ctrl-C"), ("page over a page", "disk full"), ("import, old store", "disk full"),
     ("export, chrome", "disk full"), ("import, a store", "open files"), ("diff", "memory"),
+    ("import, new store", "two writers"), ("import, old store", "two writers"),
+    ("import, replacing", "read-only folder"), ("page over a page", "read-only folder"),
+    ("report, trace", "clock jump"), ("import, trace", "no HOME"),
 ]  # fmt: skip
 
 
@@ -46,9 +54,37 @@ def test_the_signals_that_end_are_those_of_the_terminal_and_of_batch_systems() -
     assert {number.name for number in signals._ENDING} == {"SIGINT", "SIGTERM", "SIGHUP"}
 
 
+def test_the_clock_of_a_command_jumps() -> None:
+    looks = "import time; print(*(time.time() for _ in range(20)))"
+    done = subprocess.run([sys.executable, "-c", looks], env={"PYTHONPATH": str(disturbing.CLOCK)},
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    shown = [float(word) for word in done.stdout.split()]
+    steps = [later - earlier for earlier, later in pairwise(shown)]
+    assert min(steps) < -3600 < 3600 < max(steps)
+
+
+def test_of_two_writers_both_are_looked_at(stage: inject.Stage) -> None:
+    """One that was refused has added nothing; one that says it has, and has not, is found."""
+    (scene,) = [scene for scene in SCENES if scene.name == "import, new store"]
+    stage.undisturbed(scene)
+    words, added = stage.another(scene)
+    assert words[0] == "import"
+    assert [name.partition("@")[0] for name in added] == ["store.db"]
+    refused = inject.Ended(2, "nsysconv: in use\n", 1.0, False)
+    for ended, wanted in (
+        (replace(refused, second=refused), ["both were refused"]),
+        (replace(refused, second=replace(refused, status=0)),
+         ["neither what was there nor what was to be made", "the next run is not complete, or leaves "
+          "something"]),
+    ):  # fmt: skip
+        with stage.laid(scene) as (place, temporary):
+            assert inject.problems(stage, scene, "two writers", ended, place, temporary) == wanted
+
+
 def test_what_a_round_finds(stage: inject.Stage, tmp_path: Path) -> None:
     """So that the rounds can fail: a page cut short, a file left, a traceback, no word."""
     (scene,) = [scene for scene in SCENES if scene.name == "page over a page"]
+    stage.undisturbed(scene)
     with stage.laid(scene) as (place, temporary):
         (place / "page.html").write_text("<html")
         (place / ".page.html.host-1-00.partial").write_text("half")

@@ -124,6 +124,8 @@ def bring(
     """
     errand = _Errand(plan, line, profiler, environment, record, wishes, importing, say)
     with Interruptions(came=ended.told_to_end) as interruptions:
+        for folder in {folder for _, folder in plan.outputs}:
+            placing.sweep(folder)
         reports = _reports(errand)
         safe = True
         for report in reports:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from nsysconv.errors import CaptureError
 from nsysconv.record import SUFFIX as RECORD_SUFFIX
+from nsysconv.store.publish import alive
 
 EXPORT_SUFFIX = ".sqlite"
 STORE_SUFFIX = ".db"
 _OF_A_REPORT = (RECORD_SUFFIX, EXPORT_SUFFIX, STORE_SUFFIX)
 ROOM_BYTES = 256 * 2**20
 """Less room than this on local scratch is none: the destination is used instead."""
+_OLD_S = 3600.0
+"""Containers of one host may not see each other's processes: what is younger may be in use."""
 
 
 def scratch_root(
@@ -62,6 +67,23 @@ def make_scratch(root: Path) -> Path:
             where=str(root),
             hint="--scratch DIR names another.",
         ) from error
+
+
+def sweep(folder: Path) -> None:
+    """Removes what captures left in a folder that were killed on this host while they moved a file.
+
+    What it was is still on their scratch.
+    """
+    left = re.compile(rf"\..*\.{re.escape(socket.gethostname())}-(\d{{1,9}})\.partial", re.DOTALL)
+    with suppress(OSError):
+        for path in folder.iterdir():
+            match = left.fullmatch(path.name)
+            if match is None or alive(int(match[1])):
+                continue
+            with suppress(OSError):
+                # Its name is of now, what stands in it may be of before: the status was changed last.
+                if time.time() - path.lstat().st_ctime > _OLD_S:
+                    path.unlink()
 
 
 def put_report(source: Path, folder: Path, *, overwrite: bool) -> Path:

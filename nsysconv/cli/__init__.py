@@ -5,6 +5,7 @@ What a command needs is imported when it runs: `--help` loads no pyarrow, numpy,
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -20,6 +21,7 @@ from nsysconv.errors import NsysconvError, UsageError
 # pyarrow is first imported, which is later.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
+_OBJECTS = 10_000
 _INTERNAL = 70
 _INTERRUPTED = 130
 # What threads and libraries say where the system has no memory for them.
@@ -28,6 +30,9 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate
 
 def main() -> NoReturn:
     """Runs the command line; the one place where errors become exit statuses."""
+    # What is loaded stays. To look through it for garbage at every 700th new object, which is Python's
+    # habit, takes a fifteenth of a short command.
+    gc.set_threshold(_OBJECTS)
     streams.prepare()
     try:
         with ending():

@@ -10,6 +10,7 @@ import typer
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.choices import By, Idle, Match, Names
 from nsysconv.cli.flags import DaskOption, FormatOption, LimitOption, OutputOption
+from nsysconv.cli.memory import check_addresses
 from nsysconv.cli.slice_flags import (
     DeviceOption,
     NameOption,
@@ -55,11 +56,15 @@ def _formats(incomplete: str) -> list[str]:
 
 @app.callback()
 def _main(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Import GPU profiles into one SQL schema; the same reports for every source."""
+    # The program that `profile` starts is to run in any case.
+    if context.invoked_subcommand != "profile":
+        check_addresses()
 
 
 @app.command("import")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+
+from nsysconv.errors import UsageError
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
+_LIBRARIES_BYTES, _THREAD_BYTES = 480 << 20, 16 << 20
 
 
 def keep_freed_memory() -> None:
@@ -26,3 +30,23 @@ def keep_freed_memory() -> None:
     # What a thread of its own arena frees, no other could reuse.
     mallopt(_M_ARENA_MAX, 1)
     mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
+
+
+def check_addresses() -> None:
+    """Raises UsageError where addresses are limited (`ulimit -v`) to less than the libraries take.
+
+    Some of them crash there before they can say why. numpy has a thread for each core, and each thread a
+    stack. Measured on two cores: they crash below 440 MB.
+    """
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    needed = _LIBRARIES_BYTES + (os.cpu_count() or 1) * _THREAD_BYTES
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise UsageError(
+            f"not enough memory: the limit of addresses is {limit >> 20} MB, and libraries alone take "
+            f"{needed >> 20} MB",
+            hint="Raise the limit (ulimit -v).",
+        )

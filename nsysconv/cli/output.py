@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -108,7 +109,9 @@ def _options() -> Options:
     if not sys.stdout.isatty():
         return Options()
     width = max(shutil.get_terminal_size().columns, _NARROWEST)
-    return Options(width=width, color=True)
+    # https://no-color.org; a dumb terminal would show the sequences themselves.
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Options(width=width, color=not plain)
 
 
 def say_missing(reports: Sequence[Report]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -17,11 +18,13 @@ from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.batches import from_rows
+from nsysconv.store.filling import OverfullError
 from nsysconv.store.profiles import Origin, note_row
 from nsysconv.store.read import Columns, Store
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.store.sqlite import source_views
 from nsysconv.store.sqlite.connection import (
+    DamagedError,
     SqliteConnection,
     create_schema,
     in_memory,
@@ -61,12 +64,13 @@ class _AttachedStore(Store):
         if recording.sqlite_source is None:
             raise NotInPlace
         self._source = recording.sqlite_source
+        self._named = Path(origin.path)  # what is read may be a copy of it
         self._rows: dict[str, list[SourceRows]] = {}
         self._careful: set[str] = set()
-        self._read: set[str] = set()
+        self._count: dict[str, int] = {}
         self._settled: set[str] = set()
         self._connection: SqliteConnection
-        super().__init__(lambda: in_memory(self._source))
+        super().__init__(lambda: in_memory(self._named))
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
         SqliteWriter(self._connection).add([small], lambda: origin, lambda table, rows: None)
@@ -104,7 +108,7 @@ class _AttachedStore(Store):
             )
 
     def _connect_to_views(self) -> SqliteConnection:
-        connection = in_memory(self._source)
+        connection = in_memory(self._named)
         self._lay_views(connection)
         return connection
 
@@ -114,20 +118,23 @@ class _AttachedStore(Store):
             source_views.lay(connection, table, batches, _ONLY_PROFILE)
 
     def row_count(self, profile_id: int, table: str) -> int:
-        """Rows of the profile; counted, because a view may filter its source."""
+        """Rows of the profile: as many as were read, because a view may filter its source.
+
+        Those with impossible times are none of them, and late_notes tells: reports leave them out, too.
+        """
         if table not in self._rows:
             return 0
-        source = schema.metadata.tables[table]
-        return self._connection.number(sa.select(sa.func.count()).select_from(source))
+        if table not in self._count:
+            self.read_columns(profile_id, table, _TIMES)
+        return self._count[table]
 
     def read_columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
         """As for any store. Rows that the schema does not admit are left out, with notes."""
         # Times are read with whatever is read first: they decide which rows there are.
-        names = list(dict.fromkeys((*names, *_TIMES))) if table not in self._read else names
+        names = list(dict.fromkeys((*names, *_TIMES))) if table not in self._count else names
         names = [name for name in names if name in schema.metadata.tables[table].c]
-        self._read.add(table)
         try:
-            columns = super().read_columns(profile_id, table, names)
+            columns = self._columns(profile_id, table, names)
             if _admitted(columns):
                 return columns
         except InputError:
@@ -136,7 +143,25 @@ class _AttachedStore(Store):
         if table in self._careful:
             return columns
         self._be_careful(table)
-        return super().read_columns(profile_id, table, names)
+        return self._columns(profile_id, table, names)
+
+    def _columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
+        """Columns of the rows that there are. Raises DamagedError where there are others each time."""
+        try:
+            columns = super().read_columns(profile_id, table, names)
+        except OverfullError:
+            raise self._damaged() from None
+        for values in columns.values():
+            if len(values) != self._count.setdefault(table, len(values)):
+                raise self._damaged()
+        return columns
+
+    def _damaged(self) -> DamagedError:
+        return DamagedError(
+            "the file is damaged: which rows a table has depends on the way they are read",
+            where=str(self._named),
+            hint="Export or copy it again.",
+        )
 
     def batches(self, profile_id: int, table: str, rows: int) -> Iterator[pa.RecordBatch]:
         """As for any store: what was left out is in the table of notes once events were read."""
@@ -164,6 +189,7 @@ class _AttachedStore(Store):
 
     def _be_careful(self, table: str) -> None:
         self._careful.add(table)
+        self._count.pop(table, None)
         guarded = [batch.guarded() for batch in self._rows[table]]
         self._rows[table] = [rows for rows, _ in guarded]
         self.late_notes = merged([*self.late_notes, *(n for _, notes in guarded for n in notes)])

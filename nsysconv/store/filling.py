@@ -15,6 +15,10 @@ import numpy as np
 Array = np.ndarray
 
 
+class OverfullError(Exception):
+    """More rows came than there are numbers for them."""
+
+
 class Part:
     """Consecutive rows of a column, filled in order by one thread."""
 
@@ -24,8 +28,10 @@ class Part:
         self._only: int | None = None  # the one value of all rows so far
 
     def add(self, values: Array) -> None:
-        """Appends int64 values, at least one."""
+        """Appends int64 values, at least one. Raises OverfullError where there is no room for them."""
         begin, self._count = self._count, self._count + len(values)
+        if self._count > len(self._given):
+            raise OverfullError
         if begin == 0:
             self._only = int(values[0])
         if self._only is not None:

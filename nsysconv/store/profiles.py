@@ -152,22 +152,27 @@ def note_row(note: Note) -> dict[str, object]:
 
 
 def _free(connection: Connection, wanted: str, *tables: sa.Table) -> str:
-    """The label, or with the first number behind it that makes it one which no row of the tables has."""
-    label, number = wanted, 1
-    taken: set[str] | None = None
-    while True:
-        if taken is None:
-            # Mostly it is free, and the tables may be long.
-            same = [sa.select(t.c.label).where(t.c.label == label) for t in tables]
-            if not any(connection.rows(one) for one in same):
-                return label
-            taken = {
-                str(row["label"]) for t in tables for row in connection.rows(sa.select(t.c.label))
-            }
-        if label not in taken:
-            return label
-        number += 1
-        label = f"{wanted}-{number}"
+    """The label, or with a number behind it that makes it one which no row of the tables has.
+
+    The first such number, unless labels in between were removed: thousands of files may have one name.
+    """
+
+    def is_free(label: str) -> bool:
+        same = [sa.select(t.c.label).where(t.c.label == label) for t in tables]
+        return not any(connection.rows(one) for one in same)
+
+    if is_free(wanted):
+        return wanted
+    taken, free = 1, 2
+    while not is_free(f"{wanted}-{free}"):
+        taken, free = free, free * 2
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        if is_free(f"{wanted}-{middle}"):
+            free = middle
+        else:
+            taken = middle
+    return f"{wanted}-{free}"
 
 
 def _storable(text: str) -> str:

@@ -115,7 +115,7 @@ def sweep(path: Path) -> None:
             continue
         # In a container every run can have our number: what is ours and alive is in progress.
         number = int(match.group(1))
-        if number == os.getpid() or not _alive(number):
+        if number == os.getpid() or not alive(number):
             with suppress(OSError):
                 _remove(left)
 
@@ -124,7 +124,8 @@ def _literal(text: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in text)
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Whether a process of this number is there, whoever's it is."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

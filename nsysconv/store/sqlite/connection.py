@@ -43,18 +43,23 @@ def sqlite_uri(path: Path, mode: str) -> str:
     return f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
 
 
+class DamagedError(InputError):
+    """SQLite cannot read a file that it had begun to read."""
+
+
 class SqliteConnection(Connection):
     """A connection to a SQLite file, or to a database in memory."""
 
     DIALECT = sqlite_dialect.dialect(paramstyle="named")
 
-    def __init__(self, uri: str, place: str) -> None:
+    def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
         try:
             # Views and triggers of a hostile file must not call functions with side effects.
             self.execute("PRAGMA trusted_schema=OFF")
             self.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
-            self.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+            if reads_schema:
+                self.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         except BaseException:
             self.close()
             raise
@@ -92,7 +97,7 @@ class SqliteConnection(Connection):
         if "out of memory" in text or "annot allocate memory" in text:
             return UsageError("not enough memory", where=self.place, hint="Raise the limit of it.")
         if "malformed" in text or "not a database" in text:
-            return InputError(
+            return DamagedError(
                 "the file is damaged: SQLite cannot read it",
                 where=self.place,
                 hint="Copy or export it again; a partial download is the usual cause.",
@@ -175,7 +180,9 @@ def schema_version(path: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        with SqliteConnection(sqlite_uri(path, "ro&immutable=1"), str(path)) as connection:
+        # The marks stand in the header; the tables of a file that is no store may have no end.
+        uri = sqlite_uri(path, "ro&immutable=1")
+        with SqliteConnection(uri, str(path), reads_schema=False) as connection:
             if connection.number("PRAGMA application_id") != schema.APPLICATION_ID:
                 return None
             return connection.number("PRAGMA user_version")

@@ -24,6 +24,7 @@ from nsysconv.store.publish import building, publish, sweep
 from nsysconv.store.recording import SOURCE, Batch, SourceRows
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
+    DamagedError,
     SqliteConnection,
     create_schema,
     sqlite_uri,
@@ -52,8 +53,20 @@ class SqliteWriter(Writer):
         self._connection.attach_source(source, SOURCE)
         try:
             yield
+        except DamagedError as error:
+            # SQLite does not say which of the two files it met the damage in.
+            if not self._is_sound(SOURCE):
+                error.where = str(source)
+            raise
         finally:
             self._connection.execute(f"DETACH {SOURCE}")
+
+    def _is_sound(self, database: str) -> bool:
+        """Reads all of an attached database to see whether SQLite can."""
+        try:
+            return self._connection.value(f"PRAGMA {database}.quick_check(1)") == "ok"
+        except DamagedError:
+            return False
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -184,6 +197,12 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
         with alone(path), _opened(path) as connection:
             yield SqliteWriter(connection)
         return
+    if path.is_symlink():
+        raise UsageError(
+            "a link to a file that does not exist",
+            where=str(path),
+            hint="Remove it, or name the file that is to be made.",
+        )
     if not path.parent.is_dir():
         raise UsageError(
             "the folder does not exist",

@@ -1,0 +1,169 @@
+"""Odd surroundings: narrow and wide terminals, old locales, names that are no UTF-8, large folders."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import CHILD_ENVIRONMENT
+from golden_cases import BASIC, FIXTURES, run
+from rich.cells import cell_len
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+NAME = "caf\u00e9\udcff.sqlite"
+"""In UTF-8 but for its last byte: what a file of another locale has become."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with report1.sqlite in it."""
+    shutil.copyfile(FIXTURES / BASIC, tmp_path / "report1.sqlite")
+    return tmp_path
+
+
+# -- terminals
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a terminal got."""
+
+    status: int
+    text: str
+
+
+def on_terminal(words: Sequence[str], folder: Path, columns: int, **environment: str) -> Shown:
+    """Runs nsysconv on a terminal so wide; stdin, stdout and stderr are it."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    known = {**CHILD_ENVIRONMENT, "TERM": "xterm-256color", "PYTHONUTF8": "1", **environment}
+    for name in {"COLUMNS", "NO_COLOR"} - environment.keys():
+        known.pop(name, None)
+    process = subprocess.Popen([sys.executable, "-m", "nsysconv", *words], cwd=folder, env=known,
+                               stdin=theirs, stdout=theirs, stderr=theirs)  # fmt: skip
+    os.close(theirs)
+    read = b""
+    with contextlib.suppress(OSError):  # so the kernel says that the last of them has closed it
+        while piece := os.read(ours, 1 << 16):
+            read += piece
+    os.close(ours)
+    return Shown(process.wait(), read.decode().replace("\r\n", "\n"))
+
+
+@pytest.mark.parametrize("columns", [40, 79, 200, 400])
+def test_a_terminal_is_filled_and_never_more(folder: Path, columns: int) -> None:
+    shown = on_terminal(("report", "report1.sqlite"), folder, columns)
+    assert shown.status == 0
+    widest = max(cell_len(line) for line in _ESCAPE.sub("", shown.text).splitlines())
+    assert columns / 2 < widest <= columns
+
+
+@pytest.mark.parametrize("columns", [0, 1, 39])
+def test_what_is_no_terminals_width_is_none(folder: Path, columns: int) -> None:
+    """0 is what terminals say that do not know; narrower than 40 nothing could be read."""
+    shown = on_terminal(("report", "report1.sqlite", "kernels"), folder, columns)
+    lines = _ESCAPE.sub("", shown.text).splitlines()
+    assert shown.status == 0
+    assert max(cell_len(line) for line in lines) <= (80 if columns == 0 else 40)
+
+
+@pytest.mark.parametrize("words", [
+    ("report",), ("info",), ("report", "--list"), ("diff", "report1.sqlite"),
+], ids=" ".join)  # fmt: skip
+def test_every_width_has_room_for_every_answer(folder: Path, words: tuple[str, ...]) -> None:
+    for columns in (*range(40, 100, 7), 127, 128, 255, 256, 400):
+        outcome = run(words[0], *words[1:], "report1.sqlite", cwd=folder, width=columns)
+        assert outcome.status == 0
+        for line in outcome.out.splitlines():
+            # Commands to be copied are not broken: a shell takes them as one line.
+            assert cell_len(line) <= columns or "nsys profile" in line or "--" in line, line
+
+
+def test_columns_win_over_the_terminal(folder: Path) -> None:
+    shown = on_terminal(("report", "report1.sqlite", "kernels"), folder, 200, COLUMNS="60")
+    assert max(cell_len(line) for line in _ESCAPE.sub("", shown.text).splitlines()) <= 60
+
+
+@pytest.mark.parametrize(("variables", "plain"), [
+    ({}, False), ({"TERM": "dumb"}, True), ({"NO_COLOR": "1"}, True), ({"NO_COLOR": ""}, False),
+], ids=str)  # fmt: skip
+def test_escape_sequences_are_for_terminals_that_want_them(
+    folder: Path, variables: dict[str, str], plain: bool
+) -> None:
+    shown = on_terminal(("report", "report1.sqlite", "kernels"), folder, 100, **variables)
+    assert shown.status == 0
+    assert ("\x1b" not in shown.text) is plain
+
+
+# -- locales and names
+
+
+LOCALES = {
+    "C, as it is": {"LC_ALL": "C"},
+    "C, without UTF-8": {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    "POSIX, without UTF-8": {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+    "one that is not there": {"LC_ALL": "xx_XX.KOI8-R", "LANG": "xx_XX.KOI8-R"},
+}
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_names_of_any_bytes_in_any_locale(folder: Path, locale: str) -> None:
+    """From the import to the export; what cannot be shown is spelled out, and files have their names."""
+    (folder / "report1.sqlite").rename(folder / NAME)
+
+    def child(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "nsysconv", *words], cwd=folder, capture_output=True, check=False,
+            env={**CHILD_ENVIRONMENT, **LOCALES[locale]},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b""), done.stderr
+        encoding = "latin-1" if locale == "latin-1" else "utf-8"
+        return done.stdout.decode(encoding)
+
+    store = NAME.removesuffix(".sqlite") + ".db"
+    child("import", NAME)
+    child("diff", NAME, store)
+    child("report", store, "-o", f"{NAME}.html")
+    child("export", NAME, "--to", "chrome")
+    for words in (("report", NAME, "kernels"), ("info", NAME), ("runs", store)):
+        assert "caf" in child(*words)
+    assert json.loads(child("report", NAME, "kernels", "-f", "json"))
+    made = {path.name for path in folder.iterdir()}
+    assert {NAME, store, f"{NAME}.html"} < made
+    assert len(made) == 4
+
+
+# -- folders
+
+
+def test_a_folder_of_many_files_that_are_no_profiles(folder: Path) -> None:
+    """Of a job's folder most is not for nsysconv; no file stays open, and one answer is for all."""
+    for number in range(2_000):
+        (folder / f"out{number}.log").write_bytes(b"" if number % 2 else b"step 1\n")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "nsysconv", "import", ".", "-o", "job.db"], cwd=folder,
+        env=CHILD_ENVIRONMENT, capture_output=True, text=True, check=False, preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "1,980 more files" in done.stderr
+    assert done.stderr.count("skipped: ") == 21
+    assert done.stdout.splitlines()[-1] == "job.db: 1 profile of 1 file, 1 run"
