@@ -103,12 +103,13 @@ def of_trace(text: bytes) -> int | None:
     if not isinstance(events, list):
         return None
     known = {key for key, kind in CATEGORIES.items() if kind not in ("python", "instant")}
-    return sum(
+    count: int = sum(
         isinstance(event, dict)
         and event.get("ph") == "X"
         and str(event.get("cat")).lower() in known
         for event in events
     )
+    return count
 
 
 def _refuse(word: str) -> None:

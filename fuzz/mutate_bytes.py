@@ -109,7 +109,8 @@ def packed(random_: random.Random, content: bytes) -> tuple[bytes, str]:
     if kind <= 2:
         return whole, f"packed, level {level}"
     if kind == 3:
-        two = gzip.compress(content[:half], level) + gzip.compress(content[half:], 1)
+        two = gzip.compress(content[:half], level, mtime=0)
+        two += gzip.compress(content[half:], 1, mtime=0)
         return two, f"packed in two members, cut at {half}"
     if kind == 4:
         changed, what = change(random_, whole)
@@ -121,7 +122,7 @@ def packed(random_: random.Random, content: bytes) -> tuple[bytes, str]:
         tail = random_.choice((b"\0" * 100, b"rubbish", whole, whole[:10], b"\x1f\x8b"))
         return whole + tail, f"packed, {tail[:8]!r} behind it"
     if kind == 7:
-        return gzip.compress(whole), "packed twice"
+        return gzip.compress(whole, mtime=0), "packed twice"
     if kind == 8:
         wrong = bytearray(whole)
         wrong[-8 + random_.randrange(8)] ^= 0xFF  # checksum or length

@@ -191,7 +191,7 @@ def phases(random_: random.Random, trace: Trace) -> str:
 def foreign(random_: random.Random, trace: Trace) -> str:
     """Something that is no event stands among the events."""
     events = _events(trace)
-    new = random_.choice(
+    new: object = random_.choice(
         (None, 5, "text", [], [{}], {}, {"ph": "X"}, {"args": {}}, True, {"cat": "kernel"})
     )
     events.insert(random_.randrange(len(events) + 1), new)

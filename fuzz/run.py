@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from cases import Case, case
 from seeds import IMPORTERS
@@ -77,7 +78,7 @@ def _again(key: str, only: str | None, keep: Path | None) -> int:
     return 1 if looked["findings"] else 0
 
 
-def _looked(found: Case, *, all_reports: bool) -> dict[str, object]:
+def _looked(found: Case, *, all_reports: bool) -> dict[str, Any]:
     from oracle import look  # imports all of the program; the parent does without
 
     looked = look(found, all_reports=all_reports)

@@ -269,7 +269,8 @@ MEANINGS: dict[str, str] = {
     ),
     "number-ambiguous": (
         "Numbers such as 1.234 with one sign and three digits behind it, in a table of which nothing "
-        "else tells whether it marks decimals or thousands. It was taken for a decimal point."
+        "else tells whether it marks decimals or thousands. It was taken for a decimal point. Or times "
+        "in a table whose row of units is missing: they were taken as nanoseconds."
     ),
     "occupancy-rounded": (
         "Kernels whose occupancy could not be computed from their launch, because the profile lacks "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import tempfile
 import time
@@ -9,12 +10,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import mutate_bytes
 import oracle
 import pytest
 from cases import Case, case
 from conftest import NSYS
+from findings import Looked
 from oracle import look
 from seeds import IMPORTERS, Seed, seeds
+from stored import Stored
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError
@@ -57,6 +61,18 @@ def test_a_file_follows_from_its_number(importer: str) -> None:
         assert one.done == other.done
         if not one.beside:  # a log of SQLite's begins with a number that SQLite draws
             assert one.content == other.content
+
+
+def test_no_file_follows_from_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gzip writes has a time in it."""
+    packed = []
+    for now in (1e9, 1.5e9):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        packed.append(
+            [mutate_bytes.packed(random.Random(seed), b"text" * 9) for seed in range(60)]
+        )
+    assert packed[0] == packed[1]
+    assert {"packed twice"} <= {what for _, what in packed[0]}
 
 
 @pytest.mark.parametrize("importer", IMPORTERS)
@@ -196,11 +212,11 @@ def test_what_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_that_the_schema_does_not_admit_are_found(tmp_path: Path) -> None:
     """As they would stand in a store whose checks are not those of the schema."""
     damaged = _whole("nsys_sqlite", BASIC)
-    looked = oracle.Looked()
-    lab = oracle.Lab(damaged, tmp_path, looked, all_reports=False)
+    looked = Looked()
+    stored = Stored(damaged, tmp_path / BASIC, looked)
     with closing(sqlite3.connect(":memory:")) as sql:
         columns = ", ".join(schema.metadata.tables["memset"].columns.keys())
         sql.execute(f"CREATE TABLE memset ({columns})")
         sql.execute("INSERT INTO memset (id, profile_id, start_ns, dur_ns) VALUES (1, 1, 5, -1)")
-        lab._sound_rows(sql, "memset")
+        stored.sound_rows(sql, "memset")
     assert [one.promise for one in looked.findings] == ["rows fulfil the schema"]

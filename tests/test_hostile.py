@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import json
 import os
 import shutil
 import sqlite3
@@ -165,6 +166,51 @@ def test_what_is_skipped_is_kept_in_little_room(tmp_path: Path) -> None:
     assert skipped.error is not None
     assert skipped.error.__traceback__ is None
     assert skipped.error.__cause__ is skipped.error.__context__ is None
+
+
+# -- paths that a recording names
+
+
+def test_paths_that_a_recording_names_are_texts_and_no_files(tmp_path: Path) -> None:
+    """Neither opened nor made: files of a program, a report, a trace that the metadata speak of."""
+    outside = tmp_path / "outside"
+    outside.write_text("secret")
+    names = ["../outside", str(outside), "~/.ssh/id_rsa", "file:///etc/passwd", "../../made"]
+    folder = tmp_path / "job" / "run"
+    folder.mkdir(parents=True)
+    call = {"ph": "X", "cat": "cuda_runtime", "pid": 1, "tid": 1, "ts": 1.5, "dur": 1}
+    trace = {
+        "schemaVersion": 1, "traceName": names[0], "host_name": names[1],
+        "baseTimeNanoseconds": 1767225600000000000,
+        "distributedInfo": {"backend": names[2], "rank": 0, "world_size": 1},
+        "traceEvents": [{**call, "name": name, "args": {"file": name}} for name in names],
+    }  # fmt: skip
+    (folder / "trace.json").write_text(json.dumps(trace))
+    shutil.copyfile(BASIC, folder / "export.sqlite")
+    with closing(sqlite3.connect(folder / "export.sqlite")) as database:
+        database.execute("UPDATE TARGET_INFO_SYSTEM_ENV SET value = ?", (names[0],))
+        database.execute("UPDATE StringIds SET value = ? || id", (names[0],))
+        database.commit()
+    program = (
+        "import sys\n"
+        "seen = []\n"
+        "sys.addaudithook(lambda what, of: seen.append(str(of[0])) if what in "
+        "('open', 'os.rename', 'os.mkdir', 'sqlite3.connect') else None)\n"
+        "from nsysconv import api\n"
+        "import pathlib\n"
+        "files = api.import_files(sorted(pathlib.Path('.').iterdir()), pathlib.Path('job.db')).files\n"
+        "assert not any(file.error for file in files), files\n"
+        "print(*seen, sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, text=True, check=False,
+                          env=CHILD_ENVIRONMENT, capture_output=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "trace.json" in done.stdout
+    assert not any(
+        word in done.stdout for word in ("outside", "id_rsa", "/etc/passwd", "../made")
+    )
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "export.sqlite", "job", "job.db", "outside", "run", "trace.json"]  # fmt: skip
 
 
 # -- temporary folders

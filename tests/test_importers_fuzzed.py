@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from conftest import FIXTURES, NSYS, Row, event_rows, import_file, profile_in_place
 
 from nsysconv import api
 from nsysconv.errors import InputError
+from nsysconv.importers import nsys_sqlite, probe
 from nsysconv.importers.contract import MOST_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.cells import MISSING, nanoseconds, whole
 from nsysconv.importers.nsys_stats.objects import Objects
+from nsysconv.importers.nvprof_log.quantities import measured, spelled
 from nsysconv.importers.printed.registry import Registry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import as_whole
 from nsysconv.notes import Note, Severity
+from nsysconv.store.filling import OverfullError, Part
 from nsysconv.store.read import Profile, reading
+from nsysconv.store.sqlite.connection import SqliteConnection
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 NVPROF = FIXTURES / "nvprof_database" / "basic-12.nvvp"
@@ -77,8 +82,8 @@ def _rows(table: str) -> Callable[[Profile], list[Row]]:
 
 
 def _refused(source: Path) -> InputError:
-    with Probe(source) as probe, pytest.raises(InputError) as caught:
-        detect(probe)
+    with Probe(source) as opened, pytest.raises(InputError) as caught:
+        detect(opened)
     return caught.value
 
 
@@ -284,6 +289,16 @@ def test_a_range_that_begins_at_0_among_times_of_day(changed: Callable[..., Path
     assert _both(source, found) == [[(None, None)]] * 2
 
 
+def test_markers_whose_flags_are_no_number_are_counted(changed: Callable[..., Path]) -> None:
+    source = FIXTURES / "nvprof_database" / "ranges-12.nvvp"
+    source = changed(source, "UPDATE CUPTI_ACTIVITY_KIND_MARKER SET flags = 'x' WHERE _id_ < 3")
+
+    def found(profile: Profile) -> object:
+        return [note.count for note in profile.notes if note.slug == "unknown-code"]
+
+    assert _both(source, found) == [[2]] * 2
+
+
 # -- traces
 
 
@@ -432,3 +447,188 @@ def test_devices_get_the_next_free_number(devices: list[str]) -> None:
     """Each in a step or two, however many there are."""
     registry = Registry(None)
     assert [registry.device(text) for text in devices] == [1, 2, 0, 3, 4]
+
+
+# -- pages that name each other
+
+
+def _pages(source: Path, size: int = 512) -> Path:
+    """The database in small pages, with enough rows that there are pages above pages."""
+    with closing(sqlite3.connect(source, isolation_level=None)) as database:
+        columns = ", ".join(row[1] for row in database.execute(f"PRAGMA table_info({KERNEL})"))
+        for _ in range(5):
+            database.execute(
+                f"INSERT INTO {KERNEL} ({columns}) SELECT {columns} FROM {KERNEL}"
+            )
+        database.execute(f"PRAGMA page_size = {size}")
+        database.execute("VACUUM")
+    return source
+
+
+def _root_of(source: Path, table: str) -> int:
+    with closing(sqlite3.connect(source)) as database:
+        found = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+        return int(found.fetchone()[0])
+
+
+def _with_children(content: bytes, number: int, child: int) -> bytes:
+    """The file in which all children of an inner page are this one."""
+    found, base = bytearray(content), (number - 1) * 512
+    assert found[base] == 5
+    count = int.from_bytes(found[base + 3 : base + 5], "big")
+    cells = [int.from_bytes(found[p : p + 2], "big") for p in range(base + 12, base + 12 + 2 * count, 2)]
+    for place in (base + 8, *(base + cell for cell in cells)):
+        found[place : place + 4] = child.to_bytes(4, "big")
+    return bytes(found)
+
+
+def _first_leaf(content: bytes, number: int) -> int:
+    while content[(base := (number - 1) * 512)] == 5:
+        number = int.from_bytes(content[base + 8 : base + 12], "big")
+    return number
+
+
+def _refused_both_ways(source: Path) -> list[str]:
+    (file,) = api.import_files([source], source.with_name("store.db")).files
+    assert isinstance(file.error, InputError)
+    with pytest.raises(InputError) as caught, api.open(source) as opened:
+        opened.report("kernels")
+    return [str(file.error), str(caught.value)]
+
+
+def test_a_page_that_is_its_own_child(changed: Callable[..., Path]) -> None:
+    source = _pages(changed(BASIC))
+    root = _root_of(source, KERNEL)
+    source.write_bytes(_with_children(source.read_bytes(), root, root))
+    assert all(str(source) in said for said in _refused_both_ways(source))
+
+
+def test_rows_that_come_again_with_every_page(changed: Callable[..., Path]) -> None:
+    """All children of a page are one: more rows than there are numbers between the first and the last."""
+    source = _pages(changed(BASIC))
+    content, root = source.read_bytes(), _root_of(source, KERNEL)
+    source.write_bytes(_with_children(content, root, _first_leaf(content, root)))
+    for said in _refused_both_ways(source):
+        assert str(source) in said
+        assert "the file is damaged" in said
+
+
+@pytest.mark.parametrize("table", [KERNEL, "sqlite_schema"])
+def test_rows_by_powers_of_a_page_end_in_time(
+    changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Each of twelve new pages is all children of the one before: 20^13 rows in 6 KB."""
+    monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.5)
+    source = _pages(changed(BASIC))
+    content, root = source.read_bytes(), 1 if table == "sqlite_schema" else _root_of(source, KERNEL)
+    leaf = _first_leaf(content, _root_of(source, KERNEL))
+    count = len(content) // 512
+    numbers = [root, *range(count + 1, count + 13)]
+    found = bytearray(content + bytes(12 * 512))
+    before = 100  # the header of the file stands before page 1
+    for number, child in zip(numbers, [*numbers[1:], leaf], strict=True):
+        cells = b"".join(child.to_bytes(4, "big") + bytes([key]) for key in range(20, 0, -1))
+        places = b"".join((512 - 5 * key).to_bytes(2, "big") for key in range(1, 21))
+        head = b"\5\0\0" + (20).to_bytes(2, "big") + (512 - 100).to_bytes(2, "big") + b"\0"
+        start = before if number == 1 else 0
+        page = (head + child.to_bytes(4, "big") + places).ljust(512 - 100 - start, b"\0") + cells
+        found[(number - 1) * 512 + start : number * 512] = page
+    found[28:32] = (count + 12).to_bytes(4, "big")
+    source.write_bytes(bytes(found))
+    assert all("SQLite cannot read it" in said for said in _refused_both_ways(source))
+
+
+def test_a_cell_that_claims_more_than_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite asks for as much as the cell says, and Python calls what it gets a lack of memory."""
+
+    class Greedy(sqlite3.Connection):
+        def execute(self, *_: object) -> sqlite3.Cursor:
+            raise MemoryError
+
+    with Probe(BASIC) as opened:
+        monkeypatch.setattr(opened, "_connect", lambda: Greedy(":memory:"))
+        with pytest.raises(InputError) as caught:
+            opened.select("SELECT 1")
+    assert caught.value.where == str(BASIC)
+    assert "one of its cells claims" in caught.value.what
+
+
+def test_more_rows_than_there_is_room_for_are_no_rows() -> None:
+    part = Part(np.empty(2, np.int64))
+    part.add(np.array([1, 1]))
+    with pytest.raises(OverfullError):
+        part.add(np.array([1]))
+
+
+def test_a_computed_column_hides_the_row_number(changed: Callable[..., Path]) -> None:
+    """SQLite's short list of columns leaves it out."""
+    source = changed(NVPROF, f"ALTER TABLE {KERNEL} ADD COLUMN rowid AS (zeroblob(9)) VIRTUAL")
+    with Probe(source) as found:
+        assert found.tables[KERNEL].row_id == "_rowid_"
+
+
+def test_what_is_damaged_in_a_copy_is_told_of_the_file_itself(
+    changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows the private copy that is read where a journal lies beside the file."""
+    source = changed(BASIC)
+    Path(f"{source}-wal").write_bytes(b"hot")
+
+    def damaged(probes: Sequence[Probe], _: object) -> Iterator[None]:
+        raise InputError("the file is damaged", where=str(probes[0].readable))
+        yield
+
+    monkeypatch.setattr(nsys_sqlite, "read", damaged)
+    (file,) = api.import_files([source], source.with_name("store.db")).files
+    assert isinstance(file.error, InputError)
+    assert file.error.where == str(source)
+
+
+def test_a_name_with_a_zero_byte_ends_no_statement() -> None:
+    statement = sa.select(sa.literal("a\0b"))
+    assert SqliteConnection.compiled(statement) == r"SELECT 'a\x00b' AS anon_1"
+
+
+# -- many of one name
+
+
+def test_labels_behind_those_that_are_taken(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    labels = []
+    for number in range(9):
+        source = tmp_path / str(number) / "log.txt"
+        source.parent.mkdir()
+        text = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_text(encoding="utf-8")
+        source.write_text(f"step {number}\n{text}")
+        labels.append(import_file(source, store).label)
+    assert labels == ["log.txt", *(f"log.txt-{number}" for number in range(2, 10))]
+
+
+# -- values of nvprof
+
+
+@pytest.mark.parametrize("cell", ["0e999", "0e999s", "1e999"])
+def test_a_number_of_a_thousand_digits_is_none(cell: str) -> None:
+    assert measured(cell) is None
+    assert spelled(cell) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "unit", "found"),
+    [("13.000000", "us", (13_000.0, 1e-3)), ("1.5ms", "", (1.5e6, 1e5)), ("-2", "s", (-2e9, 1e9)),
+     ("1e3", "ns", (1000.0, 1000.0)), ("1,234.5", "KB", (1234.5 * 1024, 102.4)), ("x", "s", None),
+     ("1 parsec", "", None)],
+)  # fmt: skip
+def test_values_measured(cell: str, unit: str, found: tuple[float, float] | None) -> None:
+    assert measured(cell, unit) == found
+
+
+def test_times_of_a_trace_without_its_row_of_units_are_doubted(tmp_path: Path) -> None:
+    """A quote too many in the row of units, and all times are a thousandth of what they were."""
+    content = (FIXTURES / "nvprof_log" / "basic-gpu-trace.csv").read_text(encoding="utf-8")
+    rows, before = _imported(_whole(tmp_path, content))
+    (tmp_path / "store.db").unlink()
+    assert "number-ambiguous" not in before
+    again, notes = _imported(_whole(tmp_path, content.replace("\nus,us,", '\n"us,us,')))
+    assert again == rows
+    assert notes["number-ambiguous"] == sum(rows[table] for table in ("kernel", "memcpy", "memset"))

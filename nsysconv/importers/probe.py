@@ -7,10 +7,10 @@ import os
 import shutil
 import sqlite3
 import stat
-import time
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,9 +31,9 @@ _HEAD_BYTES = 1 << 16
 _UTF_8 = (0, 1)
 # SQLite writes down every plain table with these words, whatever words made it.
 _IS_PLAIN = "type='table' AND sql LIKE 'CREATE TABLE %'"
-# A select on a source may scan a table of many gigabytes; what takes longer is a trap.
-_SELECT_SECONDS = 1800.0
-_STEPS_PER_CHECK = 1_000_000
+# A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
+_SELECT_SECONDS = 20.0
+_SECONDS_PER_MEGABYTE = 1.0
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ class Probe:
         return tuple(row[0] for row in self.select(sql))
 
     def _tables_of_file(self) -> list[SourceTable]:
-        connection = self._connect()
-        try:
+        with self._connected() as connection:
             found = connection.execute(
                 f"SELECT name, sql FROM sqlite_master WHERE {_IS_PLAIN}"
             ).fetchall()
@@ -183,8 +182,6 @@ class Probe:
                 )
                 for name, sql in found
             ]
-        finally:
-            connection.close()
 
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a read-only select on the source. A connection of its own: safe in threads."""
@@ -192,26 +189,46 @@ class Probe:
 
     def iterate(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """As `select`, row by row, for results that may be large."""
-        connection = self._connect()
-        deadline = time.monotonic() + _SELECT_SECONDS
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_PER_CHECK)
         try:
-            yield from connection.execute(sql, parameters)
+            with self._connected() as connection:
+                yield from connection.execute(sql, parameters)
         except sqlite3.Error as error:
             raise InputError(
                 f"SQLite cannot read it: {visible(str(error))}",
                 where=str(self.path),
                 hint="The file is damaged or incomplete; export or copy it again.",
             ) from error
+        except MemoryError as error:
+            # Mostly it is no memory that is missing: a damaged cell can say that it is of any size.
+            raise InputError(
+                "SQLite cannot read it: there is no memory for the size that one of its cells claims",
+                where=str(self.path),
+                hint="Export or copy it again; or, if it is whole, raise the limit of memory.",
+            ) from error
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection that is interrupted where it takes longer than any file of this size can."""
+        connection = self._connect()
+        # From outside, because SQLite counts rows without a look at its handler of progress.
+        end = threading.Timer(
+            _SELECT_SECONDS + self.size / 1e6 * _SECONDS_PER_MEGABYTE, connection.interrupt
+        )
+        end.daemon = True
+        end.start()
+        try:
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
+            yield connection
         finally:
+            end.cancel()
+            end.join()
             connection.close()
 
     def _connect(self) -> sqlite3.Connection:
         uri = f"file:{quote(os.fsencode(self.readable.absolute()))}?mode=ro&immutable=1"
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
         return connection
 
     def sha256(self) -> str:
@@ -223,7 +240,9 @@ class Probe:
 
 def _row_id(connection: sqlite3.Connection, table: str) -> str | None:
     """A name of the row number that is no column's; None where the table has none."""
-    columns = {row[1].lower() for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
+    # Computed columns hide it, too; only the longer list names them.
+    listed = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
+    columns = {row[1].lower() for row in listed}
     for name in ("rowid", "_rowid_", "oid"):
         if name not in columns:
             try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from nsysconv.errors import InputError
 from nsysconv.importers.probe import Probe, SourceTable
 from nsysconv.report import MISSING
 from nsysconv.store.recording import SOURCE
@@ -106,13 +107,23 @@ def has(probe: Probe, table: str, *columns: str) -> bool:
 
 
 def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int, int]:
-    """The first and last row number of a table (None: it is empty) and how many rows it has."""
+    """The first and last row number of a table (None: it is empty) and how many rows it has.
+
+    Raises InputError where so many rows cannot have numbers between these: the pages of a damaged file
+    may name each other again and again, and what is read of it then differs from one way to the next.
+    """
     # One subselect each: asked for several at once, SQLite reads the whole table.
     first, last, count = probe.select(
         f"SELECT (SELECT min({source.row_id}) FROM {source.name}), "
         f"(SELECT max({source.row_id}) FROM {source.name}), "
         f"(SELECT count(*) FROM {source.name})"
     )[0]
+    if first is not None and last is not None and count > last - first + 1:
+        raise InputError(
+            f"the file is damaged: {source.name} has {count:,} rows numbered {first:,} to {last:,}",
+            where=str(probe.path),
+            hint="Export or copy it again.",
+        )
     return first, last, count
 
 

@@ -76,11 +76,12 @@ _AUTOGRAD = re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
 
 def sniff(probe: Probe) -> Yes | No:
     """A JSON object with traceEvents, or a list of events, of which some are of Kineto's categories."""
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
+    # Not before: to load them takes longer than to tell that a file is a database.
     from nsysconv.importers.kineto.trace import GZIP, beginning
     from nsysconv.importers.kineto.words import CATEGORIES
 
-    if probe.is_sqlite:
-        return No("it is a SQLite database")
     text = probe.head
     if text.startswith(GZIP):
         text = beginning(probe.path, _BEGINNING_BYTES)

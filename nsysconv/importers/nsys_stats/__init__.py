@@ -86,12 +86,12 @@ _LONGEST_SIGN = 1024
 
 def sniff(probe: Probe) -> Yes | No:
     """Text with the header of a table of nsys, or with what nsys says before one; none of nvprof's."""
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
     from nsysconv.importers.nsys_stats.survey import is_told
     from nsysconv.importers.nvprof_log.survey import SIGNATURE as NVPROF
     from nsysconv.importers.printed.encoding import pieces
 
-    if probe.is_sqlite:
-        return No("it is a SQLite database")
     head = probe.head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if b"".join(head[:64].split()).startswith(_OURS_JSON) or head.startswith(_OURS_CSV):
         return No(

@@ -18,7 +18,7 @@ from nsysconv.importers.nsys_stats.survey import Block
 from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Form
 from nsysconv.importers.printed.lines import Refused, pieces
 from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, values_of
 
 INTEGERS = (
     "correlation", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers",
@@ -106,12 +106,12 @@ class TraceReader:
         for role in columns:
             column = table[role].combine_chunks()
             if role in QUANTITIES:
-                values = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+                values = values_of(pc.cast(column, pa.float64()), np.nan)
                 quantities[role] = values * self._scale(role)
             elif role in INTEGERS:
-                integers[role] = column.fill_null(MISSING).to_numpy(zero_copy_only=False)
+                integers[role] = values_of(column)
             else:
-                place = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
+                place = values_of(column.indices, -1)
                 texts[role] = Texts(place, column.dictionary.to_pylist())
         return Cells(table.num_rows, quantities, integers, texts)
 

@@ -37,11 +37,11 @@ ADVICE: Mapping[Fact, str] = {
 
 def sniff(probe: Probe) -> Yes | No:
     """Text with the header of a query of GPUs, or of `dmon`, among its first lines."""
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
     from nsysconv.importers.nvidia_smi.headers import header_of, looks_like
     from nsysconv.importers.printed.encoding import encoding_of
 
-    if probe.is_sqlite:
-        return No("it is a SQLite database")
     encoding = encoding_of(probe.head) or "utf-8"
     lines = probe.head.decode(encoding, "replace").lstrip("\ufeff").splitlines()
     if any(header_of(line) for line in lines):

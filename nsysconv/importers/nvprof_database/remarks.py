@@ -162,7 +162,8 @@ def _on_markers(probe: Probe) -> Iterator[Note]:
     text = "whether a range was pushed or started was told by the threads that began and ended it"
     yield Note("range-style-assumed", Severity.INFO, text, where=table, facts=_RANGES)
     kinds = markers.MARK | markers.BEGIN | markers.END
-    neither = f"typeof(flags) = 'integer' AND NOT flags & {kinds}"
+    # Flags that are no number are none of these either.
+    neither = f"NOT coalesce(flags & {kinds}, 0)"
     count, first = counted(probe, table, neither)
     if count:
         text = "markers that are neither a range nor a mark were left out"

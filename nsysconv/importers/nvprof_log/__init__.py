@@ -78,11 +78,11 @@ _LONGEST_SIGN = 256
 
 def sniff(probe: Probe) -> Yes | No:
     """Text with a line that nvprof marks, or with the header of one of its tables."""
+    if probe.is_sqlite:
+        return No("it is a SQLite database")
     from nsysconv.importers.nvprof_log.survey import SIGNATURE
     from nsysconv.importers.printed.encoding import pieces
 
-    if probe.is_sqlite:
-        return No("it is a SQLite database")
     for text in pieces(probe, _LONGEST_SIGN):
         if SIGNATURE.search(text):
             return Yes()

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from nsysconv.importers.nvprof_log.headers import Header
-from nsysconv.importers.nvprof_log.quantities import UNITS, number, spelled
+from nsysconv.importers.nvprof_log.quantities import UNITS, measured, step_of
 from nsysconv.importers.nvprof_log.survey import Block
 from nsysconv.importers.printed import lines
 from nsysconv.importers.printed.quantity import whole_number
 from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, values_of
 
 QUANTITIES = ("Start", "Duration", "Static SMem", "Dynamic SMem", "Size", "Throughput")
 """Columns of numbers with units."""
@@ -90,7 +90,7 @@ def is_row(row: Mapping[str, str], block: Block) -> bool:
     """Whether the cells say when, how long and what."""
     units = dict(zip(block.header.columns, block.units, strict=False))
     return "Name" in row and all(
-        spelled(row[name], units.get(name, "")) is not None
+        measured(row[name], units.get(name, "")) is not None
         if name in row
         else name == "Duration"  # faults have none
         for name in ("Start", "Duration")
@@ -164,9 +164,9 @@ class Spelling:
             row = row_of(line.decode("utf-8", "replace").rstrip("\r"), self._header) or {}
             for name in QUANTITIES:
                 cell = row.get(name, "")
-                found = number(cell) if "." in cell and set(cell) <= _COMMON_SIGNS else None
+                found = step_of(cell) if "." in cell and set(cell) <= _COMMON_SIGNS else None
                 if found is not None and self._units.get(name) in UNITS:
-                    step = float(found[1]) * UNITS[self._units[name]]
+                    step = float(found) * UNITS[self._units[name]]
                     self._steps[name] = max(step, self._steps.get(name, 0.0))
 
     def _of_table(self, table: pa.Table) -> Cells:
@@ -175,12 +175,12 @@ class Spelling:
         for name in table.column_names:
             column = table[name].combine_chunks()
             if name in QUANTITIES:
-                values = column.to_numpy(zero_copy_only=False)
+                values = values_of(column, np.nan)
                 quantities[name] = values * UNITS.get(self._units.get(name, ""), 1)
                 usual = UNITS.get(self._units.get(name, ""), 1) * _USUAL_STEP
                 steps[name] = np.broadcast_to(np.float64(self._steps.get(name, usual)), count)
             elif name in INTEGERS:
-                integers[name] = column.fill_null(MISSING).to_numpy(zero_copy_only=False)
+                integers[name] = values_of(column)
             elif name == "Name":
                 names = pc.replace_substring_regex(column, _NUMBER_AT_END, "")
                 texts[name] = _encoded(names.dictionary_encode())
@@ -199,10 +199,12 @@ class Spelling:
         columns = {name for row in found for name in row} | {"Device"}
         quantities, steps = {}, {}
         for name in columns & set(QUANTITIES):
-            told = [spelled(row.get(name, ""), self._units.get(name, "")) for row in found]
-            middle = [np.nan if q is None else float((q.low + q.high) / 2) for q in told]
-            quantities[name] = np.array(middle, np.float64)
-            steps[name] = np.array([0.0 if q is None else float(q.step) for q in told])
+            told = [
+                measured(row.get(name, ""), self._units.get(name, "")) or (np.nan, 0.0)
+                for row in found
+            ]
+            pairs = np.array(told, np.float64).reshape(-1, 2)
+            quantities[name], steps[name] = pairs[:, 0], pairs[:, 1]
         integers = {
             name: np.array([_whole(row.get(name)) for row in found], np.int64)
             for name in columns & set(INTEGERS)
@@ -237,8 +239,7 @@ def numbers_at_ends(names: pa.StringArray) -> Array:
     Digits are read from the names' bytes, all names at once: a regular expression that captures them
     takes three times as long as all the rest.
     """
-    place = pc.fill_null(pc.find_substring_regex(names, _NUMBER_AT_END), -1)
-    found = place.to_numpy(zero_copy_only=False)
+    found = values_of(pc.find_substring_regex(names, _NUMBER_AT_END), -1)
     _, offsets, data = names.buffers()
     edges = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
     text = np.frombuffer(data, np.uint8)
@@ -254,8 +255,7 @@ def numbers_at_ends(names: pa.StringArray) -> Array:
 
 
 def _encoded(column: pa.DictionaryArray) -> Texts:
-    place = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False)
-    return Texts(place, column.dictionary.to_pylist())
+    return Texts(values_of(column.indices, -1), column.dictionary.to_pylist())
 
 
 def _whole(cell: str | None) -> int:

@@ -20,13 +20,14 @@ _PIECES_AHEAD = 3
 class Reader:
     """Reads the rows of one trace, a few pieces ahead in the background of the probe.
 
-    `refused` is complete once all rows are read.
+    `refused` and `unitless`, how many times have no unit, are complete once all rows are read.
     """
 
     probe: Probe
     path: Path
     block: Block
     refused: Refused = field(default_factory=Refused)
+    unitless: int = 0
 
     def cells(self) -> Iterator[tuple[Cells, int]]:
         """Rows, and how far they are read in bytes."""
@@ -60,6 +61,7 @@ class Reader:
 
     def _cut(self, lines: Iterable[tuple[int, str]]) -> Iterator[dict[str, str]]:
         """Rows, cell by cell; lines that are none are refused."""
+        no_units = bool(self.block.header.delimiter) and not self.block.units
         for number, line in lines:
             if not line.strip():
                 continue
@@ -67,6 +69,7 @@ class Reader:
             if row is None or not is_row(row, self.block):
                 self.refused.add(number)
             else:
+                self.unitless += no_units and not row["Start"][-1:].isalpha()
                 yield row
 
 

@@ -38,8 +38,51 @@ _LARGEST = 1 << 62
 _GROUP = 3
 
 
-def number(text: str) -> tuple[Fraction, Fraction] | None:
-    """A number, in any language's spelling, and the value of its last digit; None if it is none.
+def step_of(text: str) -> Fraction | None:
+    """What the last digit of a number is worth, in any language's spelling; None if it is none."""
+    found = _digits(text)
+    return None if found is None else Fraction(10) ** found[1]
+
+
+def spelled(text: str, unit: str = "") -> Quantity | None:
+    """What a cell says; its own unit counts before its column's. None: no number of a known unit."""
+    found = _scaled(text, unit)
+    if found is None:
+        return None
+    digits, scale, parts = found
+    return Quantity(
+        Fraction((2 * digits - 1) * scale, 2 * parts), Fraction((2 * digits + 1) * scale, 2 * parts)
+    )
+
+
+def measured(text: str, unit: str = "") -> tuple[float, float] | None:
+    """The middle of the same, and its step: what traces of a million rows need of it."""
+    found = _scaled(text, unit)
+    if found is None:
+        return None
+    digits, scale, parts = found
+    return digits * scale / parts, scale / parts
+
+
+def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
+    """The digits of a cell, what the last of them stands for, and in how many parts of one that is."""
+    match = _VALUE.match(text)
+    if match is None:
+        return None
+    unit = match.group(2) or unit
+    scale = UNITS.get(unit, None if unit else 1)
+    found = _digits(match.group(1))
+    if scale is None or found is None:
+        return None
+    digits, exponent = found
+    scale, parts = scale * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
+    if max(abs(digits), 1) * scale > _LARGEST * parts:
+        return None
+    return digits, scale, parts
+
+
+def _digits(text: str) -> tuple[int, int] | None:
+    """The digits of a number, and the power of ten that the last of them stands for.
 
     Of `,` and `.` the last is the decimal sign, unless it stands there more than once.
     """
@@ -49,27 +92,11 @@ def number(text: str) -> tuple[Fraction, Fraction] | None:
     if digits.count(sign) > 1:
         sign = "." if sign == "," else ","
     grouping = "," if sign == "." else "."
-    _, *groups = digits.partition(sign)[0].split(grouping)
-    if grouping in digits.partition(sign)[2] or any(len(group) != _GROUP for group in groups):
+    whole, _, decimals = digits.partition(sign)
+    _, *groups = whole.split(grouping)
+    if grouping in decimals or any(len(group) != _GROUP for group in groups):
         return None
-    digits = digits.replace(grouping, "").replace(sign, ".")
-    decimals = len(digits.partition(".")[2])
     try:
-        exponent = int(power or 0)
-        value = Fraction(digits) * Fraction(10) ** exponent
-    except ValueError:
+        return int(whole.replace(grouping, "") + decimals), int(power or 0) - len(decimals)
+    except ValueError:  # no digit, or thousands of them
         return None
-    return value, Fraction(10) ** (exponent - decimals)
-
-
-def spelled(text: str, unit: str = "") -> Quantity | None:
-    """What a cell says; its own unit counts before its column's. None: no number of a known unit."""
-    match = _VALUE.match(text)
-    if match is None:
-        return None
-    scale = UNITS.get(match.group(2) or unit, 1 if not (match.group(2) or unit) else None)
-    found = number(match.group(1))
-    if scale is None or found is None or abs(found[0] * scale) > _LARGEST:
-        return None
-    value, last_digit = found[0] * scale, found[1] * scale
-    return Quantity(value - last_digit / 2, value + last_digit / 2)

@@ -173,6 +173,8 @@ class _Recorded:
             if "Unified Memory" in block.header.columns:
                 self._facts.add(Fact.UNIFIED_MEMORY)
             notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
+            if reader.unitless:
+                notes.append(remarks.no_units(reader.unitless, block.line))
 
     def _small(self) -> Iterator[ArrowRows]:
         found = self.gathered

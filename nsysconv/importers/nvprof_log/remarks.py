@@ -72,6 +72,14 @@ def joined_runs(pids: set[int]) -> Note:
     return Note("joined-runs", Severity.APPROXIMATED, text, 1, "", frozenset({Fact.API_LINKS}))
 
 
+def no_units(count: int, line: int) -> Note:
+    """A trace whose row of units is missing or damaged."""
+    text = "a table's row of units is missing: its times were taken as nanoseconds"
+    return Note(
+        "number-ambiguous", Severity.APPROXIMATED, text, count, f"line {line}", printed.EVENTS
+    )
+
+
 def no_process() -> Note:
     """A log without a banner."""
     return Note("process-unnamed", Severity.INFO, "the log does not say which process it is of")

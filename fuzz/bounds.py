@@ -1,0 +1,49 @@
+"""Bounds of time and memory."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+class TooSlow(Exception):  # noqa: N818 - says what happened
+    """The time was over."""
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Raises TooSlow where the block takes longer, as soon as Python gets to it."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TooSlow
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # Seconds of the processor: others may be using it.
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def peak() -> int:
+    """The most memory that this process has held since `peak_reset`."""
+    with suppress(OSError):
+        found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+        return int(found[1]) << 10 if found else 0
+    return 0
+
+
+def peak_reset() -> int:
+    """Forgets what it has held, and says what it holds now."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return peak()

@@ -1,0 +1,45 @@
+"""What must not be: findings, and what makes two of them one."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that must not be: which promise, and what happened; `sign` is alike for one cause."""
+
+    promise: str
+    detail: str
+    sign: str = ""
+
+
+@dataclass
+class Looked:
+    """What became of one file."""
+
+    findings: list[Finding] = field(default_factory=list)
+    outcome: str = ""
+    """`refused`, or what was imported."""
+
+    def wrong(self, promise: str, detail: str, sign: str = "") -> None:
+        """Adds a finding."""
+        self.findings.append(
+            Finding(promise, detail[:3000], sign or f"{promise}: {shape_of(detail)}")
+        )
+
+
+def sign_of(error: BaseException) -> str:
+    """The same for the same defect: the kind of exception and where in the program it was raised."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "nsysconv" in f.filename]
+    where = frames[-1] if frames else None
+    place = f"{Path(where.filename).name}:{where.name}" if where else "?"
+    return f"{type(error).__name__} in {place}"
+
+
+def shape_of(text: str) -> str:
+    """A text without what differs from one file to the next."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|\d[\d,.]*", "…", text.strip())[:120]
