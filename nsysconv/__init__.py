@@ -8,13 +8,24 @@ with nsysconv.open("job.db") as profile:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+# A name that type checkers know by itself: until __main__ hears signals, nothing is loaded.
+TYPE_CHECKING = False
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    from nsysconv import errors
     from nsysconv.api import (
+        Captured,
+        DiffResult,
+        Exported,
+        FileResult,
+        ImportResult,
+        OpenProfile,
         Percent,
+        ShownReport,
         Slice,
         compare,
         export_profiles,
@@ -30,9 +41,17 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Captured",
+    "DiffResult",
+    "Exported",
+    "FileResult",
+    "ImportResult",
+    "OpenProfile",
     "Percent",
+    "ShownReport",
     "Slice",
     "compare",
+    "errors",
     "export_profiles",
     "import_files",
     "info",
@@ -46,10 +65,21 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: `nsysconv --help` needs none of pyarrow, numpy and SQLAlchemy.
-    if name in __all__:
-        from nsysconv import api
+if not TYPE_CHECKING:  # else any name would pass for one that is there
 
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        # Loaded on first use: `nsysconv --help` needs none of pyarrow, numpy and SQLAlchemy.
+        if name == "errors":
+            import importlib
+
+            return importlib.import_module("nsysconv.errors")
+        if name in __all__:
+            from nsysconv import api
+
+            return getattr(api, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # With what is not loaded yet, for completion in notebooks.
+    return sorted({*globals(), *__all__})

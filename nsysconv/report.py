@@ -253,6 +253,23 @@ def build_table(
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 
+def values_of(column: pa.Array, null: float = MISSING) -> np.ndarray:
+    """An Arrow column of numbers as numpy has them, `null` where nothing was recorded.
+
+    From its buffers: `to_numpy` would import pandas.
+    """
+    length, offset = len(column), column.offset
+    kind = column.type.to_pandas_dtype()
+    validity, data = column.buffers()
+    if not length:
+        return np.empty(0, kind)
+    values: np.ndarray = np.frombuffer(data, kind, length + offset)[offset:]
+    if column.null_count:
+        bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
+        values = np.where(bits[offset : offset + length].astype(bool), values, null)
+    return values
+
+
 def _arrow(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
     if kind == "text":
         return _text(values)

@@ -1,6 +1,6 @@
 """Write the pages of docs/ that follow from the code.
 
-python scripts/generate_docs.py            write schema, sources, reports, cli and messages
+python scripts/generate_docs.py            write schema, sources, reports, cli, api and messages
 python scripts/generate_docs.py --check    exit 1 and name the pages that are out of date
 """
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from docs_api import api_page
 from docs_cli import cli_page
 from docs_messages import messages_page
 from docs_reports import reports_page
@@ -24,6 +25,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "sources.md": sources_page,
     "reports.md": reports_page,
     "cli.md": cli_page,
+    "api.md": api_page,
     "messages.md": messages_page,
 }
 

@@ -12,6 +12,7 @@ import pytest
 from conftest import NSYS, ODD
 
 import nsysconv
+from nsysconv import errors
 from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
 from nsysconv.report import Report
 
@@ -27,7 +28,9 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_only_what_is_promised() -> None:
-    assert all(callable(getattr(nsysconv, name)) for name in nsysconv.__all__)
+    public = {name: getattr(nsysconv, name) for name in nsysconv.__all__}
+    assert public.pop("errors") is errors
+    assert all(callable(each) for each in public.values())
     with pytest.raises(AttributeError, match="nonsense"):
         _ = nsysconv.nonsense
 

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
     from nsysconv.api.pages import page
     from nsysconv.api.reporting import report_on
+    from nsysconv.capture.session import Captured
     from nsysconv.timeline.slices import Percent, Slice
 
 __all__ = [
+    "Captured",
     "DiffResult",
     "Exported",
     "FileResult",
@@ -55,13 +57,20 @@ _MODULES = {
     "nsysconv.api.opening": ("OpenProfile", "ShownReport", "open"),
     "nsysconv.api.pages": ("page",),
     "nsysconv.api.reporting": ("report_on",),
+    "nsysconv.capture.session": ("Captured",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: an import needs no queries, and `--help` nothing at all.
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # else any name would pass for one that is there
+
+    def __getattr__(name: str) -> Any:
+        # Loaded on first use: an import needs no queries, and `--help` nothing at all.
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(importlib.import_module(module), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,12 +6,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from nsysconv.api.words import Say, StrPath, silent
+from nsysconv.api.words import Say, StrPath, Words, several, silent
 from nsysconv.capture.homing import KEEPS, ImportFailed, Wishes
 from nsysconv.capture.session import Captured, capture
 from nsysconv.errors import CaptureError, InUseError, NsysconvError
@@ -23,8 +23,8 @@ def profile(
     command: Sequence[str],
     *,
     ranks: str | None = None,
-    keep: Collection[str] | None = None,
-    stores: Sequence[str] = (),
+    keep: Words | None = None,
+    stores: Words = (),
     run: str | None = None,
     scratch: StrPath | None = None,
     grace_s: float = 10.0,
@@ -38,19 +38,22 @@ def profile(
     Nothing of the line is changed but its output. Where this process is not among `ranks` (such as
     `0,8,16-31` or `local0`; None: all) it *becomes* the program, and there is no return. Reports are
     made and imported in a folder of their own in `scratch` (default: TMPDIR, else /tmp) and then moved
-    to where the line says. `keep` names what is left there (of KEEPS; default: report and store, without
-    the store where `stores` are named), `stores` are places to import into as well, `run` is what the
-    run is called there, where no batch system's number tells which ranks are one. A signal to end is
-    passed on to the program, which has `grace_s` seconds to end; export and import have `timeout_s`
-    seconds each. `program` is the argument that begins the program, for lines with options that are not
-    known. `environment` is the program's (default: this process's). To be called in the main thread: it
-    handles signals.
+    to where the line says. `keep` names what is left there (of report, export and store; default:
+    report and store, without the store where `stores` are named), `stores` are places to import into as
+    well, `run` is what the run is called there, where no batch system's number tells which ranks are
+    one. A signal to end is passed on to the program, which has `grace_s` seconds to end; export and
+    import have `timeout_s` seconds each. `program` is the argument that begins the program, for lines
+    with options that are not known. `environment` is the program's (default: this process's). To be
+    called in the main thread: it handles signals.
 
     Raises CaptureError where the program cannot be started. What goes wrong afterwards is in the records
     beside the reports, and said through `say`.
     """
+    if isinstance(command, str):
+        raise CaptureError("the line is a text", hint="Give its words: shlex.split(line).")
+    stores = several(stores)
     default = {"report"} if stores else {"report", "store"}
-    kept = frozenset(default if keep is None else keep)
+    kept = frozenset(default if keep is None else several(keep))
     for word in kept - set(KEEPS):
         raise CaptureError(f"nothing to keep is called {word!r}", hint=f"There are: {KEEPS}")
     if not kept and not stores:
@@ -58,7 +61,7 @@ def profile(
     wishes = Wishes(
         ranks,
         kept,
-        tuple(stores),
+        stores,
         None if scratch is None else Path(scratch).absolute(),
         grace_s,
         timeout_s,

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.opening import OpenProfile
+from nsysconv.api.opening import OpenProfile, ShownReport, check_limit, shown
 from nsysconv.api.sides import Side, open_side
-from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.diff import gate
 from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, Intervals, compare_reports
@@ -58,17 +58,17 @@ class DiffResult:
     """What a comparison found: reports of changes, verdicts on limits (the last report), and 0, 1 or 4:
     within all limits, one exceeded, or one that nothing can be said of."""
 
-    reports: tuple[Report, ...]
+    reports: tuple[ShownReport, ...]
     exit_status: int
 
 
 def compare(
     base: Target,
     other: Target,
-    reports: Sequence[str] | None = None,
+    reports: Words | None = None,
     *,
     match: str | None = None,
-    fail_on: Sequence[str] = (),
+    fail_on: Words = (),
     limit: int | None = None,
     for_people: bool = False,
     slice: Slice | None = None,  # noqa: A002 - what it is
@@ -77,21 +77,24 @@ def compare(
 ) -> DiffResult:
     """What changed from base to other.
 
-    A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its ranks,
-    all others repeats. `reports` are those with keys (None: DEFAULT). `match` says how kernels' names are
-    matched: exact, signature or name (None: exact between profiles of one source, else signature).
-    `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`. `for_people` leaves out
-    what few look at. `slice` says what of both sides to look at. `limit` cuts rows (0: none cut, None: 20
-    for people, else none). Raises UsageError for words that are not known.
+    A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
+    ranks, all others repeats. `reports` are those with keys (None: the most useful). `match` says how
+    kernels' names are matched: exact, signature or name (None: exact between profiles of one source,
+    else signature). `fail_on` are limits, `report.column:3%` or `report[/regex/].column:2ms`.
+    `for_people` leaves out what few look at. `slice` says what of both sides to look at; `step_range`
+    what steps are called. `limit` cuts rows (0: none cut, None: 20 for people, else none). Raises
+    UsageError for words that are not known, InputError where a side cannot be read. What a side did not
+    record is in the reports.
     """
-    chosen = list(DEFAULT if reports is None else reports)
+    chosen = list(DEFAULT if reports is None else several(reports))
+    check_limit(limit)
     unknown = [name for name in chosen if name not in _columns()]
     if unknown:
         raise UsageError(
             f"no report {unknown[0]!r} that can be compared",
             hint=f"There are: {', '.join(_columns())}",
         )
-    limits = [gate.parse(text, _columns()) for text in fail_on]
+    limits = [gate.parse(text, _columns()) for text in several(fail_on)]
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
         sides = open_side(base, stack, say), open_side(other, stack, say)
@@ -101,14 +104,15 @@ def compare(
         named = list(dict.fromkeys([*chosen, *(each.report for each in limits)]))
         comparing = _Comparing(sides, named, matched, step_range)
         compared = {name: comparing.report(name) for name in named}
-        shown = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
-        found = [compared[name].report.limited(shown) for name in chosen]
+        most = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
+        found = [compared[name].report.limited(most) for name in chosen]
         if for_people:
             found = [report.briefly() for report in found]
         if not limits:
-            return DiffResult(tuple(found), 0)
+            return DiffResult(tuple(map(shown, found)), 0)
         verdicts = [comparing.verdict(each, compared[each.report]) for each in limits]
-        return DiffResult((*found, gate.verdict_report(verdicts)), gate.exit_status(verdicts))
+        found.append(gate.verdict_report(verdicts))
+        return DiffResult(tuple(map(shown, found)), gate.exit_status(verdicts))
 
 
 def _match(text: str | None) -> Match | None:

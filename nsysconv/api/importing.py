@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from nsysconv.api.elsewhere import Work, gathered, worthwhile
 from nsysconv.api.inputs import Input, Inputs, Lost, Passed, found, joined
 from nsysconv.api.intake import FileResult, Progress, Wishes, digest, take_in
 from nsysconv.api.ranks import pattern, rank_from, suggestion
-from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.api.workers import cores, workers
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers import detection
@@ -63,10 +64,10 @@ class ImportResult:
 
 
 def import_files(
-    paths: Sequence[Target],
+    paths: Target | Sequence[Target],
     store: Target | None = None,
     *,
-    include: Sequence[str] = (),
+    include: Words = (),
     join: bool = False,
     label: str | None = None,
     tags: Mapping[str, str] | None = None,
@@ -82,16 +83,16 @@ def import_files(
 ) -> ImportResult:
     """Imports profiles into a store, which is made if it does not exist.
 
-    `paths` are profile files, stores, or folders (all files below; what is no profile is skipped with
-    its reason, and a recording that is there in several forms is read once). The profiles of a store are
-    taken over whole. Without `store` it is STEM.db of the only path in the current folder, and must be
-    new. Importing the same bytes again changes nothing; `replace` reads them again. `include` names rows
-    that are left out unless asked for (importers' INCLUDABLE). `join` makes one recording of all files:
-    what several logs tell of one run. `label` is what the profiles are called in the store (by default,
-    after their files), with a number behind it where the name is taken; `tags` are kept with each of
-    them. Neither makes a profile another one: of what is there already they change nothing but with
-    `replace`, and then they are those given now. `strict` refuses files of which something had to be
-    dropped or approximated.
+    `paths` is one or more profile files, stores, or folders (all files below; what is no profile is
+    skipped with its reason, and a recording that is there in several forms is read once). The profiles
+    of a store are taken over whole. Without `store` it is STEM.db of the only path in the current
+    folder, and must be new. Importing the same bytes again changes nothing; `replace` reads them again.
+    `include` names rows that are left out unless asked for, such as python_functions. `join` makes one
+    recording of all files: what several logs tell of one run. `label` is what the profiles are called
+    in the store (by default, after their files), with a number behind it where the name is taken;
+    `tags` are kept with each of them. Neither makes a profile another one: of what is there already
+    they change nothing but with `replace`, and then they are those given now. `strict` refuses files of
+    which something had to be dropped or approximated.
 
     Ranks of one job, or of one folder or list of files, are one run; `run` names the run that all
     profiles are of. `rank_from` is a regular expression whose first group is the rank in a path as it
@@ -102,7 +103,9 @@ def import_files(
     One bad file does not keep the others out: see ImportResult.errors. Raises UsageError where the store
     cannot be made or is something else, and for words that cannot be what they are given for.
     """
-    options = Options(frozenset(include))
+    if isinstance(paths, (str, os.PathLike, Url)):
+        paths = [paths]
+    options = Options(frozenset(several(include)))
     detection.check(options)
     if label is not None:
         _check_label(label, "profile")
@@ -278,6 +281,11 @@ def _holds(store: Path, inputs: Sequence[Input]) -> bool:
     return all(
         all(path.is_file() for path in each.paths)
         and not each.is_store
-        and digest([Probe(path).sha256() for path in each.paths]) in known
+        and digest([_sha256(path) for path in each.paths]) in known
         for each in inputs
     )
+
+
+def _sha256(path: Path) -> str:
+    with Probe(path) as probe:
+        return probe.sha256()

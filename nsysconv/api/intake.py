@@ -188,14 +188,22 @@ def _written(
         for recording in recordings:
             yield ranked(recording, told)
 
-    with closing(importer.read(probes, wishes.options)) as recordings:
-        return writer.add(
-            completed(recordings),
-            origin,
-            lambda table, rows: wishes.progress(each.path, table, rows),
-            _acceptance(wishes),
-            replacing,
+    try:
+        with closing(importer.read(probes, wishes.options)) as recordings:
+            return writer.add(
+                completed(recordings),
+                origin,
+                lambda table, rows: wishes.progress(each.path, table, rows),
+                _acceptance(wishes),
+                replacing,
+            )
+    except InputError as error:
+        # Users know nothing of the copy that is read where a journal lies beside the file.
+        error.where = next(
+            (str(probe.origin) for probe in probes if error.where == str(probe.readable)),
+            error.where,
         )
+        raise
 
 
 def _detected(probes: Sequence[Probe]) -> Importer:

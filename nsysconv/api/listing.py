@@ -9,15 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 from nsysconv import queries
-from nsysconv.api.opening import OpenProfile
+from nsysconv.api.opening import OpenProfile, ShownReport
 from nsysconv.api.opening import open as open_profile
-from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.facts import in_order
 from nsysconv.notes import Note
 from nsysconv.queries.contract import Query, any_of
-from nsysconv.report import Column, Report, build_table
+from nsysconv.report import Column, build_table
 from nsysconv.store.census import censuses, censuses_of_profiles, in_rows, spans
-from nsysconv.store.places import place, shown
+from nsysconv.store.places import place
+from nsysconv.store.places import shown as shown_target
 from nsysconv.store.profiles import tags_of
 from nsysconv.store.read import Profile, reading
 from nsysconv.timeline.timeline import Timeline
@@ -25,13 +26,14 @@ from nsysconv.units import Unit
 
 
 def reports(
-    target: Target | None = None, names: Sequence[str] | None = None, *, say: Say = silent
-) -> Report:
+    target: Target | None = None, names: Words | None = None, *, say: Say = silent
+) -> ShownReport:
     """Every report (or those named): what it shows and needs; and whether a target can answer it.
 
-    What is missing is said with how to record it.
+    What it lacks for that is named; `info` says how to record it. Raises UsageError for a name that there
+    is not, and as `open` for the target.
     """
-    wanted = [queries.wanted(name).name for name in names] if names else queries.REPORTS
+    wanted = [queries.wanted(name).name for name in several(names)] if names else queries.REPORTS
     with ExitStack() as stack:
         timeline = None
         if target is not None:
@@ -51,7 +53,7 @@ def reports(
             Column("answered", Unit.TEXT, "Whether this profile can answer it: yes or no.")
         )
         columns.append(Column("missing", Unit.TEXT, "The facts that it lacks for that."))
-    title = "Reports" if target is None else f"Reports on {shown(target)}"
+    title = "Reports" if target is None else f"Reports on {shown_target(target)}"
     return _report("reports", title, tuple(columns), rows)
 
 
@@ -77,8 +79,11 @@ def _listed(name: str, timeline: Timeline | None) -> dict[str, str | None]:
     return row
 
 
-def runs(store: Target) -> Report:
-    """The profiles of a store, one row each."""
+def runs(store: Target) -> ShownReport:
+    """The profiles of a store, one row each, with their runs, ranks and tags.
+
+    Raises InputError where there is no store, UsageError where it is of another version.
+    """
     with reading(place(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
         told = censuses_of_profiles(opened)
@@ -132,13 +137,16 @@ def _word(text: str) -> str:
     return shlex.quote(text) if set(text) & set(" '\"\\") else text
 
 
-def info(target: Target, *, say: Say = silent) -> list[Report]:
-    """What a profile is, and what it can answer: its attributes, and its facts with advice."""
+def info(target: Target, *, say: Say = silent) -> list[ShownReport]:
+    """What a profile is, and what it can answer: its attributes, and its facts with advice.
+
+    Two reports, `profile` and `facts`. Raises as `open`.
+    """
     with open_profile(target, say=say) as opened:
         return about(opened)
 
 
-def about(opened: OpenProfile) -> list[Report]:
+def about(opened: OpenProfile) -> list[ShownReport]:
     """The same of a profile that is open."""
     profile = opened.profile
     facts = [
@@ -205,8 +213,12 @@ _EVENTS = (
 )
 
 
-def sql(store: Target, text: str) -> Report:
-    """The rows of a query on a store. Raises UsageError, in the database's words, where it is wrong."""
+def sql(store: Target, text: str) -> ShownReport:
+    """The rows of a query on a store, whose tables and views docs/schema.md describes; it is not changed.
+
+    Raises UsageError, in the database's words, where the query is wrong, InputError where there is no
+    store.
+    """
     with reading(place(store)) as opened:
         table = opened.sql(text)
     units = {"int64": Unit.ID, "double": Unit.ID}
@@ -216,7 +228,7 @@ def sql(store: Target, text: str) -> Report:
         )
         for field in table.schema
     )
-    return Report("sql", "", columns, table, row_count=table.num_rows)
+    return ShownReport("sql", "", columns, table, row_count=table.num_rows)
 
 
 def _report(
@@ -225,6 +237,6 @@ def _report(
     columns: tuple[Column, ...],
     rows: Sequence[dict[str, Any]],
     notes: Sequence[Note] = (),
-) -> Report:
+) -> ShownReport:
     table = build_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
-    return Report(name, title, columns, table, notes=tuple(notes), row_count=len(rows))
+    return ShownReport(name, title, columns, table, notes=tuple(notes), row_count=len(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nsysconv import queries
 from nsysconv.api.ranks import Told, ranked, voices
-from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
@@ -41,7 +42,11 @@ BY = ("step",)
 
 @dataclass(frozen=True)
 class ShownReport(Report):
-    """A report that a notebook shows as a table, and that can be drawn."""
+    """A report that a notebook shows as a table, `print` as text, and that can be drawn.
+
+    `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, where it was
+    not recorded. It holds nothing open.
+    """
 
     def plot(self) -> Figure:
         """The report's picture, which a notebook shows and `savefig` writes.
@@ -58,14 +63,37 @@ class ShownReport(Report):
 
         return html.fragment(self)
 
+    def __str__(self) -> str:
+        from nsysconv.render import text
+        from nsysconv.render.contract import Options
+
+        out = io.StringIO()
+        text.render([self], out, Options())
+        return out.getvalue().rstrip("\n")
+
+    def __repr__(self) -> str:
+        if self.table is None:
+            return f"<{type(self).__name__} {self.name}: not recorded>"
+        rows = f"{self.table.num_rows} of {self.row_count}"
+        return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
+
 
 class OpenProfile:
-    """One opened profile, in a store or in its own file. Use as a context manager."""
+    """One opened profile, in a store or in its own file, as `open` gives it. Use as a context manager.
+
+    Its reports are good after it is closed. One thread at a time.
+    """
 
     def __init__(self, profile: Profile, resources: ExitStack) -> None:
         self.timeline = Timeline(profile)
         self._resources = resources
+        self._is_closed = False
         self.profile = profile
+
+    def __repr__(self) -> str:
+        ref = self.profile.ref
+        state = ", closed" if self._is_closed else ""
+        return f"<{type(self).__name__} {ref.label} of {ref.path} ({ref.source}){state}>"
 
     def __enter__(self) -> OpenProfile:
         return self
@@ -74,7 +102,8 @@ class OpenProfile:
         self.close()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file; again does nothing."""
+        self._is_closed = True
         self._resources.close()
 
     def report(
@@ -83,19 +112,23 @@ class OpenProfile:
         *,
         slice: Slice | None = None,  # noqa: A002 - what it is
         limit: int = 0,
-        idle: Sequence[str] = ("no_op",),
+        idle: Words = ("no_op",),
         names: str = "demangled",
         by: str | None = None,
         step_range: str | None = None,
     ) -> ShownReport:
         """One report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
-        `slice` says what of the profile to look at (None: all of it); `limit` cuts the rows (0: all);
-        `idle` are kinds of idle time (no_op, no_kernel, stream); `names` are the kernels' (demangled,
-        short, mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges
-        that are steps, `*` standing for anything (None: ProfilerStep#*). Raises NotRecorded where the
-        profile lacks what the report needs, UsageError for unknown words.
+        Its columns and their units are in docs/reports.md; times are integers of ns. `slice` says what of
+        the profile to look at (None: all of it); `limit` cuts the rows (0: all); `idle` is one or more
+        kinds of idle time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short,
+        mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges that are
+        steps, `*` standing for anything (None: ProfilerStep#*).
+
+        Raises NotRecorded where the profile lacks what the report needs, UsageError for unknown words and
+        where the profile is closed.
         """
+        self._check_open()
         check_by(by, (name,))
         step_range = step_range or (slice.step_range if slice else None)
         request = request_of(limit, idle, names, by, step_range)
@@ -103,22 +136,24 @@ class OpenProfile:
 
     def reports(
         self,
-        names: Sequence[str] | None = None,
+        names: Words | None = None,
         *,
         for_people: bool = False,
         limit: int | None = None,
         slice: Slice | None = None,  # noqa: A002
-        idle: Sequence[str] = ("no_op",),
+        idle: Words = ("no_op",),
         kernel_names: str = "demangled",
         by: str | None = None,
         step_range: str | None = None,
     ) -> list[ShownReport]:
         """Several reports, the core ones by default; one that is not recorded says so in place of rows.
 
-        `limit` None: 20 rows for people; else 1000 gaps and all of the rest.
+        `limit` None: 20 rows with `for_people`; else 1000 gaps and all of the rest; 0: all of all.
+        `kernel_names` are what `report` calls `names`; the rest is as there. Raises UsageError.
         """
+        self._check_open()
         found = []
-        names = queries.CORE if names is None else names
+        names = queries.CORE if names is None else several(names)
         check_by(by, names)
         queries.read_ahead(names, self.timeline)
         step_range = step_range or (slice.step_range if slice else None)
@@ -132,6 +167,14 @@ class OpenProfile:
                 report = queries.unanswered(missing, self.timeline)
             found.append(shown(report))
         return found
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(
+                "the profile is closed",
+                where=self.profile.ref.path,
+                hint="Ask for reports within the `with` block, or open it again.",
+            )
 
     def cut(self, part: Slice | None, step_range: str | None) -> Timeline:
         """The time line of a part of the profile; steps are called `step_range` unless it says so."""
@@ -155,20 +198,28 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
 
 def request_of(
     limit: int,
-    idle: Sequence[str],
+    idle: Words,
     names: str,
     by: str | None,
     step_range: str | None,
 ) -> Request:
     """What is asked of a report. Raises UsageError for unknown words."""
-    for kind in idle:
+    check_limit(limit)
+    kinds = several(idle)
+    for kind in kinds:
         if kind not in IDLE_KINDS:
             raise UsageError(
                 f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
             )
     if names not in KERNEL_NAMES:
         raise UsageError(f"no kernel names {names!r}", hint=f"There are: {', '.join(KERNEL_NAMES)}")
-    return Request(limit, tuple(idle), names, by is not None, step_range)
+    return Request(limit, kinds, names, by is not None, step_range)
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuses a negative number of rows."""
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
 def shown(report: Report) -> ShownReport:
@@ -177,7 +228,7 @@ def shown(report: Report) -> ShownReport:
 
 
 def open(  # noqa: A001 - as gzip.open
-    target: Target, *, reports: Sequence[str] = (), say: Say = silent
+    target: Target, *, reports: Words = (), say: Say = silent
 ) -> OpenProfile:
     """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file.
 
@@ -186,7 +237,7 @@ def open(  # noqa: A001 - as gzip.open
     profiles and none was chosen, InputError where the file cannot be read.
     """
     place, selector = split(target)
-    include = queries.facts_of(reports)
+    include = queries.facts_of(several(reports))
     with ExitStack() as stack:
         profile = _choose(_store_of(place, stack, say, include), place, selector)
         return OpenProfile(profile, stack.pop_all())

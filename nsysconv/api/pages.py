@@ -8,8 +8,15 @@ from dataclasses import replace
 
 from nsysconv import queries
 from nsysconv.api.listing import about
-from nsysconv.api.opening import OpenProfile, check_by, open_all, request_of
-from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.opening import (
+    OpenProfile,
+    ShownReport,
+    check_by,
+    open_all,
+    request_of,
+    shown,
+)
+from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.errors import NotRecorded
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
@@ -71,16 +78,16 @@ _FEWEST_ROWS = 20
 
 def page(
     target: Target,
-    names: Sequence[str] | None = None,
+    names: Words | None = None,
     *,
     limit: int | None = None,
     slice: Slice | None = None,  # noqa: A002 - what it is
-    idle: Sequence[str] = ("no_op",),
+    idle: Words = ("no_op",),
     kernel_names: str = "demangled",
     by: str | None = None,
     step_range: str | None = None,
     say: Say = silent,
-) -> list[Report]:
+) -> list[ShownReport]:
     """The reports for a page: those named, else what tells the whole story, with what was recorded.
 
     `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
@@ -89,8 +96,9 @@ def page(
     place of rows. The rest is as in `OpenProfile.report`, with what it raises.
     """
     place, selector = split(target)
+    names, idle = several(names or ()), several(idle)
     with ExitStack() as stack:
-        profiles = open_all(place, selector, stack, say, reports=names or ())
+        profiles = open_all(place, selector, stack, say, reports=names)
         slow = () if names else _slow(profiles, step_range)
         wanted = names or tuple(name for name in _all(profiles) if name not in slow)
         rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if limit is None else limit
@@ -143,8 +151,8 @@ def page(
             note = Note("reports-left-out", Severity.INFO, left_out)
             reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
         if names or len(profiles) > 1:
-            return reports
-        return [*about(profiles[0]), *reports]
+            return [shown(report) for report in reports]
+        return [*about(profiles[0]), *map(shown, reports)]
 
 
 def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:

@@ -13,9 +13,16 @@ import pyarrow as pa
 from nsysconv import queries
 from nsysconv.api.combining import Combined, rows
 from nsysconv.api.opening import BY as OF_PROFILE
-from nsysconv.api.opening import OpenProfile, ShownReport, check_by, request_of, shown
+from nsysconv.api.opening import (
+    OpenProfile,
+    ShownReport,
+    check_by,
+    check_limit,
+    request_of,
+    shown,
+)
 from nsysconv.api.sources import Source, sources
-from nsysconv.api.words import Say, Target, silent
+from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.phases import phase
@@ -36,13 +43,13 @@ _FEW_EVENTS = 4_000_000
 
 def report_on(
     target: Target,
-    names: Sequence[str] | None = None,
+    names: Words | None = None,
     *,
     by: str | None = None,
     for_people: bool = False,
     limit: int | None = None,
     slice: Slice | None = None,  # noqa: A002 - what it is
-    idle: Sequence[str] = ("no_op",),
+    idle: Words = ("no_op",),
     kernel_names: str = "demangled",
     step_range: str | None = None,
     dask: str | None = None,
@@ -63,7 +70,9 @@ def report_on(
     The rest is as in `OpenProfile.reports`. Raises UsageError for unknown words and where a store holds
     several runs and none was named, InputError where nothing can be read.
     """
-    wanted = tuple(queries.CORE if names is None else names)
+    named = () if names is None else several(names)
+    wanted = tuple(queries.CORE if names is None else named)
+    check_limit(limit)
     _check(by, wanted)
     request = request_of(0, idle, kernel_names, "step" if by == "step" else None, step_range)
     shown_rows = {name: rows(name, limit, for_people=for_people) for name in wanted}
@@ -71,7 +80,7 @@ def report_on(
     alone = len(found) == 1 and not found[0].in_folder
     if alone and by not in ("host", "device"):
         limits = tuple(shown_rows[name].limit for name in wanted)
-        asked = _Asked(wanted, limits, request, slice, tuple(names or ()), alone=True)
+        asked = _Asked(wanted, limits, request, slice, named, alone=True)
         with ExitStack() as stack:
             (opened, *_) = found[0].opened(stack, asked.named, say)
             return [shown(report) for report in _reports(asked, opened)]
@@ -79,7 +88,7 @@ def report_on(
     # Of a folder nobody knows yet how many profiles its stores hold.
     count = None if found[0].in_folder else len(found)
     limits = tuple(each.limit_of_each(count) for each in combined)
-    asked = _Asked(wanted, limits, request, slice, tuple(names or ()))
+    asked = _Asked(wanted, limits, request, slice, named)
     run = _Run(combined)
     with phase("report on a run"), workers_for(dask, _count(found, workers)) as working:
         # Workers elsewhere have folders of their own that they were started in.
@@ -205,14 +214,15 @@ class _Run:
     def __init__(self, combined: Sequence[Combined]) -> None:
         self._combined = combined
         self._members: dict[str, Member] = {}
+        self._numbers: dict[str, int] = {}  # the last one behind each label
         self._processes: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
 
     def add(self, answers: _Answers) -> None:
         """Takes in those of one profile. Where another has its label, it gets one of its own."""
-        label, number = answers.ref.label, 1
+        wanted = label = answers.ref.label
         while label in self._members:
-            number += 1
-            label = f"{answers.ref.label}-{number}"
+            self._numbers[wanted] = self._numbers.get(wanted, 1) + 1
+            label = f"{wanted}-{self._numbers[wanted]}"
         who = replace(answers.member, label=label)
         self._members[label] = who
         self._processes.append((label, answers.processes))

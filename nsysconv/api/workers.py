@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from nsysconv.api.dask_clusters import of_cluster, started_here
-from nsysconv.api.dask_workers import Files
 from nsysconv.errors import InputError
 from nsysconv.processes import EndedEarly, Processes
+
+if TYPE_CHECKING:
+    from nsysconv.api.dask_workers import Files
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -112,8 +113,12 @@ def workers(dask: str | None = None, count: int | None = None) -> Iterator[Worke
     with ExitStack() as ending:
         try:
             if dask == LOCAL:
+                from nsysconv.api.dask_clusters import started_here
+
                 yield ending.enter_context(started_here(count or cores()))
             elif dask is not None:
+                from nsysconv.api.dask_clusters import of_cluster
+
                 yield ending.enter_context(of_cluster(dask))
             else:
                 count = cores() if count is None else count

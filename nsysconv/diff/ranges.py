@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pyarrow as pa
-
-from nsysconv.report import Report
+from nsysconv.report import Report, build_table
 
 # PyTorch numbers the operators of a run: `aten::mm, seq = 47588, op_id = 999618`.
 _NUMBERED = re.compile(r",? (?:stashed )?(?:seq|op_id|seqid|input_op_ids) = (?:\[[^\]]*\]|[^,]*)")
@@ -22,6 +20,7 @@ def unnumbered(report: Report) -> Report:
     """A report whose names of ranges are such names."""
     if report.table is None:
         return report
-    names = pa.array([range_key(row["name"]) for row in report.rows()], pa.string())
     place = report.table.column_names.index("name")
-    return replace(report, table=report.table.set_column(place, "name", names))
+    names = [range_key(name) for name in report.table.column(place).to_pylist()]
+    renamed = build_table([report.columns[place]], {"name": names})
+    return replace(report, table=report.table.set_column(place, "name", renamed.column(0)))

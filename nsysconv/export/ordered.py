@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, values_of
 from nsysconv.store.read import Profile
 
 Array = np.ndarray
@@ -108,25 +108,12 @@ def _gathered(name: str, parts: list[tuple[Array, Array, Rows]]) -> Any:
 
 
 def _column(values: pa.Array) -> Array | Coded:
-    """An Arrow column as numpy has it. From its buffers: `to_numpy` would import pandas."""
+    """An Arrow column as numpy has it."""
     if values.type == pa.string():
         coded = values.dictionary_encode()
-        numbers = _plain(coded.indices.cast(pa.int64()), -1)
+        numbers = values_of(coded.indices.cast(pa.int64()), -1)
         return Coded(numbers, coded.dictionary.to_pylist())
-    return _plain(values, np.nan if values.type == pa.float64() else MISSING)
-
-
-def _plain(values: pa.Array, null: float) -> Array:
-    length, offset = len(values), values.offset
-    kind = np.float64 if values.type == pa.float64() else np.int64
-    validity, data = values.buffers()
-    if not length:
-        return np.empty(0, kind)
-    result: Array = np.frombuffer(data, kind, length + offset)[offset:]
-    if values.null_count:
-        bits = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")
-        result = np.where(bits[offset : offset + length].astype(bool), result, null)
-    return result
+    return values_of(values, np.nan if values.type == pa.float64() else MISSING)
 
 
 def chunks(length: int) -> Iterator[slice]:

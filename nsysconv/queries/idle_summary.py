@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, stream_label
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.statistics import distinct, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -99,7 +97,7 @@ def identity(timeline: Timeline, found: Gaps) -> dict[str, object]:
     """What the rows of one device, kind and stream share."""
     ops = timeline.at_any_time
     pids = ops.pid if len(timeline.devices) == 1 else ops.pid[ops.device == found.device]
-    processes = len(np.unique(pids)) if found.stream is not None else 1
+    processes = len(distinct(pids)) if found.stream is not None else 1
     return {
         "rank": timeline.rank_of(pids),
         "device_id": None if found.device == MISSING else found.device,

@@ -19,7 +19,7 @@ from nsysconv.queries.contract import (
     Request,
     ranks_by_group,
 )
-from nsysconv.report import MISSING, Column
+from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.groups import sums
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
@@ -130,8 +130,7 @@ def _values(timeline: Timeline) -> Iterator[Array]:
 
 
 def _floats(batch: pa.RecordBatch, name: str) -> Array:
-    values: Array = batch.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-    return values
+    return values_of(batch.column(name), np.nan).astype(np.float64)
 
 
 def _word(words: Sequence[str], code: int) -> str | None:

@@ -37,7 +37,7 @@ def by_column(report: Report) -> list[list[Value]]:
 def _values(array: pa.Array[Any]) -> list[Value]:
     if pa.types.is_string(array.type):
         # Arrow's own way to text raises at the first name that is not strict UTF-8.
-        return [None if raw is None else _text(raw) for raw in array.cast(pa.binary()).to_pylist()]
+        return [None if raw is None else _text(raw) for raw in array.view(pa.binary()).to_pylist()]
     values = cast("list[Value]", array.to_pylist())
     if pa.types.is_floating(array.type):
         return [v if isinstance(v, float) and math.isfinite(v) else None for v in values]

@@ -190,7 +190,7 @@ class Timeline:
             (column["kind"] == 0) & (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
         )
         start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))
-        return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in np.unique(pid)}
+        return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in distinct(pid)}
 
     @cached_property
     def _lags(self) -> tuple[int, int, int] | None:

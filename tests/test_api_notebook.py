@@ -1,0 +1,295 @@
+"""nsysconv as somebody uses it in a notebook: in a process of its own, by its public names only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT
+
+import nsysconv
+from nsysconv.api.opening import ShownReport
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+NO_GPU = NSYS / "no_gpu-3.25.0.sqlite"
+OTHER = NSYS / "ranges-3.28.1.sqlite"
+PLAIN = {name: value for name, value in CHILD_ENVIRONMENT.items() if name != "MPLBACKEND"}
+
+
+def fresh(code: str, folder: Path) -> str:
+    """What this code prints in a new interpreter that stands in another folder, warnings being errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), str(BASIC), str(NO_GPU)],
+        cwd=folder, env=PLAIN, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_names_are_found_before_anything_is_loaded(tmp_path: Path) -> None:
+    out = fresh(
+        """
+        import json, sys
+        import nsysconv
+        names = dir(nsysconv)
+        large = [name for name in ("numpy", "pyarrow", "sqlalchemy") if name in sys.modules]
+        print(json.dumps([names, large, dir(nsysconv.api) if hasattr(nsysconv, "api") else []]))
+        """,
+        tmp_path,
+    )
+    names, large, _ = json.loads(out)
+    assert set(nsysconv.__all__) <= set(names)
+    assert large == [], "a notebook waits for what it uses only"
+
+
+def test_help_says_what_a_function_takes(tmp_path: Path) -> None:
+    out = fresh("import nsysconv; help(nsysconv.open); help(nsysconv.errors.NotRecorded)", tmp_path)
+    assert "open(target: 'Target', *, reports:" in out
+    assert "Raises UsageError where a store holds several" in out
+    assert "`advice` says how to record them" in out
+
+
+@pytest.mark.parametrize("name", nsysconv.__all__)
+def test_each_public_name_says_what_it_is(name: str) -> None:
+    assert (getattr(nsysconv, name).__doc__ or "").strip()
+
+
+def test_a_star_brings_the_public_names_only(tmp_path: Path) -> None:
+    out = fresh("from nsysconv import *\nprint(sorted(n for n in dir() if n[0] != '_'))", tmp_path)
+    assert out.strip() == str(sorted(nsysconv.__all__))
+
+
+def test_from_a_file_to_a_frame(tmp_path: Path) -> None:
+    out = fresh(
+        """
+        import sys, pathlib
+        import nsysconv
+        basic, no_gpu = map(pathlib.Path, sys.argv[1:])
+        result = nsysconv.import_files(basic, "job.db")
+        print(result.store, result.errors, result.files[0].imported[0].row_counts["kernel"])
+        with nsysconv.open(pathlib.Path("job.db")) as profile:
+            print(profile.report("kernels").to_pandas()["kernel_count"].sum())
+        report = nsysconv.report_on("job.db", "kernels")[0]
+        print(repr(report), report.to_arrow().num_rows)
+        try:
+            nsysconv.open(no_gpu).report("kernels")
+        except nsysconv.errors.NotRecorded as error:
+            print(error.words, bool(error.advice))
+        try:
+            nsysconv.open("nowhere.sqlite")
+        except nsysconv.errors.NsysconvError as error:
+            print(type(error).__name__, error.what, error.where)
+        """,
+        tmp_path,
+    )
+    assert out.splitlines() == [
+        "job.db () 8",
+        "8",
+        "<ShownReport kernels, rows: 5 of 5, columns: 12> 5",
+        "('kernel events',) True",
+        "InputError no such file nowhere.sqlite",
+    ]
+
+
+def test_in_a_running_event_loop(tmp_path: Path) -> None:
+    """As in Jupyter, whose cells run in one."""
+
+    async def cell() -> list[str]:
+        nsysconv.import_files([BASIC], tmp_path / "job.db")
+        return [report.name for report in nsysconv.report_on(tmp_path / "job.db")]
+
+    assert "kernels" in asyncio.run(cell())
+
+
+def test_in_threads(tmp_path: Path) -> None:
+    def rows(number: int) -> list[dict[str, object]]:
+        store = tmp_path / f"{number}.db"
+        nsysconv.import_files([BASIC], store)
+        return nsysconv.report_on(store, ["kernels"])[0].rows()
+
+    with ThreadPoolExecutor(4) as threads:
+        first, *others = threads.map(rows, range(4))
+    assert first
+    assert all(other == first for other in others)
+
+
+def test_ipython_completes_and_shows(tmp_path: Path) -> None:
+    pytest.importorskip("IPython")
+    out = fresh(
+        """
+        import sys
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        shell.run_cell("import nsysconv, sys")
+        print(shell.complete("nsysconv.rep")[1])
+        shell.run_cell("report = nsysconv.report_on(sys.argv[1], 'kernels')[0]")
+        formats, _ = shell.display_formatter.format(shell.user_ns["report"])
+        print(sorted(formats))
+        """,
+        tmp_path,
+    )
+    assert "nsysconv.report_on" in out
+    assert "['text/html', 'text/plain']" in out
+
+
+# -- what results show
+
+
+ANSWERS: dict[str, Callable[[Path], object]] = {
+    "report_on": lambda store: nsysconv.report_on(store)[0],
+    "info": lambda store: nsysconv.info(store)[0],
+    "runs": nsysconv.runs,
+    "sql": lambda store: nsysconv.sql(store, "select 1 as one"),
+    "reports": lambda store: nsysconv.reports(),
+    "page": lambda store: nsysconv.page(store, "kernels")[0],
+    "compare": lambda store: nsysconv.compare(store, OTHER, "overview").reports[0],
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_report_is_shown_as_a_table(name: str, tmp_path: Path) -> None:
+    nsysconv.import_files(BASIC, tmp_path / "job.db")
+    report = ANSWERS[name](tmp_path / "job.db")
+    assert isinstance(report, ShownReport)
+    assert "<table" in report._repr_html_()
+    assert report.columns[0].name in str(report).replace(" ", "_") or report.title in str(report)
+    assert len(repr(report)) < 100
+
+
+def test_a_closed_profile_says_so() -> None:
+    with nsysconv.open(BASIC) as profile:
+        report = profile.report("kernels")
+        assert repr(profile) == f"<OpenProfile basic-3.25.0 of {BASIC} (nsys_sqlite)>"
+    assert len(report.rows()) == 5, "a report is whole when its profile is closed"
+    assert "closed" in repr(profile)
+    profile.close()
+    for ask in (lambda: profile.report("kernels"), profile.reports):
+        with pytest.raises(nsysconv.errors.UsageError, match="the profile is closed"):
+            ask()
+
+
+# -- a word where several may stand
+
+
+def test_one_path_is_not_its_letters(tmp_path: Path) -> None:
+    for given in (str(BASIC), BASIC, [BASIC]):
+        result = nsysconv.import_files(given, tmp_path / f"{type(given).__name__}.db")
+        assert [file.path for file in result.files] == [BASIC]
+
+
+def test_one_word_is_not_its_letters() -> None:
+    with nsysconv.open(BASIC) as profile:
+        assert [report.name for report in profile.reports("kernels")] == ["kernels"]
+        kinds = profile.report("idle_summary", idle="stream").rows()
+        assert {row["kind"] for row in kinds} == {"stream"}
+    assert nsysconv.reports(names="kernels").row_count == 1
+    found = nsysconv.compare(BASIC, BASIC, "overview", fail_on="overview.kernel_sum_ns:1%")
+    assert (found.reports[0].name, found.exit_status) == ("diff_overview", 0)
+    with pytest.raises(nsysconv.errors.CaptureError, match="the line is a text"):
+        nsysconv.profile("nsys profile -o report true")
+    with pytest.raises(nsysconv.errors.CaptureError, match="'letters'"):
+        nsysconv.profile(["nsys", "profile", "true"], keep="letters")
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with nsysconv.open(BASIC) as profile, pytest.raises(nsysconv.errors.UsageError, match="limit -1"):
+        profile.report("kernels", limit=-1)
+    for wrong in (lambda: nsysconv.report_on(BASIC, limit=-1),
+                  lambda: nsysconv.compare(BASIC, BASIC, limit=-1)):  # fmt: skip
+        with pytest.raises(nsysconv.errors.UsageError, match="limit -1"):
+            wrong()
+
+
+# -- types
+
+SCRIPT = """
+from pathlib import Path
+
+import nsysconv
+from nsysconv.errors import NotRecorded
+
+
+def kernels(path: Path) -> int:
+    with nsysconv.open(path) as profile:
+        reveal_type(profile)
+        try:
+            report = profile.report("kernels", slice=nsysconv.Slice(time=(0, 1000)))
+        except NotRecorded as error:
+            reveal_type(error.advice)
+            return 0
+    reveal_type(report)
+    reveal_type(report.to_pandas())
+    reveal_type(report.rows())
+    return len(report.rows())
+
+
+def store(path: str) -> nsysconv.ImportResult:
+    result = nsysconv.import_files(path, "job.db")
+    reveal_type(result.errors)
+    reveal_type(nsysconv.compare(path, "job.db"))
+    reveal_type(nsysconv.export_profiles("job.db", "parquet").written.counts)
+    return result
+"""
+REVEALED = [
+    "nsysconv.api.opening.OpenProfile",
+    "tuple[str, ...]",
+    "nsysconv.api.opening.ShownReport",
+    "pandas.DataFrame",
+    "list[dict[str, Any]]",
+    "tuple[nsysconv.errors.NsysconvError, ...]",
+    "nsysconv.api.diffing.DiffResult",
+    "dict[str, int]",
+]
+
+
+def typed(script: str, folder: Path) -> list[str]:
+    """What strict mypy says of a user's script, in a folder without configuration."""
+    pytest.importorskip("mypy")
+    (folder / "script.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--no-pretty",
+         "--cache-dir", str(folder / "cache"), "script.py"],
+        cwd=folder, env={**CHILD_ENVIRONMENT, "MYPYPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if line.startswith("script.py")]
+
+
+def test_types_reach_a_user_s_script(tmp_path: Path) -> None:
+    lines = typed(SCRIPT, tmp_path)
+    assert not [line for line in lines if ": error:" in line]
+    revealed = [re.sub(r"builtins\.|(?<=pandas\.)core\.frame\.", "", text)
+                for text in re.findall('Revealed type is "(.*)"', "\n".join(lines))]  # fmt: skip
+    assert revealed == REVEALED
+
+
+def test_a_wrong_use_is_told(tmp_path: Path) -> None:
+    script = 'import nsysconv\nnsysconv.open(3)\nnsysconv.runs("a").to_panda()\nnsysconv.nothing\n'
+    assert sum(": error:" in line for line in typed(script, tmp_path)) == 3
+
+
+# -- the page is the record
+
+
+def test_the_page_names_all_that_is_public() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in set(nsysconv.__all__) - {"errors"}:
+        assert f"\n### {name}\n" in page, name
+    for name in vars(nsysconv.errors):
+        if name.endswith("Error"):
+            assert f"| `{name}` |" in page, name
+
+
+def test_strict_is_an_error_of_a_file(tmp_path: Path) -> None:
+    (error,) = nsysconv.import_files(ODD / "bad-cells.sqlite", tmp_path / "job.db", strict=True).errors
+    assert isinstance(error, nsysconv.errors.StrictError)

@@ -1,0 +1,60 @@
+"""Columns of reports and rows between Arrow and numpy, both ways, and texts told apart on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import NSYS
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nsysconv
+from nsysconv.report import MISSING, Column, build_table, values_of
+from nsysconv.store import connection
+from nsysconv.timeline.statistics import distinct
+from nsysconv.units import Unit
+
+INTEGERS = st.lists(st.none() | st.integers(MISSING + 1, 2**63 - 1), max_size=20)
+
+
+@given(INTEGERS, st.integers(0, 20), st.integers(0, 20))
+def test_integers_go_and_come_back(cells: list[int | None], start: int, length: int) -> None:
+    """Also of a part of a column, which shares the whole column's buffers."""
+    column = build_table([Column("n", Unit.COUNT, "")], {"n": cells}).column(0).combine_chunks()
+    found = values_of(column.slice(start, length))
+    assert found.dtype == np.int64
+    assert found.tolist() == [MISSING if n is None else n for n in cells[start : start + length]]
+
+
+def test_what_is_null_is_as_asked_for() -> None:
+    floats = pa.array([1.5, None, 2.0])
+    assert np.array_equal(values_of(floats, np.nan), [1.5, np.nan, 2.0], equal_nan=True)
+    places = pa.array([3, None, 0], pa.int32())
+    assert values_of(places, -1).tolist() == [3, -1, 0]
+    assert values_of(places, -1).dtype == np.int32
+    assert values_of(pa.array([], pa.float64()), np.nan).dtype == np.float64
+
+
+@given(st.lists(st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1), max_size=40))
+def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
+    array = np.array(values, np.int64)
+    assert distinct(array).tolist() == np.unique(array).tolist()
+
+
+def test_few_texts_are_told_apart_as_many_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ranges of a store have texts of their own."""
+    nsysconv.import_files(NSYS / "ranges-3.28.1.sqlite", tmp_path / "job.db")
+
+    def rows() -> list[dict[str, object]]:
+        (report,) = nsysconv.report_on(tmp_path / "job.db", "ranges")
+        return report.rows()
+
+    few = rows()
+    monkeypatch.setattr(connection, "_FEW_TEXTS", 0)
+    assert few == rows()
+    assert len({row["tree"] for row in few}) > 1

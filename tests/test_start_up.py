@@ -1,0 +1,115 @@
+"""What each command loads of other packages, and why. A module-level import in a wrong place fails here.
+
+A package that is listed may be loaded, no other. What each costs: benchmarks/imports.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import imports
+import pytest
+from conftest import CHILD_ENVIRONMENT
+
+# What users type is read, completed and helped with; annotated_doc and shellingham come with typer.
+COMMAND_LINE = {"typer", "annotated_doc", "shellingham"}
+# A store is opened: sqlalchemy states and compiles, ADBC carries, Arrow holds, numpy computes. nvtx marks
+# phases; cloudpickle comes with pyarrow, typing_extensions with sqlalchemy.
+STORE = COMMAND_LINE | {
+    "sqlalchemy", "typing_extensions", "adbc_driver_manager", "adbc_driver_sqlite", "pyarrow",
+    "cloudpickle", "numpy", "nvtx",
+}  # fmt: skip
+TERMINAL = {"rich"}  # widths of what is printed as a table
+JSON = {"msgspec", "isal"}  # looking into, and reading, a file that may be a (gzipped) JSON trace
+SYMBOLS = {"cxxfilt"}  # names of kernels, where a log has symbols only
+
+ALLOWED = {
+    "--help": COMMAND_LINE,
+    "--version": COMMAND_LINE,
+    "import --help": COMMAND_LINE,
+    "report --help": COMMAND_LINE,
+    "diff --help": COMMAND_LINE,
+    "info --help": COMMAND_LINE,
+    "runs --help": COMMAND_LINE,
+    "sql --help": COMMAND_LINE,
+    "export --help": COMMAND_LINE,
+    "profile --help": COMMAND_LINE,
+    # The rows of a database are copied by the database: nothing that reads text.
+    "import of an nsys export": STORE,
+    "import of a Kineto trace": STORE | JSON,
+    "import of an nvprof log": STORE | JSON | SYMBOLS,
+    "report of a store": STORE | TERMINAL,
+    "report of an nsys export": STORE | TERMINAL,
+    "report of a Kineto trace": STORE | TERMINAL | JSON,
+    "report -f json": STORE,
+    "report -o page.html": STORE,
+    "diff of two stores": STORE | TERMINAL,
+    "info": STORE | TERMINAL,
+    "runs": STORE | TERMINAL,
+    "sql": STORE | TERMINAL,
+    "export --to parquet": STORE,
+    "export --to chrome": STORE | {"isal"},  # it is gzipped where the name says so
+    # The program begins in place of this process: every rank of a job waits for what is loaded here.
+    "profile of a rank not chosen": COMMAND_LINE,
+}
+
+# Modules of packages that may be loaded, and where they are of use.
+LOGS, EXPORTS = {"import of an nvprof log"}, {"export --to parquet", "export --to chrome"}
+ONLY = {
+    # 0.4 s. Arrow loads it for `pa.array`, `pa.scalar` and `to_numpy`; report.py has ways without.
+    "pandas": set[str](),
+    "pyarrow.pandas_compat": set[str](),
+    # 30 ms. Arrow loads it for `cast` and `dictionary_encode`; `view` does for texts what a cast does.
+    "pyarrow.compute": LOGS | EXPORTS,
+    "pyarrow.parquet": {"export --to parquet"},
+    "pyarrow.dataset": set[str](),
+    # 8 ms. `np.unique` loads it; timeline.statistics.distinct does not.
+    "numpy.ma": {"report -o page.html"},
+    # Only a diff of repeats draws samples.
+    "numpy.random": {"diff of two stores"},
+    "numpy.fft": set[str](),
+    # Core states the schema; there are no objects to be mapped.
+    "sqlalchemy.orm": set[str](),
+    # Dask is asked for with --dask.
+    "nsysconv.api.dask_clusters": set[str](),
+    # Processes are started without it: it runs the caller's script again.
+    "multiprocessing": set[str](),
+    # Nothing goes over the network.
+    "http": set[str](),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, imports.Cold]]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PYTHONPATH", "PATH"):
+            patch.setenv(name, CHILD_ENVIRONMENT[name])
+        yield {each.name: each for each in imports.commands(tmp_path_factory.mktemp("cold"))}
+
+
+def test_every_command_is_here(commands: dict[str, imports.Cold]) -> None:
+    assert commands.keys() == ALLOWED.keys()
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_command_loads_what_it_needs(name: str, commands: dict[str, imports.Cold]) -> None:
+    modules, asked = imports.traced(commands[name])
+    more = imports.third_party(modules) - ALLOWED[name]
+    assert not more, {package: asked.get(package) for package in more}
+    assert not [module for module, allowed in ONLY.items()
+                if module in modules and name not in allowed]  # fmt: skip
+
+
+def test_the_probe_sees_packages_and_who_asks(commands: dict[str, imports.Cold]) -> None:
+    modules, asked = imports.traced(commands["report of a store"])
+    assert {"sqlalchemy", "numpy", "typer"} <= imports.third_party(modules)
+    assert "pyarrow.lib" in modules
+    assert asked["typer"] == "nsysconv.cli.app"
+    assert asked["nvtx"] == "nsysconv.phases"
+
+
+def test_a_library_import_loads_nothing_large(tmp_path: Path) -> None:
+    """`import nsysconv` in a notebook: what is not used costs nothing."""
+    done = imports.loaded_by("import nsysconv; nsysconv.Slice", CHILD_ENVIRONMENT)
+    assert not imports.third_party(done)
