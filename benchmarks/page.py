@@ -32,7 +32,7 @@ def document(
     for group in groups:
         lines += [f"## {group.title}", "", f"{group.setting}.", "", *_sides(group.jobs), ""]
         if scaling := group.scaling():
-            lines += ["Cost of a unit of size at the largest size over that at the smallest (bar: 1.15):",
+            lines += ["Cost of a unit of size at the largest size over that at the next one (bar: 1.15):",
                       "", *(f"* {name}: {ratio:.2f}" for name, ratio in scaling), ""]  # fmt: skip
         if path := plots.get(group.title):
             lines += [f"![Time and memory against size: {group.title}]({path})", ""]
@@ -96,6 +96,7 @@ def draw(group: Group, path: Path) -> bool:
     mpl.use("svg")
     mpl.rcParams |= {"svg.hashsalt": "nsysconv", "svg.fonttype": "none", "font.size": 8}
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     figure, rows = plt.subplots(len(jobs), 2, figsize=(9, 2.9 * len(jobs)), squeeze=False)
     for (time, memory), (name, sizes) in zip(rows, jobs.items(), strict=True):
@@ -106,10 +107,18 @@ def draw(group: Group, path: Path) -> bool:
             style = "o-" if side.startswith("nsysconv") else "s--"
             time.plot(size, wall, style, label=side, markersize=4, linewidth=1.2)
             memory.plot(size, peak, style, label=side, markersize=4, linewidth=1.2)
-        for axes, what in ((time, "time, s"), (memory, "memory, MB")):
-            axes.set(xscale="log", yscale="log", xlabel=sizes[0].unit, ylabel=what, title=name)
+        time.set(yscale="log", ylabel="time, s")
+        time.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        memory.set(ylabel="memory, MB")
+        memory.set_ylim(0)
+        for axes in (time, memory):
+            axes.set(xscale="log", xlabel=sizes[0].unit, title=name)
+            axes.set_xticks([job.size or 0 for job in sizes])
             axes.grid(alpha=0.3)
-        time.legend(fontsize=7)
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter("")
+        time.legend(fontsize=7, framealpha=0.5)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)

@@ -144,9 +144,9 @@ class Group:
             print(f"  {'holds ' if bar.holds(value) else 'MISSED'} {bar}: {bar.value_text(value)}")
 
     def scaling(self) -> list[tuple[str, float]]:
-        """Per job with several sizes: our cost of one unit at the largest over that at the smallest."""
+        """Per job with several sizes: our cost of one unit at the largest over that at the next one."""
         return [
-            (name, _cost(jobs[-1]) / _cost(jobs[0]))
+            (name, _cost(jobs[-1]) / _cost(jobs[-2]))
             for name, jobs in self.by_size().items()
             if len(jobs) > 1
         ]

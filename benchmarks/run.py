@@ -40,7 +40,7 @@ PACKAGES = ("nsysconv", "adbc-driver-sqlite", "numpy", "pandas", "pyarrow", "sql
 
 def setting(runs: int) -> str:
     """When and where this is measured, and how often each side is run."""
-    return (f"Measured {date.today()}, {runs} runs: {os.cpu_count()} cores, {platform.system()} "
+    return (f"Measured {date.today()}, runs of each: {runs}; {os.cpu_count()} cores, {platform.system()} "
             f"{platform.machine()}, Python {platform.python_version()}; "
             + ", ".join(f"{name} {version(name)}" for name in PACKAGES))  # fmt: skip
 
