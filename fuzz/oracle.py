@@ -39,6 +39,7 @@ from nsysconv.timeline.idle import PARTS
 SECONDS = 60
 MEMORY_BYTES = 700 << 20
 # Line ends are the only control characters that people may be shown.
+_DIRECTIVES = (*cpu_side.OPENMP, *cpu_side.OPENACC)
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MOST_PROFILES = 3
 # Reports in place do not read every page, nor every cell.
@@ -318,7 +319,7 @@ def _left_out(report: Report) -> set[tuple[Any, ...]]:
         (note.slug, note.text, note.count)
         for note in report.notes
         # Directives are read only where no call and no operator says what a thread did.
-        if "left out" in note.text and not note.text.startswith(cpu_side.OPENMP)
+        if "left out" in note.text and not note.text.startswith(_DIRECTIVES)
     }
 
 
