@@ -92,6 +92,55 @@ def test_a_computed_column_is_not_computed(source: sqlite3.Connection, tmp_path:
         "basic-3.25.0", "export")  # fmt: skip
 
 
+# What any of these could do where a terminal or a page takes it for its own.
+EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e<script>alert(1)</script>|[x](http://x)\r\n# no heading"
+
+
+@pytest.fixture
+def evil(source: sqlite3.Connection, tmp_path: Path) -> Path:
+    """A folder with export.sqlite, in which every text is evil, and its store job.db."""
+    with source:
+        source.execute("UPDATE StringIds SET value = value || ?", (EVIL,))
+        for table, column in (("TARGET_INFO_GPU", "name"), ("PROCESSES", "name"),
+                              ("NVTX_EVENTS", "text"), ("TARGET_INFO_SYSTEM_ENV", "value"),
+                              ("DIAGNOSTIC_EVENT", "text")):  # fmt: skip
+            source.execute(f"UPDATE {table} SET {column} = {column} || ?", (EVIL,))
+    assert run("import", "export.sqlite", "-o", "job.db", cwd=tmp_path).status == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "export.sqlite", "-o", "again.db"),
+        ("report", "export.sqlite"),
+        ("report", "job.db", "ranges", "processes", "cuda_gpu_kern_sum", "cuda_api_trace"),
+        ("report", "job.db", "-f", "markdown"),
+        ("report", "job.db", "--list"),
+        ("report", "job.db", "--name", "saxpy", "--range", EVIL),
+        ("diff", "export.sqlite", "job.db"),
+        ("info", "job.db"),
+        ("runs", "job.db"),
+        ("sql", "job.db", "select value from name"),
+        ("export", "job.db", "--to", "chrome", "-o", "out.json"),
+    ],
+    ids=lambda words: " ".join(words[::2])[:40],
+)  # fmt: skip
+def test_no_name_in_a_profile_steers_a_terminal_or_markdown(words: tuple[str, ...], evil: Path) -> None:
+    outcome = run(*words, cwd=evil)
+    for line in (outcome.out + outcome.err).split("\n"):
+        assert line.isprintable(), line
+        assert not line.startswith("# no heading")
+    assert "<script>" not in outcome.out or "markdown" not in words
+
+
+def test_no_name_in_a_profile_is_markup_of_a_page(evil: Path) -> None:
+    assert run("report", "job.db", "-o", "page.html", cwd=evil).status == 0
+    page = (evil / "page.html").read_text(encoding="utf-8")
+    assert "alert(1)" in page
+    assert "<script>alert" not in page
+
+
 def test_a_name_as_long_as_its_file(source: sqlite3.Connection, tmp_path: Path) -> None:
     (number,) = source.execute("SELECT demangledName FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
     source.execute("UPDATE StringIds SET value = ? WHERE id = ?", ("<\x1b\u202e" * 300_000, number))

@@ -14,6 +14,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.errors import UsageError
+from nsysconv.names import visible
 from nsysconv.report import MISSING
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import Spans, named, operators, ranges
@@ -197,7 +198,7 @@ def _readings(text: str) -> Iterator[tuple[str, str | None, int]]:
 
 
 def _names(spans: Spans) -> str:
-    names = sorted(spans.names[i] for i in distinct(spans.name).tolist())
+    names = sorted(visible(spans.names[i]) for i in distinct(spans.name).tolist())
     known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "") if names else "none"
     return f"Names of ranges there are: {known}"
 
