@@ -318,8 +318,11 @@ def _left_out(report: Report) -> set[tuple[Any, ...]]:
     return {
         (note.slug, note.text, note.count)
         for note in report.notes
-        # Directives are read only where no call and no operator says what a thread did.
-        if "left out" in note.text and not note.text.startswith(_DIRECTIVES)
+        # Directives are read only where no call and no operator says what a thread did, ranges of gaps
+        # only where a call followed.
+        if "left out" in note.text
+        and not note.text.startswith(_DIRECTIVES)
+        and not (report.name == "idle_gaps" and note.text.startswith("NVTX_EVENTS"))
     }
 
 

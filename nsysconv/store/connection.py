@@ -113,9 +113,7 @@ class Connection(ABC):
         if isinstance(statement, str):
             return statement
         literal = {"literal_binds": True}
-        text = str(statement.compile(dialect=cls.DIALECT, compile_kwargs=literal))
-        # A zero byte, which names in a file may have, would be the end of the statement.
-        return text.replace("\0", "\\x00")
+        return str(statement.compile(dialect=cls.DIALECT, compile_kwargs=literal))
 
     def execute(self, sql: Sql) -> None:
         """Runs a statement whose rows nobody wants."""

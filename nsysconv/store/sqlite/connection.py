@@ -25,7 +25,7 @@ from sqlalchemy.schema import CreateTable
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.store.batches import converted, selected
-from nsysconv.store.connection import Connection
+from nsysconv.store.connection import Connection, Sql
 from nsysconv.store.sqlite.network import file_system, is_added_to
 from nsysconv.store.views import views
 
@@ -63,6 +63,11 @@ class SqliteConnection(Connection):
         except BaseException:
             self.close()
             raise
+
+    @classmethod
+    def compiled(cls, statement: Sql) -> str:
+        """As for any connection. A zero byte, which names in a file may have, would end the statement."""
+        return super().compiled(statement).replace("\0", "\\x00")
 
     def typed_batches(
         self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
