@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,9 @@ import inputs
 from measure import DATA, HERE, NSYSCONV, remove
 
 RESULT = HERE / "results" / "samples.json"
-RATE = 250
+RATE = 100
+# py-spy may wait for ever for a process that starts others.
+LIMIT_S = 90
 SHOWN = 12
 LOADING = "loading modules"
 ELSEWHERE = "outside of nsysconv"
@@ -58,14 +62,22 @@ def place(stack: str) -> str:
     return ELSEWHERE
 
 
-def sampled(job: str, words: Sequence[str]) -> Sampled:
-    """Runs nsysconv once under py-spy."""
+def sampled(job: str, words: Sequence[str]) -> Sampled | None:
+    """Runs nsysconv once under py-spy; None where that does not end in time."""
     spy = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or "py-spy"
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "samples.txt"
         command = [spy, "record", "--rate", str(RATE), "--format", "raw", "--nolineno", "--subprocesses",
                    "--output", str(raw), "--", *NSYSCONV, *words]  # fmt: skip
-        subprocess.run(command, check=True, capture_output=True)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)  # fmt: skip
+        try:
+            process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode != 0:
+            return None
         counts: Counter[str] = Counter()
         for line in raw.read_text(encoding="utf-8").splitlines():
             stack, _, count = line.rpartition(" ")
@@ -126,12 +138,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     kept = {each.job: each for each in read()}
     for job, words in jobs().items():
         if job.startswith(only):
-            kept[job] = sampled(job, words())
-            print(*kept[job].lines(), sep="\n", flush=True)
+            found = sampled(job, words())
+            if found is None:
+                print(f"{job}: py-spy did not end", flush=True)
+            else:
+                kept[job] = found
+                print(*found.lines(), sep="\n", flush=True)
             for path in DATA.glob("sampled*"):
                 remove(path)
-    found = [asdict(kept[job]) for job in jobs() if job in kept]
-    RESULT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    ordered = [asdict(kept[job]) for job in jobs() if job in kept]
+    RESULT.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

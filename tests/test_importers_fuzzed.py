@@ -344,6 +344,20 @@ def test_events_beside_what_is_no_event_are_counted(tmp_path: Path) -> None:
     assert rows["api_call"] + notes["event-unreadable"] == 4
 
 
+def test_half_a_character_for_a_time_is_none(tmp_path: Path) -> None:
+    source = tmp_path / "trace.json"
+    content = (FIXTURES / "kineto" / "basic-2.13.json").read_text(encoding="utf-8")
+    event = r'{"ph": "X", "cat": "kernel", "name": "odd", "pid": 0, "tid": 7, "ts": "\ud800", "dur": 1},'
+    source.write_text(content.replace('"traceEvents": [', '"traceEvents": [' + event, 1))
+    import_file(source, tmp_path / "job.db")
+    with reading(tmp_path / "job.db") as store:
+        (profile,) = store.profiles()
+        names = [row["name"] for row in event_rows(profile, "kernel") if row["start_ns"] is not None]
+        assert names
+        assert "odd" not in names
+        assert any(note.severity is Severity.DROPPED for note in profile.notes)
+
+
 def test_a_trace_of_very_many_processes_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "trace.json"
     events = [CALL % pid for pid in range(1, MOST_RECORDINGS + 2)]

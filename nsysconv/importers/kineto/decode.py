@@ -86,7 +86,10 @@ def _events(share: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelle
             piece.note(damage, max(lost, 1), place + start)
         if event is not None:
             events.append(event)
-    return events, lambda wanted, name: [str(getattr(event, name)).encode() for event in wanted]
+    # Half of a surrogate pair is nothing that could be encoded.
+    return events, lambda wanted, name: [
+        str(getattr(event, name)).encode("utf-8", "replace") for event in wanted
+    ]
 
 
 def _spelled_in(text: bytes, events: list[Event]) -> Spelled:

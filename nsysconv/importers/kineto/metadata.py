@@ -70,7 +70,7 @@ class Metadata:
             self.host = _clean(found["host_name"])
         spread = found.get("distributedInfo")
         if isinstance(spread, str):
-            spread = _loaded(spread.encode())
+            spread = _loaded(spread.encode("utf-8", "replace"))
         if isinstance(spread, dict):
             self.rank = _number(spread.get("rank"), self.rank)
             self.world_size = _number(spread.get("world_size"), self.world_size)

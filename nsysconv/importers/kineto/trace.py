@@ -30,8 +30,9 @@ _SPACE = b" \t\r\n"
 _FIRST_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 23
 _READ_BYTES = 1 << 20
-# More than this without the end of an event is no trace.
-_LIMIT_BYTES = 1 << 27
+# More than this without the beginning of the events is no trace, and what is longer is no event: to see
+# what is wrong with a text takes 20 times its size.
+_LIMIT_BYTES, _EVENT_BYTES = 1 << 27, 1 << 25
 _WINDOW_BYTES = 1 << 16
 # What stands before the events is looked at so far when it is no JSON.
 _HEAD_BYTES = 1 << 24
@@ -98,7 +99,7 @@ class Trace:
                     size = _BLOCK_BYTES
                 elif ended:
                     yield from self._last()
-                elif len(self._buffer) > _LIMIT_BYTES:
+                elif len(self._buffer) > _EVENT_BYTES:
                     yield from self._long_last()
                     return
                 else:
@@ -108,7 +109,7 @@ class Trace:
         """The same of a plain file, of which only the places of the cuts are read here."""
         file_size = file.seek(0, os.SEEK_END)
         size = _FIRST_BYTES
-        while self.place + size < file_size and size <= _LIMIT_BYTES:
+        while self.place + size < file_size and size <= _EVENT_BYTES:
             cut = self._border_before(file, self.place + size)
             if cut is None:
                 size += _BLOCK_BYTES
@@ -118,8 +119,8 @@ class Trace:
             self.place, size = start, _BLOCK_BYTES
             yield span
         file.seek(self.place)
-        self._buffer = file.read(_LIMIT_BYTES)
-        yield from self._last() if size <= _LIMIT_BYTES else self._long_last()
+        self._buffer = file.read(_EVENT_BYTES)
+        yield from self._last() if size <= _EVENT_BYTES else self._long_last()
 
     def _border_before(self, file: BinaryIO, end: int) -> tuple[int, int] | None:
         """Where, in the file, the last event but one before `end` ends and the last one begins."""
