@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from nsysconv.facts import Fact
+from nsysconv.names import visible, visible_lines
 
 
 class NsysconvError(Exception):
@@ -23,8 +24,9 @@ class NsysconvError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text}\n{self.hint}" if self.hint else text
+        # Each of these can repeat what stands in a file, and paths can have any character.
+        text = visible_lines(f"{visible(self.where)}: {self.what}" if self.where else self.what)
+        return f"{text}\n{visible_lines(self.hint)}" if self.hint else text
 
 
 class UsageError(NsysconvError):

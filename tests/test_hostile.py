@@ -92,6 +92,11 @@ def test_a_computed_column_is_not_computed(source: sqlite3.Connection, tmp_path:
         "basic-3.25.0", "export")  # fmt: skip
 
 
+def test_an_error_has_no_control_characters() -> None:
+    error = InputError("no \x01data\nof it", where="a\nb\x1b[31m.csv", hint="Do\x07 this.\nThen that.")
+    assert str(error) == "a\\nb\\x1b[31m.csv: no \\x01data\nof it\nDo\\x07 this.\nThen that."
+
+
 # What any of these could do where a terminal or a page takes it for its own.
 EVIL = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e<script>alert(1)</script>|[x](http://x)\r\n# no heading"
 
