@@ -344,6 +344,16 @@ def test_events_beside_what_is_no_event_are_counted(tmp_path: Path) -> None:
     assert rows["api_call"] + notes["event-unreadable"] == 4
 
 
+def test_of_a_damaged_line_no_path_is_repeated(tmp_path: Path) -> None:
+    source = tmp_path / "stats.txt"
+    said = "SKIPPED: /scratch/SECRET/report1.sqlite does not contain "
+    source.write_text(f"{said}CUDA kernel data: {said}GPU memory data.\n", encoding="utf-8")
+    (file,) = api.import_files([source], tmp_path / "job.db").files
+    assert isinstance(file.error, InputError)
+    assert "there is no GPU memory data" in file.error.what
+    assert "SECRET" not in file.error.what
+
+
 def test_half_a_character_for_a_time_is_none(tmp_path: Path) -> None:
     source = tmp_path / "trace.json"
     content = (FIXTURES / "kineto" / "basic-2.13.json").read_text(encoding="utf-8")

@@ -27,7 +27,8 @@ _RUNNING = re.compile(
 )
 _EXECUTING = re.compile(r"\[\d+/\d+\] Executing '(?P<report>[^']+)' stats report")
 _HEADING = re.compile(r"^\s*\*\* .+ \((?P<report>\w+)(?::(?P<args>.*))?\):\s*$")
-_SKIPPED = re.compile(r"SKIPPED: .*?does not contain (?P<what>.*?)\.?\s*$")
+# Words alone are repeated to users: a path that a damaged line has there may be nobody's business.
+_SKIPPED = re.compile(r"SKIPPED: .*?does not contain (?P<what>[\w ()-]{1,60}?)\.?\s*$")
 # What nsys says when it begins with another recording.
 _BEGINS = re.compile(
     r"^\s*(?:Collecting data\.\.\.|Generating '.*\.qdstrm'|Generating SQLite file )"
