@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,10 @@ CHILD_ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
 }
+
+# Shells start what runs in the background with Ctrl-C ignored, which programs under test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run: what fails here fails everywhere.
 settings.register_profile("nsysconv", derandomize=True, deadline=None, database=None)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -219,15 +219,6 @@ def _raised(number: signal.Signals) -> int:
     return caught.value.exit_status
 
 
-@pytest.fixture
-def heard() -> Iterator[None]:
-    """Ctrl-C, which shells let jobs in the background ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heard")
 def test_signals_to_end_have_the_status_that_shells_give() -> None:
     before = [signal.getsignal(number) for number in signals._ENDING]
     assert _raised(signal.SIGINT) == 130
