@@ -152,7 +152,6 @@ def test_two_claims_on_a_database_are_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 ERRORS: dict[str, tuple[NsysconvError, str]] = {
     "no file": (InputError("damaged", where="x"), "an error names the file"),
-    "control characters": (InputError("\x1b[31m", where="x"), "an error without control characters"),
     "a secret": (InputError("SECRET-token", where="x"), "an error without secrets"),
     "another kind": (NsysconvError("a defect", where="x"), "importing raises nothing"),
 }  # fmt: skip
