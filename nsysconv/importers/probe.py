@@ -32,7 +32,7 @@ _UTF_8 = (0, 1)
 # SQLite writes down every plain table with these words, whatever words made it.
 _IS_PLAIN = "type='table' AND sql LIKE 'CREATE TABLE %'"
 # A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
-_SELECT_SECONDS = 20.0
+_SELECT_SECONDS = 10.0
 _SECONDS_PER_MEGABYTE = 1.0
 
 
