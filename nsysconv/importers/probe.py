@@ -7,18 +7,17 @@ import os
 import shutil
 import sqlite3
 import stat
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from nsysconv.errors import InputError
+from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
 from nsysconv.store.private import private_folder
@@ -31,9 +30,6 @@ _HEAD_BYTES = 1 << 16
 _UTF_8 = (0, 1)
 # SQLite writes down every plain table with these words, whatever words made it.
 _IS_PLAIN = "type='table' AND sql LIKE 'CREATE TABLE %'"
-# A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
-_SELECT_SECONDS = 10.0
-_SECONDS_PER_MEGABYTE = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class Probe:
         self.path = path
         self.origin = origin or path
         self.notes: list[Note] = []
-        self._folder = ExitStack()
+        self._leaving = ExitStack()
         self._spare = ThreadPoolExecutor(threads or os.cpu_count())
         try:
             state = path.stat()
@@ -85,7 +81,7 @@ class Probe:
         trace: TracebackType | None,
     ) -> None:
         self._spare.shutdown(wait=True, cancel_futures=True)
-        self._folder.close()
+        self._leaving.close()
 
     def beside(self, work: Callable[..., T], *arguments: object) -> Future[T]:
         """Runs a function in the background, in its turn."""
@@ -99,7 +95,7 @@ class Probe:
         hot = [side for end in ("-wal", "-journal") if _size(side := _beside(real, end))]
         if not hot:
             return self.path
-        copy = self._folder.enter_context(private_folder()) / "source.sqlite"
+        copy = self._leaving.enter_context(private_folder()) / "source.sqlite"
         try:
             shutil.copyfile(self.path, copy)
             for side in hot:
@@ -141,6 +137,8 @@ class Probe:
             return f"the file is cut off: {self.size:,} bytes are no whole number of pages"
         try:
             self._tables_of_file()
+        except EndlessError as error:
+            return str(error)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
             # What SQLite says may repeat what stands in the file.
             return f"SQLite cannot read it: {visible(str(error))}"
@@ -168,7 +166,7 @@ class Probe:
         return tuple(row[0] for row in self.select(sql))
 
     def _tables_of_file(self) -> list[SourceTable]:
-        with self._connected() as connection:
+        with self._connections.one() as connection:
             found = connection.execute(
                 f"SELECT name, sql FROM sqlite_master WHERE {_IS_PLAIN}"
             ).fetchall()
@@ -184,14 +182,20 @@ class Probe:
             ]
 
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a read-only select on the source. A connection of its own: safe in threads."""
+        """The rows of a read-only select on the source. Safe in threads."""
         return list(self.iterate(sql, parameters))
 
     def iterate(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """As `select`, row by row, for results that may be large."""
         try:
-            with self._connected() as connection:
+            with self._connections.one() as connection:
                 yield from connection.execute(sql, parameters)
+        except EndlessError as error:
+            raise InputError(
+                str(error),
+                where=str(self.path),
+                hint="Export it again, or copy it to a faster disk.",
+            ) from error
         except sqlite3.Error as error:
             raise InputError(
                 f"SQLite cannot read it: {visible(str(error))}",
@@ -206,30 +210,9 @@ class Probe:
                 hint="Export or copy it again; or, if it is whole, raise the limit of memory.",
             ) from error
 
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        """A connection that is interrupted where it takes longer than any file of this size can."""
-        connection = self._connect()
-        # From outside, because SQLite counts rows without a look at its handler of progress.
-        end = threading.Timer(
-            _SELECT_SECONDS + self.size / 1e6 * _SECONDS_PER_MEGABYTE, connection.interrupt
-        )
-        end.daemon = True
-        end.start()
-        try:
-            connection.execute("PRAGMA trusted_schema=OFF")
-            connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
-            yield connection
-        finally:
-            end.cancel()
-            end.join()
-            connection.close()
-
-    def _connect(self) -> sqlite3.Connection:
-        uri = f"file:{quote(os.fsencode(self.readable.absolute()))}?mode=ro&immutable=1"
-        connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        return connection
+    @cached_property
+    def _connections(self) -> Connections:
+        return self._leaving.enter_context(closing(Connections(self.readable, self.size)))
 
     def sha256(self) -> str:
         """SHA-256 of the bytes of the file that the user named, its journal applied where it was hot."""

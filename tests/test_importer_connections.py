@@ -1,0 +1,93 @@
+"""Connections to a source are kept for the next select, watched while one runs, and closed in the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from conftest import NSYS
+
+from nsysconv.importers import connections
+from nsysconv.importers.connections import Connections, EndlessError
+from nsysconv.importers.probe import Probe
+
+BASIC = NSYS / "basic-3.25.0.sqlite"
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+SHORT = "SELECT count(*) FROM StringIds"
+
+
+@pytest.fixture
+def made() -> Iterator[Connections]:
+    with closing(Connections(BASIC, 0)) as found:
+        yield found
+
+
+def test_a_connection_is_kept_for_the_next_select(made: Connections) -> None:
+    with made.one() as first:
+        first.execute(SHORT)
+    with made.one() as second:
+        assert second is first
+
+
+def test_two_selects_at_once_have_one_each(made: Connections) -> None:
+    with made.one() as kept:
+        kept.execute(SHORT)
+    with made.one() as first, made.one() as second:
+        assert first is kept
+        assert second is not first
+
+
+@pytest.mark.parametrize("sql", ["SELECT nothing", "SELECT abs(-9223372036854775808)"])
+def test_none_is_kept_after_an_error(made: Connections, sql: str) -> None:
+    with pytest.raises(sqlite3.OperationalError), made.one() as first:
+        first.execute(sql).fetchall()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        first.execute(SHORT)
+    with made.one() as second:
+        assert second.execute(SHORT).fetchone() > (0,)
+
+
+def test_each_select_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one on a connection that was kept."""
+    monkeypatch.setattr(connections, "_SELECT_SECONDS", 0.3)
+    with closing(Connections(BASIC, 5_000_000_000)) as long:
+        assert long._seconds == 5_000.3
+    with closing(Connections(BASIC, 0)) as made:
+        for _ in range(2):
+            with made.one() as kept:
+                kept.execute(SHORT)
+            with pytest.raises(EndlessError, match="in 0 s"), made.one() as again:
+                assert again is kept
+                again.execute(ENDLESS).fetchall()
+
+
+def test_a_source_cannot_be_written_to(made: Connections) -> None:
+    with (
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+        made.one() as connection,
+    ):
+        connection.execute("CREATE TABLE x (y)")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of open files")
+def test_none_stays_open_behind_a_probe(tmp_path: Path) -> None:
+    source = tmp_path / "export.sqlite"
+    shutil.copyfile(BASIC, source)
+
+    def open_now() -> int:
+        links = Path("/proc/self/fd").iterdir()
+        return sum(os.path.realpath(link) == str(source) for link in links)
+
+    with Probe(source) as probe:
+        unfinished, finished = (probe.iterate("SELECT id FROM StringIds") for _ in range(2))
+        next(unfinished), next(finished)
+        assert len(list(finished)) > 1
+        assert open_now() == 2
+    assert open_now() == 1
+    unfinished.close()  # type: ignore[attr-defined] # a generator
+    assert open_now() == 0
