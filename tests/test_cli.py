@@ -16,6 +16,7 @@ import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
 from golden_cases import BASIC, FIXTURES, Outcome, run
 
+from nsysconv.api.diffing import DEFAULT
 from nsysconv.queries import CORE
 from nsysconv.render import FORMATS, suffix
 from nsysconv.schema import SCHEMA_VERSION
@@ -296,9 +297,25 @@ def test_report_names_are_completed(folder: Path) -> None:
 
 
 def test_csv_of_several_reports(folder: Path) -> None:
-    failed(run("report", "report1.sqlite", "-f", "csv", cwd=folder), 2, "-o DIR/")
+    """Refused before anything is looked at: there is no such profile."""
+    for format_name in ("csv", "tsv"):
+        outcome = run("report", "missing.sqlite", "-f", format_name, cwd=folder)
+        failed(outcome, 2, f"holds one report, and there are {len(CORE)}", "-o DIR/")
+        outcome = run("report", "missing.sqlite", "kernels", "overview", "-f", format_name, cwd=folder)
+        failed(outcome, 2, "and there are 2", "-o DIR/")
+    for words in (["kernels", "-f", "csv"], ["-f", "json"], ["-f", "csv", "-o", "out/"]):
+        failed(run("report", "missing.sqlite", *words, cwd=folder), 3, "no such file")
     assert run("report", "report1.sqlite", "-f", "csv", "-o", "out/", cwd=folder).status == 0
     assert names_in(folder / "out") == {f"{name}.csv" for name in CORE}
+
+
+def test_csv_of_a_diff(folder: Path) -> None:
+    """Limits are a report of their own. Neither side is there."""
+    diff = ("diff", "missing.sqlite", "gone.sqlite", "-f", "csv")
+    failed(run(*diff, cwd=folder), 2, f"holds one report, and there are {len(DEFAULT)}")
+    limit = ("--fail-on", "kernels.kernel_sum_ns:3%")
+    failed(run(*diff, "kernels", *limit, cwd=folder), 2, "and there are 2")
+    failed(run(*diff, "kernels", cwd=folder), 3, "missing.sqlite: no such file")
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "column"])

@@ -13,7 +13,7 @@ import pytest
 from nasty import all_reports, nasty_report, unrecorded_report
 
 from nsysconv.errors import UsageError
-from nsysconv.render import FORMATS, Options, format_for, renderer, suffix
+from nsysconv.render import FORMATS, Options, check_count, format_for, renderer, suffix
 from nsysconv.report import Column, Report, build_table
 from nsysconv.units import Unit
 
@@ -57,6 +57,9 @@ def test_several_reports(name: str) -> None:
             rendered(name, *reports)
         with pytest.raises(UsageError):
             rendered(name)
+        for count in (0, len(reports)):
+            with pytest.raises(UsageError):
+                check_count(name, count)
     else:
         text = rendered(name, *reports)
         # A page says a note once, and links to it.
@@ -64,6 +67,8 @@ def test_several_reports(name: str) -> None:
         assert text.count("Left out") == (0 if name in NO_NOTES else times)
         assert text.count("API") == 1  # of the one that was not recorded
         rendered(name)
+        check_count(name, len(reports))
+    check_count(name, 1)
 
 
 @pytest.mark.parametrize("name", FORMATS)

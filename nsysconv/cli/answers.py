@@ -10,6 +10,7 @@ from nsysconv.cli.memory import keep_freed_memory
 from nsysconv.cli.say import say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Severity
+from nsysconv.queries import CORE
 from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
@@ -36,6 +37,7 @@ def report(
             "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
         )
     destination = output.destination(format_name, path)
+    destination.check_count(len(names or CORE))
     keep_freed_memory()
     found: Sequence[Report]
     if destination.is_page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsysconv.api.diffing import compare
+from nsysconv.api.diffing import DEFAULT, compare
 from nsysconv.cli import output
 from nsysconv.cli.memory import keep_freed_memory
 from nsysconv.cli.say import say
@@ -28,6 +28,8 @@ def run(
 ) -> int:
     """`nsysconv diff`. Returns the exit status."""
     destination = output.destination(format_name, path)
+    # What is said of limits is one report more.
+    destination.check_count(len(names or DEFAULT) + bool(fail_on))
     keep_freed_memory()
     result = compare(
         base,

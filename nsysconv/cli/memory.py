@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import sys
 
 from nsysconv.errors import UsageError
@@ -38,10 +39,6 @@ def check_addresses() -> None:
     Some of them crash there before they can say why. numpy has a thread for each core, and each thread a
     stack. Measured on two cores: they crash below 440 MB.
     """
-    try:
-        import resource
-    except ImportError:  # a system without such limits
-        return
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     needed = _LIBRARIES_BYTES + (os.cpu_count() or 1) * _THREAD_BYTES
     if limit != resource.RLIM_INFINITY and limit < needed:

@@ -42,6 +42,11 @@ class Destination:
         """Whether it is one page that has room for everything."""
         return self.format == "html" and not self.is_folder
 
+    def check_count(self, count: int) -> None:
+        """Raises UsageError where so many reports cannot go there. To be asked before they are made."""
+        if not self.is_folder:
+            render.check_count(self.format, count)
+
 
 def destination(format_name: str | None, output: str | None) -> Destination:
     """What -f and -o mean together. Raises UsageError for a suffix that names no format."""

@@ -8,15 +8,25 @@ from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import UsageError
-from nsysconv.render.contract import Options, Render, RendererModule
+from nsysconv.render.contract import Options, Render, RendererModule, check_one
 from nsysconv.report import Report
 
-__all__ = ["FORMATS", "Options", "Render", "format_for", "notes_beside", "renderer", "suffix"]
+__all__ = [
+    "FORMATS",
+    "Options",
+    "Render",
+    "check_count",
+    "format_for",
+    "notes_beside",
+    "renderer",
+    "suffix",
+]
 
 # Each is the name of a module of this package.
 FORMATS = ("text", "csv", "tsv", "json", "markdown", "html", "column")
 
-_NO_ROOM_FOR_NOTES = ("csv", "tsv", "column")
+_ONE_REPORT = ("csv", "tsv")
+_NO_ROOM_FOR_NOTES = (*_ONE_REPORT, "column")
 
 
 def renderer(name: str) -> Render:
@@ -27,6 +37,12 @@ def renderer(name: str) -> Render:
 def suffix(name: str) -> str:
     """How the names of files in this format end, with the dot."""
     return _module(name).SUFFIX
+
+
+def check_count(name: str, count: int) -> None:
+    """Raises UsageError where this format has no room for so many reports, as writing them would."""
+    if name in _ONE_REPORT:
+        check_one(count, name)
 
 
 def notes_beside(name: str, reports: Sequence[Report]) -> bool:

@@ -38,12 +38,17 @@ class RendererModule(Protocol):
 
 def only(reports: Sequence[Report], format_name: str) -> Report:
     """The one report that a format without room for several can write."""
-    if len(reports) != 1:
-        raise UsageError(
-            f"{format_name} holds one report, and there are {len(reports)}",
-            hint="several reports: use -o DIR/" if reports else "Name a report.",
-        )
+    check_one(len(reports), format_name)
     return reports[0]
+
+
+def check_one(count: int, format_name: str) -> None:
+    """Raises UsageError unless there is one report, for a format without room for several."""
+    if count != 1:
+        raise UsageError(
+            f"{format_name} holds one report, and there are {count}",
+            hint="several reports: use -o DIR/" if count else "Name a report.",
+        )
 
 
 def encodable(
