@@ -35,7 +35,7 @@ NVPROF_LOG = FIXTURES / "nvprof_log" / "basic-gpu-trace.csv"
 NSYSCONV_HELP = ("import", "report", "diff", "info", "runs", "sql", "export", "profile")
 
 STDLIB_SHOWN_MS = 5.0
-"""Parts of the standard library that take less are not listed."""
+"""Packages of the standard library that take less are not kept."""
 
 # Says on stderr, between the lines of -X importtime, which module of ours first asks for a package.
 _HOOK = r"""
@@ -68,7 +68,6 @@ class Package:
     """
 
     name: str
-    is_stdlib: bool
     modules: int
     self_ms: float
     asked_by: str
@@ -76,7 +75,10 @@ class Package:
 
 @dataclass(frozen=True)
 class CommandStart:
-    """A command's cold start: medians of its runs, and what it loads, the slowest package first."""
+    """A command's cold start: medians of its runs, and what it loads, the slowest package first.
+
+    `modules` counts all; `packages` are those worth a line: of the standard library only what takes long.
+    """
 
     command: str
     wall_ms: float
@@ -88,12 +90,6 @@ class CommandStart:
     def third_party(self) -> tuple[str, ...]:
         """The packages that are neither Python's nor nsysconv."""
         return tuple(sorted(third_party(each.name for each in self.packages)))
-
-    @property
-    def shown(self) -> tuple[Package, ...]:
-        """Those worth a line: of the standard library only what takes long."""
-        return tuple(each for each in self.packages
-                     if not each.is_stdlib or each.self_ms >= STDLIB_SHOWN_MS)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -179,8 +175,10 @@ def start_of(each: Cold, runs: Sequence[Run], traces: Sequence[Mapping[str, floa
         sum(ms for name, ms in trace.items() if package_of(name) == package) for trace in traces
     ) for package in counts}  # fmt: skip
     packages = [
-        Package(name, name in sys.stdlib_module_names, counts[name], times[name], asked.get(name, "-"))
-        for name in sorted(counts, key=lambda name: -times[name]) if not _NOT_OURS.fullmatch(name)
+        Package(name, counts[name], times[name], asked.get(name, "-"))
+        for name in sorted(counts, key=lambda name: -times[name])
+        if not _NOT_OURS.fullmatch(name)
+        and (name not in sys.stdlib_module_names or times[name] >= STDLIB_SHOWN_MS)
     ]  # fmt: skip
     return CommandStart(
         each.name, 1000 * statistics.median(run.wall_s for run in runs),
@@ -259,7 +257,7 @@ def main() -> None:
     for start in starts:
         print(f"\n{start.command}: {start.wall_ms:.0f} ms, CPU {start.cpu_ms:.0f} ms, "
               f"{start.modules} modules")  # fmt: skip
-        for each in start.shown:
+        for each in start.packages:
             print(f"  {each.self_ms:7.1f} ms {each.modules:4d}  {each.name:26} {each.asked_by}")
     print("\n" + "\n".join([*table(starts), "", *reasons(starts)]))
     if arguments.json is not None:

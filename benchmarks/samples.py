@@ -31,7 +31,7 @@ RESULT = HERE / "results" / "samples.json"
 RATE = 100
 # py-spy may wait for ever for a process that starts others.
 LIMIT_S = 90
-SHOWN = 12
+MOST_SHARES, LEAST_SHARE = 12, 0.01
 LOADING = "loading modules"
 ELSEWHERE = "outside of nsysconv"
 _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]*?)(?::\d+)?\)$")
@@ -39,7 +39,7 @@ _FRAME = re.compile(r"(?P<function>.+) \((?P<file>[^()]*?)(?::\d+)?\)$")
 
 @dataclass(frozen=True)
 class Sampled:
-    """The busy seconds of a job's threads, by function, the most first."""
+    """The busy seconds of a job's threads, and the largest shares of them by function, the most first."""
 
     job: str
     seconds: float
@@ -47,8 +47,8 @@ class Sampled:
 
     def lines(self) -> list[str]:
         """As Markdown."""
-        shown = [f"{name} {share:.0%}" for name, share in self.shares[:SHOWN] if share >= 0.01]
-        return [f"* **{self.job}**, {self.seconds:.1f} s of busy threads: {', '.join(shown)}"]
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares)
+        return [f"* **{self.job}**, {self.seconds:.1f} s of busy threads: {shares}"]
 
 
 def place(stack: str) -> str:
@@ -82,9 +82,13 @@ def sampled(job: str, words: Sequence[str]) -> Sampled | None:
         for line in raw.read_text(encoding="utf-8").splitlines():
             stack, _, count = line.rpartition(" ")
             counts[place(stack)] += int(count)
-    total = sum(counts.values())
-    shares = [(name, count / total) for name, count in counts.most_common()]
-    return Sampled(job, total / RATE, shares)
+    return Sampled(job, counts.total() / RATE, largest(counts))
+
+
+def largest(counts: Counter[str]) -> list[tuple[str, float]]:
+    """The shares that are worth a word, the largest first."""
+    shares = [(name, count / counts.total()) for name, count in counts.most_common(MOST_SHARES)]
+    return [(name, share) for name, share in shares if share >= LEAST_SHARE]
 
 
 def jobs() -> dict[str, Callable[[], list[str]]]:

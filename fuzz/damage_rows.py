@@ -106,6 +106,12 @@ def add_column(random_: random.Random, database: Database) -> str:
     return f"{table} with {new} {kind}"
 
 
+def _update(database: Database, table: str, change: str, *values: object) -> None:
+    """Unless a constraint of the table forbids it; nothing is changed then."""
+    with suppress(sqlite3.IntegrityError):
+        database.sql.execute(f"UPDATE {quoted(table)} SET {change}", values)
+
+
 def cells(random_: random.Random, database: Database) -> str:
     """Cells of a column hold something else."""
     table = some_table(random_, database)
@@ -113,10 +119,7 @@ def cells(random_: random.Random, database: Database) -> str:
     where = some_rows(random_, database, table)
     value = random_.choice(CELLS)
     database.moved |= column.lower().endswith(("name", "id", "value", "text"))
-    with suppress(sqlite3.IntegrityError):
-        database.sql.execute(
-            f"UPDATE {quoted(table)} SET {quoted(column)} = ? WHERE {where}", (value,)
-        )
+    _update(database, table, f"{quoted(column)} = ? WHERE {where}", value)
     return f"{table}.{column} is {str(value)[:30]!r} ({type(value).__name__}) where {where}"
 
 
@@ -127,11 +130,9 @@ def retype(random_: random.Random, database: Database) -> str:
     where = some_rows(random_, database, table)
     kind = random_.choice(("TEXT", "BLOB", "REAL", "INTEGER", "NUMERIC"))
     untyped(database, table)
-    with suppress(sqlite3.IntegrityError):
-        database.sql.execute(
-            f"UPDATE {quoted(table)} SET {quoted(column)} = CAST({quoted(column)} AS {kind}) "
-            f"WHERE {where}"
-        )
+    _update(
+        database, table, f"{quoted(column)} = CAST({quoted(column)} AS {kind}) WHERE {where}"
+    )
     return f"{table}.{column} as {kind} where {where}"
 
 
@@ -141,11 +142,11 @@ def swap(random_: random.Random, database: Database) -> str:
     one, other = some_column(random_, database, table), some_column(random_, database, table)
     where = some_rows(random_, database, table)
     database.moved = True
-    with suppress(sqlite3.IntegrityError):
-        database.sql.execute(
-            f"UPDATE {quoted(table)} SET {quoted(one)} = {quoted(other)}, "
-            f"{quoted(other)} = {quoted(one)} WHERE {where}"
-        )
+    _update(
+        database,
+        table,
+        f"{quoted(one)} = {quoted(other)}, {quoted(other)} = {quoted(one)} WHERE {where}",
+    )
     return f"{table}.{one} and {other} swapped where {where}"
 
 

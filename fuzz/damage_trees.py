@@ -103,6 +103,11 @@ def _inner(pages: Pages) -> list[Page]:
     return [page for page in pages.of_trees() if page.right is not None]
 
 
+def _some_page(random_: random.Random, pages: Pages) -> Page | None:
+    found = list(pages.of_trees())
+    return random_.choice(found) if found else None
+
+
 def _child(random_: random.Random, page: Page) -> int:
     """Where the number of one of a page's children stands."""
     assert page.right is not None
@@ -195,10 +200,9 @@ def one_cell_for_all(random_: random.Random, pages: Pages) -> str:
 
 def of_another_kind(random_: random.Random, pages: Pages) -> str:
     """A page says that it is of another kind."""
-    found = list(pages.of_trees())
-    if not found:
+    page = _some_page(random_, pages)
+    if page is None:
         return "no page of a tree"
-    page = random_.choice(found)
     kind = random_.choice((_INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE, 0))
     pages.content[page.header] = kind
     return f"page {page.number} of kind {page.kind} is of kind {kind}"
@@ -206,10 +210,9 @@ def of_another_kind(random_: random.Random, pages: Pages) -> str:
 
 def cell_numbers(random_: random.Random, pages: Pages) -> str:
     """A page's field is another: how many cells, where they begin, free bytes."""
-    found = list(pages.of_trees())
-    if not found:
+    page = _some_page(random_, pages)
+    if page is None:
         return "no page of a tree"
-    page = random_.choice(found)
     offset = random_.choice((1, 3, 5))
     value = random_.choice((0, 1, len(page.cells) + 1, 0x7FFF, 0xFFFF))
     pages.put_two(page.header + offset, value)

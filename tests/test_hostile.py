@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -165,16 +165,29 @@ def test_visible_spells_out_what_cannot_be_printed_and_nothing_else(text: str) -
 # -- other files
 
 
-def test_a_compressed_trace_that_is_never_done_is_refused_in_little_memory(tmp_path: Path) -> None:
+def _refused_in_little_memory(tmp_path: Path, text: Iterable[bytes]) -> None:
     with gzip.open(tmp_path / "bomb.json.gz", "wb") as file:
         file.write(b'{"schemaVersion": 1, "traceEvents": [')
-        for _ in range(512):
-            file.write(bytes([32]) * (1 << 20))
+        file.writelines(text)
     line = 'ulimit -v 2500000; exec "$0" -m nsysconv report bomb.json.gz'
     done = subprocess.run(["/bin/sh", "-c", line, sys.executable], cwd=tmp_path, text=True,
                           env=CHILD_ENVIRONMENT, capture_output=True, check=False)  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert "no event ends for a long time" in done.stderr
+
+
+def test_a_compressed_trace_that_is_never_done_is_refused_in_little_memory(tmp_path: Path) -> None:
+    _refused_in_little_memory(tmp_path, (b" " * (1 << 20) for _ in range(512)))
+
+
+def test_a_compressed_event_of_any_length_is_refused_in_little_memory(tmp_path: Path) -> None:
+    """It is whole, but to see what is wrong with it would take 20 times its size: a character that takes
+    four bytes makes all of them take as much, and each backslash would be mended.
+    """
+    filling = [b"\\z" * (1 << 19)] * 120
+    _refused_in_little_memory(
+        tmp_path, [b'{"ph": "X", "name": ', "\U0001f600".encode(), *filling, b"}]}"]
+    )
 
 
 @pytest.mark.parametrize("command", ["report", "info", "import"])
