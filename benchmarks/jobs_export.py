@@ -1,5 +1,5 @@
 """The jobs on exports: a store to Parquet and Arrow, beside pandas' `read_sql` and `to_parquet`; to a
-Chrome trace, beside a loop over rows and nsys-ai's trace.
+Chrome trace, beside a loop over rows and nsys-ai's trace; and to a page.
 
 The peers write kernels and API calls (nsys-ai: kernels and ranges), each table in one piece; nsysconv
 writes every table, in bounded memory.
@@ -17,8 +17,9 @@ from peers import NSYS_AI, present, version
 from results import Bar, Group, Job
 
 KERNELS = 5_000_000
+TRACE_KERNELS = 1_000_000
 # nsys-ai's trace of a million takes more than six minutes.
-TRACE_KERNELS = 200_000
+MOST_KERNELS_OF_PEER = 200_000
 PANDAS = "pandas read_sql + to_parquet"
 LOOP = "a Python loop over rows, json.dump"
 EVER_S = "1000000"
@@ -31,13 +32,23 @@ def imported(source: Path, store: Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def export_jobs(kernels: int, runs: int) -> list[Job]:
-    """All formats from one store, in turn with the peer."""
+def trace(target: Path, made: Path, most_runs: int | None = None) -> Side:
+    """The Chrome trace of a file or of a store."""
+    command = [*NSYSCONV, "export", str(target), "--to", "chrome", "-o", str(made)]
+    return Side("nsysconv export", command, (made,), most_runs)
+
+
+def store_jobs(kernels: int, runs: int) -> list[Job]:
+    """What is made of one store: all formats of tables, in turn with the peer, a page, and a trace."""
     store, theirs = DATA / "export.db", DATA / "export_pandas"
-    folder = DATA / "export_ours"
+    folder, page, traced = DATA / "export_ours", DATA / "export.html", DATA / "export.json"
     imported(inputs.nsys(kernels), store)
     peer = Side(PANDAS, baseline("pandas_to_parquet", store, theirs), (theirs,), most_runs=1)
     found = []
+
+    def add(name: str, sides: list[Side], *bars: Bar) -> None:
+        found.append(Job(name, kernels / 1e6, "M kernels", in_turn(sides, runs), bars))
+
     for title, flags in (
         ("Parquet", ["--to", "parquet"]),
         ("Parquet with names", ["--to", "parquet", "--names"]),
@@ -45,35 +56,48 @@ def export_jobs(kernels: int, runs: int) -> list[Job]:
     ):
         command = [*NSYSCONV, "export", str(store), *flags, "-o", str(folder)]
         sides = [Side("nsysconv export", command, (folder,)), *([peer] if title == "Parquet" else [])]
-        found.append(Job(f"export to {title}", kernels / 1e6, "M kernels", in_turn(sides, runs),
-                         [Bar("MB", 300, why="exports")]))  # fmt: skip
-    for path in (store, theirs, folder):
+        add(f"export to {title}", sides, Bar("MB", 300, why="exports"))
+    command = [*NSYSCONV, "report", str(store), "-o", str(page)]
+    add("page of a store", [Side("nsysconv report", command, (page,))],
+        Bar("s", 10, why="reports"), Bar("MB written", 8, why="reports"))  # fmt: skip
+    add("Chrome trace of a large store", [trace(store, traced, most_runs=1)],
+        Bar("MB", 300, why="chrome-traces"))  # fmt: skip
+    for path in (store, theirs, folder, page, traced):
         remove(path)
     return found
 
 
-def chrome_jobs(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
+def chrome_jobs(kernels: int, runs: int) -> list[Job]:
     """A Chrome trace of a file, and of its store, beside a loop over the file's rows.
 
     The loop writes each row as one event. nsysconv also writes arrows, more arguments, and waits.
     """
     source, store = inputs.nsys(kernels), DATA / "trace.db"
-    ours, theirs, folder = DATA / "trace.json", DATA / "trace_loop.json", DATA / "trace_peer"
+    ours, theirs = DATA / "trace.json", DATA / "trace_loop.json"
     imported(source, store)
     loop = Side(LOOP, baseline("chrome_loop", source, theirs), (theirs,), most_runs=2)
+    bars = [Bar("as fast", 5, LOOP, why="chrome-traces"), Bar("MB", 300, why="chrome-traces")]
+    file, stored, looped = in_turn([trace(source, ours), trace(store, ours), loop], runs)
+    for path in (store, ours, theirs):
+        remove(path)
+    return [
+        Job(f"Chrome trace of a {what}", kernels / 1e6, "M kernels", [side, looped], bars)
+        for what, side in (("file", file), ("store", stored))
+    ]
+
+
+def peer_job(kernels: int, runs: int) -> Job:
+    """A trace of a file beside nsys-ai's, which is no match: it is told, and held against nothing."""
+    source = inputs.nsys(kernels)
+    ours, folder = DATA / "trace.json", DATA / "trace_peer"
     command = [str(NSYS_AI.python), "-m", "nsys_ai", "export", str(source), "--gpu", "0"]
     command += ["--trim", "0", EVER_S, "-o", str(folder)]
     peer = Side("nsys-ai export", command, (folder, *caches(source)), most_runs=1)
-    found = []
-    for what, target in (("file", source), ("store", store)):
-        command = [*NSYSCONV, "export", str(target), "--to", "chrome", "-o", str(ours)]
-        others = [loop, peer] if with_peer and target == source else [loop]
-        measured = in_turn([Side("nsysconv export", command, (ours,)), *others], runs)
-        bars = [Bar("as fast", 5, LOOP, why="chrome-traces"), Bar("MB", 300, why="chrome-traces")]
-        found.append(Job(f"Chrome trace of a {what}", kernels / 1e6, "M kernels", measured, bars))
-    for path in (store, ours, theirs, folder, *caches(source)):
+    job = Job("Chrome trace beside nsys-ai", kernels / 1e6, "M kernels",
+              in_turn([trace(source, ours), peer], runs))  # fmt: skip
+    for path in (ours, *peer.outputs):
         remove(path)
-    return found
+    return job
 
 
 def run(kernels: int, trace_kernels: int, runs: int, setting: str) -> Group:
@@ -81,8 +105,8 @@ def run(kernels: int, trace_kernels: int, runs: int, setting: str) -> Group:
     group = Group("Exports", setting)
     peers = present((NSYS_AI,), group.skipped)
     group.setting += "".join(f", {version(peer)}" for peer in peers)
-    for job in export_jobs(kernels, runs):
+    for job in (*store_jobs(kernels, runs), *chrome_jobs(trace_kernels, runs)):
         group.say(job)
-    for job in chrome_jobs(trace_kernels, runs, with_peer=bool(peers)):
-        group.say(job)
+    if peers:
+        group.say(peer_job(min(trace_kernels, MOST_KERNELS_OF_PEER), runs))
     return group

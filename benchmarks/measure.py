@@ -100,6 +100,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def size_of(path: Path) -> int:
+    """The bytes of a file, or of all files in a folder; 0 where there is none."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
 def run_once(side: Side) -> Run:
     """Runs a command to its end. Raises where it fails: a failed run measures nothing."""
     for path in side.outputs:
@@ -116,7 +122,9 @@ def run_once(side: Side) -> Run:
         if process.returncode != 0:
             errors.seek(0)
             raise RuntimeError(f"{side.command} failed: {errors.read().decode(errors='replace')}")
-    return Run(wall, usage.ru_utime + usage.ru_stime, max(sampler.peak / 1024, largest(usage)) / 1024)
+    peak_kib = max(sampler.peak / 1024, largest(usage))
+    written = sum(map(size_of, side.outputs))
+    return Run(wall, usage.ru_utime + usage.ru_stime, peak_kib / 1024, written / 1e6)
 
 
 def in_turn(sides: Sequence[Side], runs: int) -> list[Measured]:

@@ -7,22 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["times", "as fast", "s", "MB"]
+Kind = Literal["times", "as fast", "s", "MB", "MB written"]
 _TEXTS: dict[Kind, str] = {
     "times": "≤ {0:g} × the time of {1}",
     "as fast": "≥ {0:g} × as fast as {1}",
     "s": "≤ {0:g} s",
     "MB": "≤ {0:g} MB",
+    "MB written": "≤ {0:g} MB written",
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished process, with its descendants."""
+    """One finished process, with its descendants. `written_mb`: what it left, in 10^6 bytes."""
 
     wall_s: float
     cpu_s: float
     peak_mb: float
+    written_mb: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Measured:
         return max(run.peak_mb for run in self.runs)
 
     @property
+    def written_mb(self) -> float:
+        """The most that any run wrote."""
+        return max(run.written_mb for run in self.runs)
+
+    @property
     def walls(self) -> str:
         """The least and the greatest wall time, where there are several."""
         walls = [run.wall_s for run in self.runs]
@@ -59,7 +66,8 @@ class Bar:
     """What a job must not exceed.
 
     `times`: its wall time over that of the side `than`, at most. `as fast`: the reverse, at least. `s`:
-    its wall time, `MB`: its memory. `why` is the section of the notes on where time or memory goes.
+    its wall time, `MB`: its memory, `MB written`: the size of its outputs. `why` is the section of the
+    notes on where time or memory goes.
     """
 
     kind: Kind
@@ -78,6 +86,8 @@ class Bar:
             return job.ours.wall_s
         if self.kind == "MB":
             return job.ours.peak_mb
+        if self.kind == "MB written":
+            return job.ours.written_mb
         ratio = job.ratio(self.than)
         return ratio if ratio is None or self.kind == "times" else 1 / ratio
 
@@ -92,6 +102,7 @@ class Bar:
             "as fast": f"{value:.1f} ×",
             "s": f"{value:.2f} s",
             "MB": f"{value:.0f} MB",
+            "MB written": f"{value:.1f} MB",
         }[self.kind]
 
 

@@ -68,10 +68,18 @@ def test_nested(intervals: Intervals) -> None:
 def test_pieces(intervals: Intervals, find: lanes.Find) -> None:
     """Found piece by piece, lanes are those that are found at once."""
     start, end = columns(intervals)
+    order = lanes.time_order(start, end - start)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanes, "_PIECE", 2)
-        found = lanes.spread(find, start, end - start)
-    assert found.tolist() == find(start, end).tolist()
+        found = lanes.spread(find, start, end - start, order)
+    assert found.tolist() == find(start, end)[order].tolist()
+
+
+def test_some_of_the_intervals() -> None:
+    """Of [0,4), [1,5), [2,6) the first and the last overlap."""
+    start, end = columns([(0, 4), (1, 5), (2, 6)])
+    chosen = np.array([0, 2], np.int32)
+    assert lanes.spread(lanes.apart, start, end - start, chosen).tolist() == [0, 1]
 
 
 def test_only_what_overlaps_leaves_the_first_lane() -> None:
@@ -89,8 +97,32 @@ def test_one_that_crosses_takes_the_next_lane() -> None:
     assert lanes.nested(*columns([(0, 10), (5, 15), (6, 7)])).tolist() == [0, 1, 0]
 
 
-@given(INTERVALS)
-def test_time_order(intervals: Intervals) -> None:
+def in_time(intervals: Intervals) -> list[int]:
+    return sorted(range(len(intervals)), key=lambda i: (intervals[i][0], -intervals[i][1], i))
+
+
+@given(INTERVALS, st.integers(1, 4))
+def test_time_order(intervals: Intervals, piece: int) -> None:
+    """Sorted a few at a time, it is the order that sorting all gives."""
     start, end = columns(intervals)
-    wanted = sorted(range(len(intervals)), key=lambda i: (intervals[i][0], -intervals[i][1], i))
-    assert lanes.time_order(start, end - start).tolist() == wanted
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "_PIECE", piece)
+        assert lanes.time_order(start, end - start).tolist() == in_time(intervals)
+
+
+@given(st.lists(INTERVALS, min_size=1, max_size=4), st.integers(1, 4))
+def test_time_order_of_several_tables(tables: list[Intervals], piece: int) -> None:
+    intervals = [interval for table in tables for interval in table]
+    start, end = columns(intervals)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "_PIECE", piece)
+        found = lanes.time_order(start, end - start, [len(table) for table in tables])
+    assert found.tolist() == in_time(intervals)
+
+
+def test_what_waits_is_written_once_it_is_its_turn() -> None:
+    """Pieces of two: 9 waits for all others, 3 for the 1 and 2 behind it."""
+    start = np.array([9, 0, 3, 1, 2, 4], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "_PIECE", 2)
+        assert lanes.time_order(start, np.zeros(6, np.int64)).tolist() == [1, 3, 4, 2, 5, 0]

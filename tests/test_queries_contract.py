@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import statistics
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +20,7 @@ import pytest
 from conftest import NSYS_FILES, ODD_FILES, REAL, REAL_FILES, Shelf, name_of, real
 from slow_versions import outermost
 
-from nsysconv import api, schema
+from nsysconv import api, queries, schema
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS, query
@@ -111,6 +112,36 @@ def test_in_place_a_fixture_tells_the_same(path: Path, shelf: Shelf, kept: Kept)
 def test_in_place_a_real_file_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
+
+
+@every_fixture
+def test_reports_that_are_made_at_the_same_time_are_what_each_is_alone(
+    path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alone(name: str) -> tuple[object, ...]:
+        with api.open(shelf.store(path)) as profile:
+            try:
+                return said(profile.report(name))
+            except NotRecorded as missing:
+                return said(queries.unanswered(missing, profile.timeline))
+
+    def said(report: Report) -> tuple[object, ...]:
+        return report.name, report.rows(), report.notes, report.not_recorded, report.advice
+
+    threads = set()
+    computed = queries._computed
+
+    def noting(*asked: Any) -> Any:
+        threads.add(threading.current_thread())
+        return computed(*asked)
+
+    monkeypatch.setattr(queries, "_computed", noting)
+    monkeypatch.setattr(queries, "_MANY_EVENTS", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with api.open(shelf.store(path)) as profile:
+        together = [said(report) for report in profile.reports(REPORTS, limit=0)]
+    assert threads > {threading.current_thread()}  # which makes `steps`
+    assert together == [alone(name) for name in REPORTS]
 
 
 # -- sums that must agree

@@ -189,6 +189,14 @@ def test_number_of_a_column_that_is_one_value_everywhere(value: int, other: list
     assert (set(same.tolist()), distinct.tolist()) == ({value}, sorted(set(other)))
 
 
+def test_number_of_more_rows_than_are_looked_at_at_once() -> None:
+    column = np.arange(300_000) % 7 * 3 - 9
+    column[[5, 299_999]] = MISSING
+    numbers, (distinct,) = number(column)
+    assert distinct.tolist() == [MISSING, -9, -6, -3, 0, 3, 6, 9]
+    assert np.array_equal(distinct[numbers], column)
+
+
 durations = st.one_of(st.integers(0, 50), st.integers(0, 2**45), st.just(MISSING))
 
 

@@ -23,7 +23,7 @@ from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
 from nsysconv.diff.steps import in_all
-from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.errors import UsageError
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.contract import Request
@@ -210,19 +210,13 @@ class _Comparing:
 
     def _answers_to(self, names: Sequence[str], timeline: Timeline) -> dict[str, Report]:
         """A profile's answers to the reports. Of its events nothing is kept."""
-        found = {}
-        queries.read_ahead(names, timeline)
-        # What needs most memory of its own first, while the least is kept.
-        for name in sorted(names, key=lambda name: name != "steps"):
-            try:
-                found[name] = queries.answer(name, timeline, self._request)
-            except NotRecorded as missing:
-                found[name] = queries.unanswered(missing, timeline)
-            if name in _SAMPLED and self._single:
+        found = queries.answers([(name, self._request) for name in names], timeline)
+        if self._single:
+            for name in sorted(_SAMPLED.keys() & names):
                 self._samples[timeline, name] = _SAMPLED[name][1](timeline, self._steps)
         look(timeline, steps=self._steps)
         timeline.forget()
-        return found
+        return dict(zip(names, found, strict=True))
 
     def _intervals(self, name: str) -> Intervals:
         """Intervals by step, where each side is one run of one profile that has enough steps."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nsysconv import queries
 from nsysconv.api.ranks import Told, ranked, voices
 from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
@@ -152,21 +152,14 @@ class OpenProfile:
         `kernel_names` are what `report` calls `names`; the rest is as there. Raises UsageError.
         """
         self._check_open()
-        found = []
         names = queries.CORE if names is None else several(names)
         check_by(by, names)
-        queries.read_ahead(names, self.timeline)
         step_range = step_range or (slice.step_range if slice else None)
-        timeline = self.cut(slice, step_range)
+        asked = []
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
-            try:
-                request = request_of(rows, idle, kernel_names, by, step_range)
-                report = queries.answer(name, timeline, request)
-            except NotRecorded as missing:
-                report = queries.unanswered(missing, self.timeline)
-            found.append(shown(report))
-        return found
+            asked.append((name, request_of(rows, idle, kernel_names, by, step_range)))
+        return [shown(report) for report in queries.answers(asked, self.cut(slice, step_range))]
 
     def _check_open(self) -> None:
         if self._is_closed:

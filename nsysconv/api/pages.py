@@ -17,9 +17,9 @@ from nsysconv.api.opening import (
     shown,
 )
 from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.errors import NotRecorded
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
+from nsysconv.queries.contract import Request
 from nsysconv.report import Report, together
 from nsysconv.store.places import split
 from nsysconv.timeline.sliced import sliced
@@ -106,39 +106,31 @@ def page(
         # Where the time went is told of gaps without any operation.
         kinds = idle if names else tuple(dict.fromkeys(("no_op", *idle)))
 
-        def answer(profile: OpenProfile, spec: str) -> Report:
-            name = queries.wanted(spec).name
-            try:
-                return profile.report(
-                    spec,
-                    limit=MOST_EVENTS if name == "timeline_events" else rows,
-                    idle=kinds,
-                    names=kernel_names,
-                    by=by if name in queries.BY_STEP else None,
-                    step_range=step_range,
-                )
-            except NotRecorded as missing:
-                return queries.unanswered(missing, profile.timeline)
+        step_range = step_range or (slice.step_range if slice else None)
 
-        request = request_of(
-            rows, kinds, kernel_names, None, step_range or (slice.step_range if slice else None)
-        )
+        def asked(spec: str) -> tuple[str, Request]:
+            name = queries.wanted(spec).name
+            most = MOST_EVENTS if name == "timeline_events" else rows
+            by_step = by if name in queries.BY_STEP else None
+            return spec, request_of(most, kinds, kernel_names, by_step, step_range)
+
+        request = request_of(rows, kinds, kernel_names, None, step_range)
         over_ranks = {
             spec: queries.OverRanks(spec, request)
             for spec in wanted
             if len(profiles) > 1 and queries.wanted(spec).name in queries.OVER_RANKS
         }
         found: dict[str, list[Report]] = {spec: [] for spec in wanted}
+        each = [asked(spec) for spec in wanted if spec not in over_ranks]
         for profile in profiles:
             if slice is not None:
                 part = replace(slice, step_range=slice.step_range or step_range)
                 profile.timeline = sliced(profile.timeline, part)
-            queries.read_ahead(wanted, profile.timeline)
-            for spec, of_spec in found.items():
-                if spec in over_ranks:
-                    over_ranks[spec].add(queries.part(spec, profile.timeline, request))
-                else:
-                    of_spec.append(answer(profile, spec))
+            for spec, gathering in over_ranks.items():
+                gathering.add(queries.part(spec, profile.timeline, request))
+            answers = queries.answers(each, profile.timeline)
+            for (spec, _), report in zip(each, answers, strict=True):
+                found[spec].append(report)
             profile.timeline.forget()
         reports = [
             over_ranks[spec].report() if spec in over_ranks else together(found[spec])

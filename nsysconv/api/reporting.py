@@ -24,7 +24,7 @@ from nsysconv.api.opening import (
 from nsysconv.api.sources import Source, sources
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.api.workers import workers as workers_for
-from nsysconv.errors import InputError, NotRecorded, UsageError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.phases import phase
 from nsysconv.queries import Part
 from nsysconv.queries.contract import Request
@@ -185,9 +185,10 @@ def _from_here(answers: _Answers, here: Source, there: Source) -> _Answers:
 
 
 def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
-    queries.read_ahead(asked.wanted, opened.timeline)
     step_range = asked.request.step_range or (asked.slice.step_range if asked.slice else None)
     timeline = opened.cut(asked.slice, step_range)
+    whole: list[tuple[str, Request]] = []
+    parts: dict[str, Part] = {}
     for spec, limit in zip(asked.wanted, asked.limits, strict=True):
         name = queries.wanted(spec).name
         request = replace(
@@ -197,12 +198,12 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
             step_range=step_range,
         )
         if not asked.alone and name in queries.OVER_RANKS:
-            yield queries.part(spec, timeline, request)
-            continue
-        try:
-            yield queries.answer(spec, timeline, request)
-        except NotRecorded as missing:
-            yield queries.unanswered(missing, opened.timeline)
+            parts[spec] = queries.part(spec, timeline, request)
+        else:
+            whole.append((spec, request))
+    reports = iter(queries.answers(whole, timeline))
+    for spec in asked.wanted:
+        yield parts[spec] if spec in parts else next(reports)
 
 
 # -- all of them

@@ -6,11 +6,13 @@ import ctypes
 import os
 import resource
 import sys
+from collections.abc import Mapping
 
 from nsysconv.errors import UsageError
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
+_LARGE_BYTES = 10 << 20
 _LIBRARIES_BYTES, _THREAD_BYTES = 480 << 20, 16 << 20
 
 
@@ -21,16 +23,28 @@ def keep_freed_memory() -> None:
     pages for the next, which took a quarter of a large report's time. Where there is no glibc, nothing
     happens. To be called before threads start.
     """
+    _set_options({_M_MMAP_MAX: 0})
+
+
+def keep_small_freed_memory() -> None:
+    """Makes the C library reuse freed arrays of less than 10 MB, and return larger ones to the kernel.
+
+    An export makes a few large arrays once, and small ones over and over: where the large ones went,
+    holes would stay that nothing fits in. The rest as for `keep_freed_memory`.
+    """
+    _set_options({_M_MMAP_THRESHOLD: _LARGE_BYTES})
+
+
+def _set_options(options: Mapping[int, int]) -> None:
     if not sys.platform.startswith("linux"):
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return
-    mallopt(_M_MMAP_MAX, 0)
     # What a thread of its own arena frees, no other could reuse.
-    mallopt(_M_ARENA_MAX, 1)
-    mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
+    for option, value in {**options, _M_ARENA_MAX: 1, _M_TRIM_THRESHOLD: _KEEP_BYTES}.items():
+        mallopt(option, value)
 
 
 def check_addresses() -> None:

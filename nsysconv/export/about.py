@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nsysconv.export.ordered import Coded
+from nsysconv.export.ordered import Coded, firsts
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.annotations import domain_names
@@ -24,13 +24,14 @@ class Names:
 
     def of(self, ids: Array, *, plain: bool = False) -> Coded:
         """The names of rows; none for null."""
-        values, numbers = np.unique(ids, return_inverse=True)
+        first, numbers = firsts(ids)
+        values = ids[first]
         wanted = [i for i in values.tolist() if i != MISSING and (plain, i) not in self._known]
         if wanted:
             found = self._profile.names(wanted, plain=plain)
             self._known.update({(plain, i): text for i, text in found.items()})
         texts = [self._known.get((plain, i), "") for i in values.tolist()]
-        return Coded(np.where(ids == MISSING, -1, numbers.reshape(-1)), texts)
+        return Coded(np.where(ids == MISSING, -1, numbers), texts)
 
 
 @dataclass
@@ -50,3 +51,12 @@ class About:
         """When the recording ended, in ns since the profile's zero."""
         last: int | None = self.profile.attributes["recording_ns"]
         return last
+
+    def closed(self, start: Array, dur: Array) -> Array:
+        """Durations of ranges; those that were never closed last until the recording ends."""
+        never = dur == MISSING
+        if not never.any():
+            return dur
+        last = start if self.closing is None else np.maximum(self.closing, start)
+        result: Array = np.where(never, last - start, dur)
+        return result

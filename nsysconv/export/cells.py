@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from nsysconv.export.ordered import Coded
-from nsysconv.export.told import Json, Told, Triple
+from nsysconv.export.ordered import Coded, firsts
+from nsysconv.export.telling import Json, Told, Triple
 from nsysconv.report import MISSING
 
 Array = np.ndarray
@@ -100,8 +100,7 @@ def repeating(told: Told, track: Array) -> tuple[Array, Array]:
         # Odd factors and shifts keep different rows different, but by accident: that is looked at.
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
         mixed += key.astype(np.int64).view(np.uint64)
-    _, first, inverse = np.unique(mixed, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
+    first, inverse = firsts(mixed.view(np.int64))
     if any((key != key[first][inverse]).any() for key in keys):
         every = np.arange(len(track))
         return every, every

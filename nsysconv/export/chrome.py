@@ -102,7 +102,8 @@ class _Pen:
         self._begun = False
         self._places: set[int] = set()
         self._threads: dict[tuple[int, int], str] = {}
-        self._where: dict[int, str] = {}
+        self._where: list[str] = []
+        self._wheres = cells.strings([])
 
     def place(self, place: Place) -> None:
         if place.number in self._places:
@@ -119,7 +120,8 @@ class _Pen:
         tid = _tid(track, name)
         if not track.kind.on_gpu and track.key["tid"] != MISSING:
             self._threads[place.number, track.key["tid"]] = name.partition(": ")[0]
-        self._where[track.place] = f'"pid":{place.number},"tid":{_json(tid)}'
+        # Tracks come in the order of their places, which begin at 1.
+        self._where.append(f'"pid":{place.number},"tid":{_json(tid)}')
         self._tell("thread_name", place.number, tid, {"name": name})
         self._tell("thread_sort_index", place.number, tid, {"sort_index": track.place})
 
@@ -128,15 +130,17 @@ class _Pen:
         for (pid, tid), name in self._threads.items():
             self._tell("thread_name", pid, tid, {"name": name})
 
-    def cells(self, drawn: Drawn) -> pa.Array:
+    def cells(self, drawn: Drawn) -> tuple[pa.Array, pa.Array | None]:
         told = drawn.told
         first, place = cells.repeating(told, drawn.track)
         which = cells.indices(place)
         front = self._fronts(drawn, first)
         single = [cells.arguments(k, v) for k, v in told.single.items() if cells.has_any(v)]
-        end: list[pa.Array | str] = ['},"ts":', *cells.microseconds(drawn.start)]
+        time = cells.microseconds(drawn.start)
+        end: list[pa.Array | str] = ['},"ts":', *time]
         if not drawn.kind.instant:
             end += [',"dur":', *cells.microseconds(drawn.dur)]
+        end.append("}")
         columns = {k: cells.taken(v, first) for k, v in told.repeated.items()}
         repeated = cells.join_known(
             [cells.arguments(k, v) for k, v in columns.items() if cells.has_any(v)], len(first)
@@ -144,10 +148,11 @@ class _Pen:
         if cells.all_filled(repeated):
             # Each of the others brings its comma, and is nothing where it is null.
             commas = [cells.or_nothing(cells.join(",", each)) for each in single]
-            return cells.join(cells.join(front, repeated).take(which), *commas, *end, "}")
-        found = [cells.or_null(repeated).take(which), *single]
-        joined = cells.join_known(found, len(place))
-        return cells.join(front.take(which), joined, *end, "}")
+            events = cells.join(cells.join(front, repeated).take(which), *commas, *end)
+        else:
+            found = [cells.or_null(repeated).take(which), *single]
+            events = cells.join(front.take(which), cells.join_known(found, len(place)), *end)
+        return events, self._arrows(drawn, time)
 
     def _fronts(self, drawn: Drawn, rows: Array) -> pa.Array:
         """What of rows comes before their arguments."""
@@ -157,26 +162,26 @@ class _Pen:
         categories = cells.text_of(told.category.take(rows), drawn.kind.what)
         return cells.join(
             f",\n{{{phase},\"cat\":", categories, ',"name":', names, ",",
-            self._wheres(drawn.track[rows]), ',"args":{',
+            self._places_of(drawn.track[rows]), ',"args":{',
         )  # fmt: skip
 
-    def arrows(self, drawn: Drawn) -> pa.Array | None:
+    def _arrows(self, drawn: Drawn, time: Sequence[pa.Array]) -> pa.Array | None:
+        """The ends of arrows at rows, which stand at these times."""
         if drawn.arriving is not None:
-            rows = np.flatnonzero(drawn.arriving != NONE)
-            return self._arrows('"ph":"f","bp":"e"', drawn, rows, drawn.arriving[rows])
-        if drawn.leaving is None:
+            phase, rows = '"ph":"f","bp":"e"', np.flatnonzero(drawn.arriving != NONE)
+            number = drawn.arriving[rows]
+        elif drawn.leaving is not None:
+            first, count = drawn.leaving
+            phase, rows = '"ph":"s"', np.repeat(np.arange(len(count)), count)
+            number = first[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+        else:
             return None
-        number, count = drawn.leaving
-        rows = np.repeat(np.arange(len(count)), count)
-        nth = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-        return self._arrows('"ph":"s"', drawn, rows, number[rows] + nth)
-
-    def _arrows(self, phase: str, drawn: Drawn, rows: Array, number: Array) -> pa.Array | None:
         if not len(rows):
             return None
+        which = cells.indices(rows)
         return cells.join(
             f',\n{{{phase},"cat":"ac2g","name":"ac2g","id":', cells.numbers(number), ",",
-            self._wheres(drawn.track[rows]), ',"ts":', *cells.microseconds(drawn.start[rows]), "}",
+            self._places_of(drawn.track[rows]), ',"ts":', *(part.take(which) for part in time), "}",
         )  # fmt: skip
 
     def points(self, points: Points, places: Sequence[Place]) -> pa.Array:
@@ -193,10 +198,11 @@ class _Pen:
     def write(self, written: pa.Array) -> None:
         self._file.write(cells.content(written))
 
-    def _wheres(self, tracks: Array) -> pa.Array:
-        known, place = np.unique(tracks, return_inverse=True)
-        texts = cells.strings([self._where[track] for track in known.tolist()])
-        return texts.take(cells.indices(place.reshape(-1)))
+    def _places_of(self, tracks: Array) -> pa.Array:
+        """Process and thread of rows, by their tracks."""
+        if len(self._wheres) < len(self._where):
+            self._wheres = cells.strings(self._where)
+        return self._wheres.take(cells.indices(tracks.astype(np.int64) - 1))
 
     def _tell(self, name: str, pid: int, tid: int | str, args: dict[str, Any]) -> None:
         event = {"ph": "M", "name": name, "pid": pid, "tid": tid, "ts": 0, "args": args}

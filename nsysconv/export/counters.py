@@ -21,6 +21,8 @@ Array = np.ndarray
 MOST_QUEUED = 500_000
 """Of more operations queues are not drawn: two points for each launch would be most of the trace."""
 
+_SAMPLED = ("start_ns", "name_id", "pid", "device_id", "value_avg", "value_sum", "value_max")
+
 
 @dataclass(frozen=True)
 class Counter:
@@ -99,7 +101,7 @@ def _metrics(drawing: Drawing) -> Iterator[Points]:
     drawing.untimed["metric_sample"] += int(np.count_nonzero(inside & ~kept))
     rows = np.flatnonzero(kept & inside)
     rows = rows[np.argsort(start[rows], kind="stable")].astype(np.int32)
-    reader, names = Reader(profile, "metric_sample", rows), Names(profile)
+    reader, names = Reader(profile, "metric_sample", rows, _SAMPLED), Names(profile)
     for chunk in chunks(len(rows)):
         found = reader.next(chunk.stop - chunk.start)
         which, (ids, pids, devices) = number(found["name_id"], found["pid"], found["device_id"])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,15 +17,21 @@ from nsysconv.export.flows import Calls, Flows
 from nsysconv.export.kinds import Kind
 from nsysconv.export.lanes import apart, nested, spread, time_order
 from nsysconv.export.ordered import Reader, Rows, chunks
-from nsysconv.export.told import Told
+from nsysconv.export.telling import Told
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import by_group
+from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.ops import joined, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
+
+# Rows of a table whose columns are kept: five of so many take 50 MB.
+_MOST_KEPT = 1 << 21
+# Of so few groups, looking for each in all rows takes less memory than sorting, and no longer.
+_FEW_GROUPS = 16
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,26 @@ class Section:
         return len(self.kind_of)
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """Rows of a kind that are to be drawn: their places in the table (None: all of it), their times, and
+    the places in `keys` of what tells their track.
+    """
+
+    rows: Array | None
+    start: Array
+    dur: Array
+    groups: Array
+    keys: Sequence[tuple[int, ...]]
+
+    def groups_among(self, number_of: Mapping[tuple[int, ...], int]) -> Array:
+        """The same as places in the keys of several kinds."""
+        places = np.array([number_of[key] for key in self.keys], np.min_scalar_type(len(number_of)))
+        if len(places) == 1:
+            return np.broadcast_to(places[0], len(self.groups))
+        return taken(places, self.groups)
+
+
 class Drawing:
     """The rows of one time line, cut to its slice. `first_track` is the place of its first track.
 
@@ -92,29 +117,30 @@ class Drawing:
 
     def section(self, kinds: Sequence[Kind], pid: int) -> Section:
         """The rows of these kinds that are a process's, on their tracks."""
-        found = [self._placed(kind, pid) for kind in kinds]
-        sizes = [len(rows) for rows, *_ in found]
-        rows_of, starts, durs, groups_of = (list(each) for each in zip(*found, strict=True))
-        found.clear()
-        start, dur = joined(starts), joined(durs)
-        starts.clear()
-        durs.clear()
-        group, keys = number(*(joined(columns) for columns in zip(*groups_of, strict=True)))
-        groups_of.clear()
-        track, tracks = self._tracks(kinds[0], start, dur, group, keys)
-        del group
-        order = time_order(start, dur)
-        del start, dur
+        placed = [self._placed(kind, pid) for kind in kinds]
+        keys = sorted({key for each in placed for key in each.keys})
+        number_of = {key: number_ for number_, key in enumerate(keys)}
+        group = _joined([each.groups_among(number_of) for each in placed])
+        rows_of, sizes = [each.rows for each in placed], [len(each.groups) for each in placed]
+        starts, durs = [each.start for each in placed], [each.dur for each in placed]
+        placed.clear()
+        # One after the other: what is joined makes room.
+        start = _joined(starts)
+        dur = _joined(durs)
+        order = time_order(start, dur, sizes)
+        group = taken(group, order)
+        track, tracks = self._tracks(kinds[0], start, dur, order, group, keys)
+        del start, dur, group
         if len(kinds) == 1:
             none = np.broadcast_to(np.int8(0), len(order))
-            return Section(kinds, [rows_of[0][order]], [track[order]], none, tracks)
+            return Section(kinds, [_at(rows_of[0], order)], [track], none, tracks)
         kind_of = np.repeat(np.arange(len(kinds), dtype=np.int8), sizes)[order]
         edges = np.cumsum([0, *sizes]).tolist()
         rows, tracks_of = [], []
-        for place, (low, high) in enumerate(pairwise(edges)):
-            mine = order[kind_of == place]
-            rows.append(rows_of[place][mine - low])
-            tracks_of.append(track[low:high][mine - low])
+        for place, low in enumerate(edges[:-1]):
+            mine = kind_of == place
+            rows.append(_at(rows_of[place], order[mine] - np.int32(low)))
+            tracks_of.append(taken(track, mine))
         return Section(kinds, rows, tracks_of, kind_of, tracks)
 
     def blocks(self, section: Section) -> Iterator[tuple[list[Drawn], Array]]:
@@ -122,7 +148,7 @@ class Drawing:
         row of all kinds, one kind after the other, in the order of time.
         """
         readers = [
-            Reader(self.profile, kind.table, rows)
+            Reader(self.profile, kind.table, rows, kind.shows)
             for kind, rows in zip(section.kinds, section.rows, strict=True)
         ]
         done = [0] * len(readers)
@@ -144,7 +170,7 @@ class Drawing:
         return None if self.timeline.is_whole else self.timeline.rows(table)
 
     def _drawn(self, kind: Kind, rows: Rows, track: Array) -> Drawn:
-        told = kind.tells(rows, self.about)
+        told = kind.tells.tell(rows, self.about)
         start = rows["start_ns"]
         dur = np.zeros(len(start), np.int64) if kind.instant else rows["dur_ns"]
         if told.dur is not None:
@@ -156,92 +182,157 @@ class Drawing:
             arriving = self.flows.arriving(rows["pid"], rows["correlation_id"])
         return Drawn(kind, track, start, dur, told, leaving, arriving)
 
-    def _placed(self, kind: Kind, pid: int) -> tuple[Array, Array, Array, list[Array]]:
-        """Of a kind's rows that have a time: places in the table, start, duration, and group columns."""
-        has_length = "dur_ns" in schema.metadata.tables[kind.table].c
-        names = ("start_ns", "pid", *kind.groups, *kind.reads, *(("dur_ns",) * has_length))
+    def _placed(self, kind: Kind, pid: int) -> _Placed:
+        """The rows of a kind that are a process's and have a time."""
+        groups, keys, kept = self._grouped(kind, pid)
+        start, dur = self._times(kind.table)
+        timed = start != MISSING
+        if kind.table != schema.range_.name:
+            timed &= dur != MISSING
+        self.untimed[kind.what] += int(np.count_nonzero(kept & ~timed))
+        chosen = kept & timed
+        rows = None if chosen.all() else np.flatnonzero(chosen).astype(np.int32)
+        if rows is not None:
+            start, dur, groups = taken(start, rows), taken(dur, rows), taken(groups, rows)
+        if kind.instant:
+            dur = np.broadcast_to(np.int32(0), len(start))
+        elif kind.table == schema.range_.name:
+            dur = self.about.closed(start, dur)
+        return _Placed(rows, start, dur, groups, keys)
+
+    def _grouped(self, kind: Kind, pid: int) -> tuple[Array, list[tuple[int, ...]], Array]:
+        """Of all rows of a kind's table: the places of their tracks' keys, these keys, and which rows are
+        the kind's, the process's and the slice's.
+        """
+        names = ("pid", *kind.groups, *kind.reads)
         columns = self.profile.columns(kind.table, names)
+        self._release(kind.table, names)
         kept = columns["pid"] == pid
         mask = self.mask(kind.table)
         if mask is not None:
             kept &= mask
         if kind.of is not None:
             kept &= kind.of(columns)
-        timed = columns["start_ns"] != MISSING
-        closing = kind.table == "range"
-        if has_length and not closing:
-            timed &= columns["dur_ns"] != MISSING
-        self.untimed[kind.what] += int(np.count_nonzero(kept & ~timed))
-        chosen = kept & timed
-        rows = np.flatnonzero(chosen).astype(np.int32)
-        start, *groups = (
-            columns[name] if len(rows) == len(chosen) else taken(columns[name], rows)
-            for name in ("start_ns", *kind.groups)
-        )
-        dur = np.broadcast_to(np.int64(0), len(rows))
-        if has_length and not kind.instant:
-            dur = taken(columns["dur_ns"], rows)
-            if closing:
-                last = (
-                    start if self.about.closing is None else np.maximum(self.about.closing, start)
-                )
-                dur = np.where(dur == MISSING, last - start, dur)
-        self.profile.release(kind.table, names)
-        return rows, start, dur, groups
+        return *_numbered([columns[name] for name in kind.groups]), kept
+
+    def _times(self, table: str) -> tuple[Array, Array]:
+        """Starts and durations of a table's rows, 0 where the table has none."""
+        lasting = "dur_ns" in schema.metadata.tables[table].c
+        names = ("start_ns", "dur_ns") if lasting else ("start_ns",)
+        columns = self.profile.columns(table, names)
+        self._release(table, names)
+        start = columns["start_ns"]
+        return start, columns["dur_ns"] if lasting else np.broadcast_to(np.int32(0), len(start))
 
     def _tracks(
-        self, kind: Kind, start: Array, dur: Array, group: Array, keys: list[Array]
-    ) -> tuple[Array, list[Track]]:
-        """Per row the place of its track, and the tracks."""
+        self, kind: Kind, start: Array, dur: Array, order: Array, group: Array,
+        keys: Sequence[tuple[int, ...]],
+    ) -> tuple[Array, list[Track]]:  # fmt: skip
+        """The tracks, and per row, in the order of time, the place of its own; `group` are places in
+        `keys` in that order.
+        """
         tracks: list[Track] = []
-        place_of = np.empty(len(start), np.int32)
-        count = len(keys[0])
-        members: list[Any] = [slice(None)] if count == 1 else by_group(group, count)
-        for which, mine in enumerate(members):
-            key = {name: int(k[which]) for name, k in zip(kind.groups, keys, strict=True)}
-            # Of what happened on no thread, two at a time may be of two threads.
-            nests = kind.nests and key.get("tid", 0) != MISSING
-            if kind.instant:
-                lane = np.zeros(len(start[mine]), np.int32)
-            else:
-                lane = spread(nested if nests else apart, start[mine], dur[mine])
-            place_of[mine] = lane + self.next_track
+        lanes = []
+        for values, mine in zip(keys, _members(group, len(keys)), strict=True):
+            key = dict(zip(kind.groups, values, strict=True))
+            lane = _lanes(kind, key, start, dur, order[mine])
+            lanes.append((lane, self.next_track))
             title = kind.title(self.about, key)
             for number_ in range(int(lane.max(initial=-1)) + 1):
                 tracks.append(Track(self.next_track, kind, title, key, number_))
                 self.next_track += 1
+        place_of = np.empty(len(order), np.min_scalar_type(self.next_track))
+        for mine, (lane, first) in zip(_members(group, len(keys)), lanes, strict=True):
+            place_of[mine] = lane + first
         return place_of, tracks
 
     def _flows(self, first: int) -> Flows | None:
         """The arrows between calls and operations that are drawn; None where there are no calls."""
         if not self.profile.row_count("api_call"):
             return None
-        names = ("start_ns", "dur_ns", "pid", "tid", "layer", "correlation_id")
-        columns = self.profile.columns("api_call", names)
-        kept = (columns["start_ns"] != MISSING) & (columns["dur_ns"] != MISSING)
-        mask = self.mask("api_call")
-        if mask is not None:
-            kept &= mask
+        kept = self._whole("api_call")
         rows = np.flatnonzero(kept).astype(np.int32)
-        chosen = {n: column if kept.all() else taken(column, rows) for n, column in columns.items()}
-        calls = Calls(
-            rows, chosen["start_ns"], chosen["dur_ns"], chosen["pid"], chosen["tid"],
-            chosen["layer"], chosen["correlation_id"],
-        )  # fmt: skip
-        self.profile.release("api_call", names)
-        del columns
-        return Flows(calls, [self._launched(table) for table in schema.GPU_OP_TABLES], first)
+        pid, correlation = self._links("api_call", kept)
 
-    def _launched(self, table: str) -> tuple[Array, Array]:
-        names = ("start_ns", "dur_ns", "pid", "correlation_id")
-        columns = self.profile.columns(table, names)
-        kept = (columns["start_ns"] != MISSING) & (columns["dur_ns"] != MISSING)
+        def others(which: Array) -> dict[str, Array]:
+            names = ("start_ns", "dur_ns", "tid", "layer")
+            columns = self.profile.columns("api_call", names)
+            self._release("api_call", names)
+            return {name: taken(column, rows[which]) for name, column in columns.items()}
+
+        calls = Calls(rows, pid, correlation, others)
+        ops = [self._links(table, self._whole(table)) for table in schema.GPU_OP_TABLES]
+        return Flows(calls, ops, first)
+
+    def _release(self, table: str, names: Sequence[str]) -> None:
+        """Lets go of columns of a large profile; others are kept, for they are asked for again."""
+        if max(map(self.profile.row_count, ("api_call", table))) > _MOST_KEPT:
+            self.profile.release(table, names)
+
+    def _whole(self, table: str) -> Array:
+        """Which rows of a table are drawn with a length: those of the slice that have one."""
+        start, dur = self._times(table)
+        kept: Array = (start != MISSING) & (dur != MISSING)
         mask = self.mask(table)
         if mask is not None:
             kept &= mask
-        self.profile.release(table, names)
-        whole = bool(kept.all())
-        return tuple(columns[n] if whole else taken(columns[n], kept) for n in names[2:])  # type: ignore[return-value]
+        return kept
+
+    def _links(self, table: str, kept: Array) -> tuple[Array, Array]:
+        """Processes and correlation ids of some rows of a table."""
+        names = ("pid", "correlation_id")
+        columns = self.profile.columns(table, names)
+        self._release(table, names)
+        pid, correlation = (columns[name] for name in names)
+        return (pid, correlation) if kept.all() else (taken(pid, kept), taken(correlation, kept))
+
+
+def _numbered(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
+    """Per row the place of what it has in these columns among all that rows have, and what that is."""
+    known: dict[tuple[int, ...], int] = {}
+    if all(column.strides == (0,) for column in columns):
+        numbers, values = number(*columns)
+        return numbers, list(zip(*(each.tolist() for each in values), strict=True))
+    result = np.zeros(len(columns[0]), np.uint8)
+    for block in blocks(len(result)):
+        numbers, values = number(*(column[block] for column in columns))
+        keys = zip(*(each.tolist() for each in values), strict=True)
+        places = np.array([known.setdefault(key, len(known)) for key in keys])
+        if np.min_scalar_type(len(known)) > result.dtype:
+            result = result.astype(np.min_scalar_type(len(known)))
+        result[block] = places[numbers]
+    return result, list(known)
+
+
+def _lanes(kind: Kind, key: Mapping[str, int], start: Array, dur: Array, rows: Array) -> Array:
+    """The lanes of the rows of a track, which are in the order of time."""
+    if kind.instant:
+        return np.broadcast_to(np.int32(0), len(rows))
+    # Of what happened on no thread, two at a time may be of two threads.
+    nests = kind.nests and key.get("tid", 0) != MISSING
+    return spread(nested if nests else apart, start, dur, rows)
+
+
+def _members(group: Array, count: int) -> Iterable[Any]:
+    """Per group number 0..count-1 what picks its members, in order."""
+    if count == 1:
+        return [slice(None)]
+    if count <= _FEW_GROUPS:
+        return (group == which for which in range(count))
+    return by_group(group, count)
+
+
+def _at(rows: Array | None, places: Array) -> Array:
+    """Some of these rows; None: of all there are."""
+    return places if rows is None else taken(rows, places)
+
+
+def _joined(columns: list[Array]) -> Array:
+    """The columns one after the other, none of which is left in the list."""
+    # Empty ones need not be of the others' type.
+    filled = [column for column in columns if len(column)] or columns[:1]
+    columns.clear()
+    return filled[0] if len(filled) == 1 else joined(filled)
 
 
 def in_order(written: Sequence[pa.Array], places: Array) -> pa.Array:

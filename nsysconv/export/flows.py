@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nsysconv.timeline.calls import ApiCalls, has_correlation, number_threads, owners
+from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.ops import GpuOps, taken
 from nsysconv.timeline.statistics import distinct
 
@@ -19,15 +20,15 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Calls:
-    """Columns of the calls that arrows may begin at; `row` is a call's place in its table."""
+    """Columns of the calls that arrows may begin at; `row` is a call's place in its table.
+
+    `others` gives the columns start_ns, dur_ns, tid and layer of some of them, which few are asked for.
+    """
 
     row: Array
-    start: Array
-    dur: Array
     pid: Array
-    tid: Array
-    layer: Array
     correlation: Array
+    others: Callable[[Array], Mapping[str, Array]]
 
 
 class Flows:
@@ -44,7 +45,7 @@ class Flows:
             mine = has_correlation(calls.correlation)
             mine &= calls.pid == pid
             if mine.any():
-                ids = [taken(correlation, p == pid) for p, correlation in ops]
+                ids = [_chosen(correlation, p == pid) for p, correlation in ops]
                 self._of[pid] = process = _Process(calls, mine, ids, self.next)
                 self.next += process.count
 
@@ -70,18 +71,29 @@ class _Process:
     """The arrows of one process: arrays by the place of a correlation id among those of its calls."""
 
     def __init__(self, calls: Calls, mine: Array, ops: Sequence[Array], first: int) -> None:
-        ids, row = taken(calls.correlation, mine), taken(calls.row, mine)
+        ids, row = _chosen(calls.correlation, mine), _chosen(calls.row, mine)
         self._place, size = _places(ids)
-        places = self._place(ids)
-        self._owner = np.full(size, -1, np.int32)
-        self._owner[places] = row
-        shared = ids[self._owner[places] != row]
-        if len(shared):
-            self._settle(calls, np.flatnonzero(mine & np.isin(calls.correlation, shared)))
+        owner = np.full(size, -1, np.int32)
+        for block in blocks(len(ids)):
+            owner[self._place(ids[block])] = row[block]
+        shared = [
+            ids[block][owner[self._place(ids[block])] != row[block]] for block in blocks(len(ids))
+        ]
+        # Calls that share their id with the one that its operations belong to.
+        self._not_owners = np.empty(0, np.int32)
+        if any(map(len, shared)):
+            doubled = np.isin(calls.correlation, np.unique(np.concatenate(shared)))
+            among = np.flatnonzero(mine & doubled)
+            owning = self._owning(calls, among)
+            self._not_owners = np.setdiff1d(calls.row[among], owning)
+        has_call = owner >= 0
+        del owner, ids, row
         count = np.zeros(size + 1, np.int32)
         for correlation in ops:
-            # What has no call is counted at -1, which is the last, and left out.
-            np.add.at(count, self._called(correlation), 1)
+            for block in blocks(len(correlation)):
+                place = self._place(correlation[block])
+                # What has no call is counted at -1, which is the last, and left out.
+                np.add.at(count, np.where((place >= 0) & has_call[place], place, -1), 1)
         count[-1] = 0
         most = int(count.max())
         # Numbers before each place; the last are all.
@@ -91,37 +103,36 @@ class _Process:
         self._first = first
         self._seen = np.zeros(size, np.uint8 if most < 1 << 8 else np.int32)
 
-    def _settle(self, calls: Calls, mine: Array) -> None:
-        """Which of several calls with one correlation id its operations belong to."""
-        pid, start = calls.pid[mine], calls.start[mine]
-        thread, threads = number_threads(pid, calls.tid[mine])
-        ids = calls.correlation[mine]
+    def _owning(self, calls: Calls, mine: Array) -> Array:
+        """The rows of those calls that operations belong to where several have one correlation id."""
+        column, pid, ids = calls.others(mine), calls.pid[mine], calls.correlation[mine]
+        start = column["start_ns"]
+        thread, threads = number_threads(pid, column["tid"])
         nothing = np.zeros(len(mine), np.int8)
         found = ApiCalls(
-            start, start + calls.dur[mine], pid, thread, ids, calls.layer[mine],
+            start, start + column["dur_ns"], pid, thread, ids, column["layer"],
             nothing, nothing, 0, threads,
         )  # fmt: skip
         wanted = np.array(distinct(ids), np.int64)
         same = np.full(len(wanted), pid[0])
         # Only process and correlation id are asked for.
         ops = GpuOps(wanted, wanted, wanted, wanted, wanted, wanted, same, wanted)
-        self._owner[self._place(wanted)] = calls.row[mine[owners(ops, found)]]
-
-    def _called(self, correlation: Array) -> Array:
-        """The places of ids that are a call's, -1 for others."""
-        place = self._place(correlation)
-        return np.where((place >= 0) & (self._owner[place] >= 0), place, -1)
+        result: Array = calls.row[mine[owners(ops, found)]]
+        return result
 
     def leaving(self, correlation: Array, row: Array) -> tuple[Array, Array]:
         place = self._place(correlation)
-        mine = (place >= 0) & (self._owner[place] == row)
+        mine = place >= 0
+        if len(self._not_owners):
+            mine &= ~np.isin(row, self._not_owners)
         count = self._before[place + 1] - self._before[place]
         return np.where(mine, self._before[place] + self._first, 0), np.where(mine, count, 0)
 
     def arriving(self, correlation: Array) -> Array:
-        place = self._called(correlation)
+        place = self._place(correlation)
         result = np.full(len(place), NONE, np.int64)
-        known = np.flatnonzero(place >= 0)
+        # Where a call has operations, they were counted.
+        known = np.flatnonzero((place >= 0) & (self._before[place + 1] > self._before[place]))
         place = place[known]
         # Operations of one call take its numbers one after the other.
         order = np.argsort(place, kind="stable")
@@ -135,12 +146,18 @@ class _Process:
         return result
 
 
+def _chosen(column: Array, mine: Array) -> Array:
+    """The rows of a mask; without copying where these are all."""
+    return column if mine.all() else taken(column, mine)
+
+
 def _places(ids: Array) -> tuple[Callable[[Array], Array], int]:
     """What tells the place of an id among these, -1 for others, and how many places there are."""
-    low, high = int(ids.min()), int(ids.max())
+    # As wide as ids can be: others need not fit where these do.
+    low, high = np.int64(ids.min()), np.int64(ids.max())
     if high - low <= 8 * len(ids) + 1024:
         # They are nearly consecutive: an id's distance from the least will do.
-        return lambda of: np.where((of >= low) & (of <= high), of - low, -1), high - low + 1
+        return lambda of: np.where((of >= low) & (of <= high), of - low, -1), int(high - low) + 1
     known = np.unique(ids)
 
     def place(of: Array) -> Array:

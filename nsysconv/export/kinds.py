@@ -10,8 +10,8 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.export import told
 from nsysconv.export.about import About
-from nsysconv.export.ordered import Rows
-from nsysconv.export.told import MARK, Told
+from nsysconv.export.telling import Teller
+from nsysconv.export.told import MARK
 from nsysconv.report import MISSING
 
 Array = np.ndarray
@@ -32,7 +32,7 @@ class Kind:
     table: str
     groups: tuple[str, ...]
     title: Callable[[About, Mapping[str, int]], str]
-    tells: Callable[[Rows, About], Told]
+    tells: Teller
     nests: bool = True
     instant: bool = False
     of: Callable[[Mapping[str, Array]], Array] | None = None
@@ -42,6 +42,13 @@ class Kind:
     def on_gpu(self) -> bool:
         """Whether its tracks are a device's."""
         return "device_id" in self.groups
+
+    @property
+    def shows(self) -> tuple[str, ...]:
+        """The columns of its table that something of it is drawn from."""
+        table = schema.metadata.tables[self.table]
+        drawn = {"start_ns", "dur_ns", "pid", "correlation_id", *self.tells.columns}
+        return tuple(column.name for column in table.c if column.name in drawn)
 
 
 def _range_title(about: About, key: Mapping[str, int]) -> str:

@@ -6,7 +6,8 @@ begin where it stands, but it overlaps one that it stands inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,29 +17,97 @@ Find = Callable[[Array, Array], Array]
 """Finds lanes of intervals by their starts and ends."""
 
 _PIECE = 1 << 18
+_NEVER = np.iinfo(np.int64).max
 
 
-def time_order(start: Array, dur: Array) -> Array:
-    """Indices by start; of those that start together the longer first, then as they stand."""
+def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> Array:
+    """Indices by start; of those that start together the longer first, then as they stand.
+
+    `sizes`: so many belong to several tables, one behind the other, each nearly in order by itself.
+    """
+    orders, low = [], 0
+    for size in (len(start),) if sizes is None else sizes:
+        high = low + size
+        orders.append((low, _nearly_sorted(start[low:high], dur[low:high])))
+        low = high
+    filled = [(low, order) for low, order in orders if len(order)]
+    if len(filled) > 1:
+        return _merged(start, dur, filled)
+    # What stands before an only table is empty.
+    return filled[0][1] if filled else np.empty(0, np.int32)
+
+
+def _nearly_sorted(start: Array, dur: Array) -> Array:
+    """`time_order` of rows that mostly stand in order: sorted a piece at a time, in little memory.
+
+    Of each piece, what starts no earlier than something that follows waits for the next.
+    """
+    pieces = np.arange(0, len(start), _PIECE)
+    # What starts first of each piece and all that follow it.
+    least = np.minimum.reduceat(start, pieces) if len(pieces) else start
+    following = np.append(np.minimum.accumulate(least[::-1])[::-1], _NEVER)
+    result, done = np.empty(len(start), np.int32), 0
+    waiting, low = np.empty(0, np.int32), 0
+    while low < len(start):
+        # As many as wait, or more: what waits for long is not looked at too often.
+        count = 1 + len(waiting) // _PIECE
+        rows = np.arange(low, min(low + count * _PIECE, len(start)), dtype=np.int32)
+        low += len(rows)
+        rows = np.concatenate((waiting, rows))
+        ready = start[rows] < following[-(-low // _PIECE)]
+        waiting, rows = rows[~ready], rows[ready]
+        result[done : done + len(rows)] = rows[_sorted(start[rows], dur[rows])]
+        done += len(rows)
+    return result
+
+
+def _sorted(start: Array, dur: Array) -> Array:
+    """`time_order` of a few rows."""
     if (start[1:] > start[:-1]).all():
         return np.arange(len(start), dtype=np.int32)
     order = np.argsort(start, kind="stable").astype(np.int32)
     same = start[order[1:]] == start[order[:-1]]
     if same.any():
-        # Only the runs of equal starts are sorted again: among millions they are few.
+        # Only the runs of equal starts are sorted again: among many they are few.
         places = np.flatnonzero(np.append(same, False) | np.append(False, same))
         tied = order[places]
         order[places] = tied[np.lexsort((tied, -dur[tied], start[tied]))]
     return order
 
 
-def spread(find: Find, start: Array, dur: Array) -> Array:
-    """The lanes that `find` (`apart` or `nested`) gives these intervals, found piece by piece.
+def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
+    """Several tables' orders as one, merged a window of time at a time. With each: where it begins."""
+    base, longest = max(orders, key=lambda each: len(each[1]))
+    times = np.unique(start[base + longest[_PIECE::_PIECE]]).tolist()
+    edges = [
+        [
+            0,
+            *(
+                bisect_left(range(len(order)), t, key=lambda i: start[low + order[i]])
+                for t in times
+            ),
+            len(order),
+        ]
+        for low, order in orders
+    ]
+    result, done = np.empty(sum(len(order) for _, order in orders), np.int32), 0
+    for window in range(len(times) + 1):
+        rows = np.concatenate([
+            order[edge[window] : edge[window + 1]] + np.int32(low)
+            for (low, order), edge in zip(orders, edges, strict=True)
+        ])  # fmt: skip
+        result[done : done + len(rows)] = rows[_sorted(start[rows], dur[rows])]
+        done += len(rows)
+    return result
+
+
+def spread(find: Find, start: Array, dur: Array, order: Array) -> Array:
+    """The lanes that `find` (`apart` or `nested`) gives the intervals that `order` names, one behind the
+    other as they start; found piece by piece.
 
     Pieces end where nothing is open, so that what they need in between is small.
     """
-    lane = np.zeros(len(start), np.int32)
-    order = time_order(start, dur)
+    lane = np.broadcast_to(np.int32(0), len(order))
     low, size = 0, _PIECE
     while low < len(order):
         mine = order[low : low + size]
@@ -50,9 +119,13 @@ def spread(find: Find, start: Array, dur: Array) -> Array:
                 size *= 2
                 continue
             cut = int(closed[-1]) + 1
-            mine, begin, end = mine[:cut], begin[:cut], end[:cut]
-        lane[mine] = find(begin, end)
-        low, size = low + len(mine), _PIECE
+            begin, end = begin[:cut], end[:cut]
+        found = find(begin, end)
+        if found.any():
+            if lane.strides == (0,):
+                lane = np.zeros(len(order), np.int32)
+            lane[low : low + len(begin)] = found
+        low, size = low + len(begin), _PIECE
     return lane
 
 

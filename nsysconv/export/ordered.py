@@ -15,7 +15,7 @@ from nsysconv.store.read import Profile
 
 Array = np.ndarray
 
-_ROWS = 1 << 14
+_ROWS = 1 << 13
 """Rows that are read, and written, at a time: what is made of them stays in the cache."""
 _STEP = 1 << 12
 
@@ -39,8 +39,11 @@ Rows = dict[str, Any]
 class Reader:
     """Reads rows of a table in an order of ours: close to its own, or it keeps what it passes by."""
 
-    def __init__(self, profile: Profile, table: str, order: Array) -> None:
-        self._batches = _ahead(profile.batches(table, _ROWS))
+    def __init__(self, profile: Profile, table: str, order: Array, names: Sequence[str]) -> None:
+        constants = profile.constants(table)
+        self._read_names = [name for name in names if name not in constants]
+        self._constants = {name: constants[name] for name in names if name in constants}
+        self._batches = _ahead(profile.batches(table, _ROWS, self._read_names))
         self._order = order
         self._at = 0
         self._read = 0
@@ -58,7 +61,7 @@ class Reader:
         last = int(rows.max())
         while self._read <= last:
             batch = next(self._batches)
-            count = len(batch["id"])
+            count = len(batch[self._read_names[0]])
             if self._read + count > needed_from:
                 self._kept.append((self._read, count, batch))
             self._read += count
@@ -68,7 +71,10 @@ class Reader:
             places = np.flatnonzero(of == number)
             if len(places):
                 parts.append((places, rows[places] - first, columns))
-        return {**{name: _gathered(name, parts) for name in parts[0][2]}, "row": rows}
+        found = {name: _gathered(name, parts) for name in self._read_names}
+        for name, value in self._constants.items():
+            found[name] = np.broadcast_to(np.int64(value), len(rows))
+        return {**found, "row": rows}
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
@@ -114,6 +120,19 @@ def _column(values: pa.Array) -> Array | Coded:
         numbers = values_of(coded.indices.cast(pa.int64()), -1)
         return Coded(numbers, coded.dictionary.to_pylist())
     return values_of(values, np.nan if values.type == pa.float64() else MISSING)
+
+
+def firsts(values: Array) -> tuple[Array, Array]:
+    """The rows at which different whole numbers stand first, and per row the place of its own there."""
+    plain = np.ascontiguousarray(values, np.int64)
+    coded = pa.Array.from_buffers(
+        pa.int64(), len(plain), [None, pa.py_buffer(plain)]
+    ).dictionary_encode()
+    numbers = np.frombuffer(coded.indices.buffers()[1], np.int32, len(plain)).astype(np.int64)
+    first = np.empty(len(coded.dictionary), np.int64)
+    # Of several rows the last that is put is the first.
+    first[numbers[::-1]] = np.arange(len(plain) - 1, -1, -1)
+    return first, numbers
 
 
 def chunks(length: int) -> Iterator[slice]:

@@ -23,7 +23,7 @@ from nsysconv.export.drawing import Drawn, Track
 from nsysconv.export.flows import NONE
 from nsysconv.export.ordered import Coded
 from nsysconv.export.places import Place
-from nsysconv.export.told import Json, Triple
+from nsysconv.export.telling import Json, Triple
 from nsysconv.export.tracing import common_zero, draw
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
@@ -206,7 +206,7 @@ class _Pen:
         told.sibling_merge_behavior = self._protos.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
         self._tell(packet)
 
-    def cells(self, drawn: Drawn) -> pa.Array:
+    def cells(self, drawn: Drawn) -> tuple[pa.Array, None]:
         field, told, count = self._field, drawn.told, len(drawn.start)
         first, place = cells.repeating(told, drawn.track)
         repeated = wire.spelled(self._repeated(drawn, first))
@@ -221,11 +221,11 @@ class _Pen:
         kind = self._instant if drawn.kind.instant else self._begins
         begins = self._event(drawn.start, kind, cells.lengths(body))
         if drawn.kind.instant:
-            return cells.joined_bytes([begins, body])
+            return cells.joined_bytes([begins, body]), None
         track = wire.rows(wire.constant(field.track, count), wire.varints(drawn.track, wire.NUMBER))
         lengths = np.full(count, track.shape[1])
         ends = self._event(drawn.start + drawn.dur, self._ends, lengths)
-        return cells.joined_bytes([begins, body, ends, wire.cells(track)])
+        return cells.joined_bytes([begins, body, ends, wire.cells(track)]), None
 
     def _event(self, time: Array, kind: int, rest: Array) -> pa.Array:
         """A packet of an event up to what follows its type, which has so many bytes."""
@@ -275,9 +275,6 @@ class _Pen:
                     _fill(note, value)
             found.append(event.SerializeToString())
         return found
-
-    def arrows(self, drawn: Drawn) -> pa.Array | None:
-        return None
 
     def points(self, points: Points, places: Sequence[Place]) -> pa.Array:
         field, count = self._field, len(points.time)

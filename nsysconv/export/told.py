@@ -7,8 +7,7 @@ programs which know its traces know these.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.export.about import About
 from nsysconv.export.ordered import Coded, Rows
+from nsysconv.export.telling import Json, Told, Triple, always, reads, words
 from nsysconv.report import MISSING
 
 Array = np.ndarray
@@ -27,44 +27,8 @@ _API_CATEGORIES = ("cuda_runtime", "cuda_driver")
 _OPERATOR_CATEGORIES = ("cpu_op", "python_function", "directive", "library_call")
 
 
-@dataclass(frozen=True)
-class Triple:
-    """Three numbers per row, x, y, z."""
-
-    x: Array
-    y: Array
-    z: Array
-
-
-@dataclass(frozen=True)
-class Told:
-    """What is told of rows beside when and where they were.
-
-    `repeated` are arguments with few different values, `single` those that tell rows apart: arrays with
-    MISSING (or NaN) for none, Coded texts, or a Triple. `json` are texts that are JSON themselves.
-    `dur` replaces the rows' durations.
-    """
-
-    category: Coded
-    name: Coded
-    repeated: Mapping[str, Any] = field(default_factory=dict)
-    single: Mapping[str, Any] = field(default_factory=dict)
-    dur: Array | None = None
-
-
-class Json(Coded):
-    """Texts that are JSON themselves."""
-
-
-def words(codes: Array, texts: Iterable[str]) -> Coded:
-    """Codes of a column as the words they stand for; none for null and unknown codes."""
-    known = tuple(texts)
-    return Coded(np.where((codes >= 0) & (codes < len(known)), codes, -1), known)
-
-
-def always(text: str, count: int) -> Coded:
-    """One text for all rows."""
-    return Coded(np.zeros(count, np.int64), (text,))
+_WHERE = ("device_id", "context_id", "stream_id", "correlation_id")
+_GRID = tuple(f"{of}_{axis}" for of in ("grid", "block") for axis in "xyz")
 
 
 def _where(rows: Rows, stream: str = "stream") -> dict[str, Any]:
@@ -79,6 +43,19 @@ def _not_zero(values: Array) -> Array:
     return result
 
 
+@reads(
+    *_WHERE,
+    "green_context_id",
+    "name_id",
+    *_GRID,
+    "registers_per_thread",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+    "shared_bytes",
+    "local_bytes_per_thread",
+    "occupancy_pct",
+    "graph_node_id",
+)
 def kernel(rows: Rows, about: About) -> Told:
     """Kernels."""
     static, dynamic = rows["static_shared_bytes"], rows["dynamic_shared_bytes"]
@@ -106,6 +83,18 @@ def kernel(rows: Rows, about: About) -> Told:
     )
 
 
+@reads(
+    *_WHERE,
+    "green_context_id",
+    "bytes",
+    "dur_ns",
+    "direction",
+    "src_kind",
+    "dst_kind",
+    "peer_device_id",
+    "copy_count",
+    "graph_node_id",
+)
 def memcpy(rows: Rows, about: About) -> Told:
     """Copies."""
     count = len(rows["bytes"])
@@ -146,6 +135,7 @@ def _bandwidth(rows: Rows) -> Array:
     return np.where(known, np.round(size / np.where(known, dur, 1), 6), np.nan)
 
 
+@reads(*_WHERE, "green_context_id", "bytes", "dur_ns", "memory_kind", "value", "graph_node_id")
 def memset(rows: Rows, about: About) -> Told:
     """Sets."""
     kind = words(rows["memory_kind"], schema.MEMORY_KINDS)
@@ -163,6 +153,7 @@ def memset(rows: Rows, about: About) -> Told:
     )
 
 
+@reads(*_WHERE, "bytes", "dur_ns", "direction", "cause", "address")
 def migration(rows: Rows, about: About) -> Told:
     """Migrations of unified memory."""
     direction = words(rows["direction"], schema.DIRECTIONS).numbers
@@ -176,6 +167,7 @@ def migration(rows: Rows, about: About) -> Told:
     )  # fmt: skip
 
 
+@reads(*_WHERE, "graph_id", "graph_exec_id")
 def graph_launch(rows: Rows, about: About) -> Told:
     """Launches of graphs that are one interval."""
     count = len(rows["row"])
@@ -188,6 +180,7 @@ def graph_launch(rows: Rows, about: About) -> Told:
     )  # fmt: skip
 
 
+@reads(*_WHERE, "sync_type", "event_id")
 def sync(rows: Rows, about: About) -> Told:
     """Waits."""
     count = len(rows["row"])
@@ -202,6 +195,7 @@ def sync(rows: Rows, about: About) -> Told:
     )
 
 
+@reads("layer", "name_id", "result", "correlation_id")
 def api_call(rows: Rows, about: About) -> Told:
     """API calls."""
     return Told(
@@ -212,6 +206,18 @@ def api_call(rows: Rows, about: About) -> Told:
     )
 
 
+@reads(
+    "start_ns",
+    "dur_ns",
+    "pid",
+    "end_tid",
+    "kind",
+    "domain_id",
+    "category_id",
+    "color",
+    "name_id",
+    "text",
+)
 def range_(rows: Rows, about: About) -> Told:
     """Ranges and marks; ranges that were never closed last until the recording ends."""
     registered, own = about.names.of(rows["name_id"]), rows["text"]
@@ -229,16 +235,8 @@ def range_(rows: Rows, about: About) -> Told:
             "closed by thread": rows["end_tid"],
             "closed": Coded(np.where((rows["dur_ns"] == MISSING) & ~instant, 0, -1), ("no",)),
         },
-        dur=_closed(rows, about),
+        dur=about.closed(rows["start_ns"], rows["dur_ns"]),
     )
-
-
-def _closed(rows: Rows, about: About) -> Array:
-    """Durations; those of ranges that were never closed last until the recording ends."""
-    start, dur = rows["start_ns"], rows["dur_ns"]
-    last = start if about.closing is None else np.maximum(about.closing, start)
-    result: Array = np.where(dur == MISSING, last - start, dur)
-    return result
 
 
 def _pairs(rows: Rows, columns: tuple[str, ...], known: Mapping[Any, str]) -> Coded:
@@ -276,6 +274,7 @@ def _as_json(text: str) -> str:
         return json.dumps(text)
 
 
+@reads("kind", "name_id", "shapes_id", "types_id", "sequence_number")
 def operator(rows: Rows, about: About) -> Told:
     """Operators, functions, directives and calls of libraries."""
     return Told(
@@ -289,6 +288,10 @@ def operator(rows: Rows, about: About) -> Told:
     )
 
 
+@reads(
+    "device_id", "name_id", "dtype_id", "in_elements", "out_elements", "group_id", "group_size",
+    "group_ranks_id", "sequence_number", "correlation_id",
+)  # fmt: skip
 def collective(rows: Rows, about: About) -> Told:
     """Collective communications."""
     name = about.names.of(rows["name_id"])
@@ -312,6 +315,7 @@ def collective(rows: Rows, about: About) -> Told:
     )
 
 
+@reads("device_id", "memory_kind", "bytes", "address", "allocated_bytes", "reserved_bytes")
 def memory_event(rows: Rows, about: About) -> Told:
     """Blocks of memory taken and given back."""
     count, device = len(rows["row"]), rows["device_id"]
@@ -332,6 +336,7 @@ def memory_event(rows: Rows, about: About) -> Told:
     )
 
 
+@reads("name_id", "result")
 def osrt_call(rows: Rows, about: About) -> Told:
     """Calls of the operating system's libraries."""
     return Told(
@@ -341,6 +346,9 @@ def osrt_call(rows: Rows, about: About) -> Told:
     )
 
 
+@reads(
+    "kind", "name_id", "tag", "remote_rank", "root_rank", "communicator_id", "bytes", "recv_bytes"
+)
 def mpi_call(rows: Rows, about: About) -> Told:
     """Calls of MPI."""
     return Told(
@@ -357,6 +365,7 @@ def mpi_call(rows: Rows, about: About) -> Told:
     )
 
 
+@reads("kind", "access", "count", "address")
 def page_fault(rows: Rows, about: About) -> Told:
     """Page faults."""
     kind = words(rows["kind"], schema.PAGE_FAULT_KINDS)
@@ -368,6 +377,7 @@ def page_fault(rows: Rows, about: About) -> Told:
     )
 
 
+@reads("kind", "name_id")
 def overhead(rows: Rows, about: About) -> Told:
     """What was not the program's own work."""
     return Told(
@@ -377,6 +387,7 @@ def overhead(rows: Rows, about: About) -> Told:
     )
 
 
+@reads("name_id", "graph_node_id", "original_graph_node_id")
 def graph_node(rows: Rows, about: About) -> Told:
     """Creations of graph nodes."""
     return Told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from nsysconv import schema
 from nsysconv.export import counters
+from nsysconv.export.behind import Behind
 from nsysconv.export.contract import Written
 from nsysconv.export.counters import Points
 from nsysconv.export.drawing import Drawing, Drawn, Track, in_order
@@ -34,11 +36,10 @@ class Pen(Protocol):
     def track(self, track: Track, place: Place, name: str) -> None:
         """A track, before any of its rows."""
 
-    def cells(self, drawn: Drawn) -> pa.Array:
-        """What rows are written as, one cell each."""
-
-    def arrows(self, drawn: Drawn) -> pa.Array | None:
-        """The ends of arrows that stand behind the rows; None: none, or they are in the cells."""
+    def cells(self, drawn: Drawn) -> tuple[pa.Array, pa.Array | None]:
+        """What rows are written as, one cell each, and the ends of arrows that stand behind the rows;
+        None: none, or they are in the cells.
+        """
 
     def points(self, points: Points, places: Sequence[Place]) -> pa.Array:
         """Values of counters, each of which is of the place with its number."""
@@ -105,16 +106,22 @@ def _draw_section(
         )
         pen.place(place)
         pen.track(track, place, words_of(track, timeline))
-    for drawn, order in drawing.blocks(section):
-        if shift:
-            drawn = [replace(rows, start=rows.start + shift) for rows in drawn]
-        for rows in drawn:
-            counts[rows.kind.what] += len(rows.start)
-        pen.write(in_order([pen.cells(rows) for rows in drawn], order))
-        for rows in drawn:
-            arrows = pen.arrows(rows)
-            if arrows is not None:
-                pen.write(arrows)
+    with Behind() as behind:
+        for drawn, order in drawing.blocks(section):
+            if shift:
+                drawn = [replace(rows, start=rows.start + shift) for rows in drawn]
+            for rows in drawn:
+                counts[rows.kind.what] += len(rows.start)
+            behind.do(partial(_write, pen, drawn, order))
+
+
+def _write(pen: Pen, drawn: Sequence[Drawn], order: Array) -> None:
+    """Writes rows, `order` saying where each stands among those of all kinds, and their arrows."""
+    written, arrows = zip(*(pen.cells(rows) for rows in drawn), strict=True)
+    pen.write(in_order(written, order))
+    for each in arrows:
+        if each is not None:
+            pen.write(each)
 
 
 def _draw_counters(
@@ -149,7 +156,10 @@ def _pids(timeline: Timeline) -> list[int]:
     profile = timeline.profile
     found = {int(row["pid"]) for row in profile.rows("process")}
     for table in schema.EVENT_TABLES:
-        if profile.row_count(table):
+        constant = profile.constants(table).get("pid")
+        if constant is not None:
+            found.add(constant)
+        elif profile.row_count(table):
             found.update(distinct(profile.columns(table, ("pid",))["pid"]).tolist())
             profile.release(table, ("pid",))
     # MISSING is the least, and comes last.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
@@ -83,6 +85,15 @@ IN_TIME = (
 """Reports that list what happened when: rows of many ranks are not made one."""
 
 _LIMITS = {"idle_gaps": 1000}
+
+# So many reports at the same time: each takes memory of its own, and more would wait for the same parts.
+_AT_ONCE = 2
+# Fewer kernels and calls are answered before a thread has begun.
+_MANY_EVENTS = 200_000
+# What needs most memory of its own is made first, while the least is kept, and beside no other.
+_ALONE = ("steps",)
+# The reports that take longest, in that order: the last to begin should be a short one.
+_LONGEST = ("idle_host", "api_vs_kernel", "idle_summary", "kernels")
 
 
 def query(name: str) -> Query:
@@ -171,10 +182,10 @@ def facts_of(specs: Iterable[str]) -> frozenset[Fact]:
     return frozenset(fact for module in asked for fact in module.NEEDS | module.USES)
 
 
-def read_ahead(names: Sequence[str], timeline: Timeline) -> None:
+def _read_ahead(names: Sequence[str], timeline: Timeline) -> None:
     """Has the timeline read at once what these reports will ask it for one by one."""
     if facts_of(names) >= {Fact.KERNELS, Fact.API_CALLS}:
-        timeline.read_ahead(several=len(names) > 1)
+        timeline.whole.read_ahead(several=len(names) > 1)
 
 
 def unrecorded(name: str, timeline: Timeline) -> list[Fact]:
@@ -194,12 +205,65 @@ def answer(spec: str, timeline: Timeline, request: Request) -> Report:
     Raises NotRecorded where the profile lacks what the report needs, UsageError for unknown words.
     """
     asked = wanted(spec)
+    return _report(asked, timeline, request, _computed(asked, timeline, request))
+
+
+def answers(asked: Sequence[tuple[str, Request]], timeline: Timeline) -> list[Report]:
+    """Several reports on one profile or slice, in the order asked for; one that is not recorded says so
+    in place of rows. Raises UsageError for unknown words.
+
+    Of a large profile two are made at the same time.
+    """
+    each = [(wanted(spec), request) for spec, request in asked]
+    names = [spec for spec, _ in asked]
+    _read_ahead(names, timeline)
+
+    def computed(place: int) -> Answer | NotRecorded:
+        try:
+            return _computed(each[place][0], timeline, each[place][1])
+        except NotRecorded as missing:
+            return missing
+
+    alone = [place for place, (spec, _) in enumerate(each) if spec.name in _ALONE]
+    found = {place: computed(place) for place in alone}
+    others = sorted(set(range(len(each))) - set(alone), key=lambda place: _turn(each[place][0]))
+    if len(others) > 1 and (os.cpu_count() or 1) > 1 and _ask_for_much(names, timeline):
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            found |= zip(others, pool.map(computed, others), strict=True)
+    else:
+        found |= zip(others, map(computed, others), strict=True)
+    # Reports are made of them only now: what was noted while others were made belongs to all.
+    reports = []
+    for place, (spec, request) in enumerate(each):
+        result = found[place]
+        if isinstance(result, NotRecorded):
+            reports.append(unanswered(result, timeline))
+        else:
+            reports.append(_report(spec, timeline, request, result))
+    return reports
+
+
+def _ask_for_much(names: Sequence[str], timeline: Timeline) -> bool:
+    facts = facts_of(names)
+    tables = [t for f, t in ((Fact.KERNELS, "kernel"), (Fact.API_CALLS, "api_call")) if f in facts]
+    return sum(map(timeline.profile.row_count, tables)) >= _MANY_EVENTS
+
+
+def _turn(asked: Wanted) -> int:
+    """When a report is made among others: the least first."""
+    return _LONGEST.index(asked.name) if asked.name in _LONGEST else len(_LONGEST)
+
+
+def _computed(asked: Wanted, timeline: Timeline, request: Request) -> Answer:
     module = query(asked.name)
     _check_recorded(asked, timeline)
     with phase(f"compute {asked.name}"):
         found = module.compute(timeline, replace(request, options=asked.options))
-    if not isinstance(found, Answer):
-        found = Answer(found)
+    return found if isinstance(found, Answer) else Answer(found)
+
+
+def _report(asked: Wanted, timeline: Timeline, request: Request, found: Answer) -> Report:
+    module = query(asked.name)
     data = found.data
     filled = {"profile": [timeline.profile.ref.label] * _length(data), **data}
     report = Report(

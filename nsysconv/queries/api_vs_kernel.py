@@ -90,7 +90,8 @@ def compute(timeline: Timeline, request: Request) -> Data:
     if Fact.API_CALLS not in timeline.profile.facts:
         return _of_totals(timeline)
     calls, ops = timeline.calls, timeline.ops
-    called = timeline.called
+    # All of them, without copying them, where there is no slice.
+    called = slice(None) if timeline.is_whole else timeline.called
     group, layers, names = _groups(timeline)
     count = len(layers)
     per_call = calls.end - calls.start
@@ -103,7 +104,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         # Operations without a call form one more group.
         data = {name: np.append(values, MISSING) for name, values in data.items()}
         data.update(_gpu_sums(timeline, group, count + 1))
-        data.update(_latencies(timeline, group, called, count + 1))
+        data.update(_latencies(timeline, group, count + 1))
         layers, names = [*layers, None], [*names, NO_CALL]
     else:
         for column in COLUMNS[6:]:
@@ -192,7 +193,7 @@ def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
     }
 
 
-def _latencies(timeline: Timeline, group: Array, called: Array, count: int) -> dict[str, Array]:
+def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
     """Means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
@@ -202,17 +203,19 @@ def _latencies(timeline: Timeline, group: Array, called: Array, count: int) -> d
             "queue_count": np.full(count, MISSING),
             "queue_avg_ns": nothing,
         }
-    begun = _first_starts(timeline)
+    begun, called = _first_starts(timeline), timeline.called
     told_count, told_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
-        start, in_group = begun[block], group[block]
-        latency, queue = start - calls.start[block], start - calls.end[block]
-        told = called[block] & (start != MISSING) & (latency >= 0)
-        queued = told & (queue >= 0)
-        told_count += counts(in_group[told], count)
-        told_sum += sums(in_group[told], latency[told], count)
-        queued_count += counts(in_group[queued], count)
-        queued_sum += sums(in_group[queued], queue[queued], count)
+        told = np.flatnonzero(called[block] & (begun[block] != MISSING)) + block.start
+        start, in_group = begun[told], group[told]
+        latency, queue = start - calls.start[told], start - calls.end[told]
+        for times, count_of, sum_of in (
+            (latency, told_count, told_sum),
+            (queue, queued_count, queued_sum),
+        ):
+            late = times >= 0
+            count_of += counts(in_group[late], count)
+            sum_of += sums(in_group[late], times[late], count)
     with np.errstate(invalid="ignore"):
         return {
             "launch_latency_avg_ns": told_sum / np.where(told_count > 0, told_count, np.nan),

@@ -78,7 +78,10 @@ class Query(Protocol):
 
     @staticmethod
     def compute(timeline: Timeline, request: Request) -> Data | Answer:
-        """The columns' values by name, all of one length, in the report's order."""
+        """The columns' values by name, all of one length, in the report's order.
+
+        Of a large profile another report may be made at the same time from the same time line.
+        """
 
 
 class Gathering(Protocol):

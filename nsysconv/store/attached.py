@@ -5,7 +5,7 @@ Small tables are filled as in an import; rows of events never move. Queries cann
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,10 @@ from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.batches import from_rows
+from nsysconv.store.connection import Connection
 from nsysconv.store.filling import OverfullError
 from nsysconv.store.profiles import Origin, note_row
-from nsysconv.store.read import Columns, Store
+from nsysconv.store.read import Columns, Store, pieces_of
 from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
 from nsysconv.store.sqlite import source_views
 from nsysconv.store.sqlite.connection import (
@@ -32,11 +33,13 @@ from nsysconv.store.sqlite.connection import (
 )
 from nsysconv.store.sqlite.writer import SqliteWriter
 from nsysconv.store.write import common
+from nsysconv.units import Unit
 
 _ONLY_PROFILE = 1
 
 
 _TIMES = ("start_ns", "dur_ns")
+_NO_INTEGERS = (Unit.TEXT, Unit.REAL)
 
 
 class NotInPlace(Exception):  # noqa: N818 - says to take the other way
@@ -107,6 +110,19 @@ class _AttachedStore(Store):
                 )
             )
 
+    def constants(self, profile_id: int, table: str) -> Mapping[str, int]:
+        """As for any store; null is known of what the source has no column for."""
+        return {**self._never_recorded(table), **super().constants(profile_id, table)}
+
+    def _never_recorded(self, table: str) -> Mapping[str, int]:
+        batches = self._rows.get(table, [])
+        held = {column.name for batch in batches for column in batch.select.selected_columns}
+        names = schema.event_columns(schema.metadata.tables[table]) if batches else ()
+        columns = (schema.metadata.tables[table].c[name] for name in names if name not in held)
+        return {
+            column.name: MISSING for column in columns if column.info["unit"] not in _NO_INTEGERS
+        }
+
     def _connect_to_views(self) -> SqliteConnection:
         connection = in_memory(self._named)
         self._lay_views(connection)
@@ -163,10 +179,12 @@ class _AttachedStore(Store):
             hint="Export or copy it again.",
         )
 
-    def batches(self, profile_id: int, table: str, rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """As for any store: what was left out is in the table of notes once events were read."""
         self._settle(table)
-        yield from super().batches(profile_id, table, rows)
+        yield from super().batches(profile_id, table, rows, names)
         if table == schema.note.name and self.late_notes:
             yield from_rows(schema.note, list(self._late_rows()))
 
@@ -179,8 +197,19 @@ class _AttachedStore(Store):
         """Finds out which rows there are: once some have been handed on it would be too late."""
         if table in self._rows and table not in self._settled:
             self._settled.add(table)
-            if table not in self._careful and not source_views.is_sound(self._connection, table):
+            if table not in self._careful and not self._is_sound(table):
                 self._be_careful(table)
+
+    def _is_sound(self, table: str) -> bool:
+        """Whether the schema admits all rows of a table."""
+        pieces = pieces_of(self.extents(_ONLY_PROFILE)[table])
+        sound = [False] * len(pieces)
+
+        def look(part: int, connection: Connection) -> None:
+            sound[part] = source_views.is_sound(connection, table, pieces[part])
+
+        self._in_threads(look, len(pieces))
+        return all(sound)
 
     def _late_rows(self) -> Iterator[dict[str, object]]:
         count = len(self.rows(sa.select(schema.note.c.id)))
@@ -188,12 +217,14 @@ class _AttachedStore(Store):
             yield {"id": number, "profile_id": _ONLY_PROFILE, **note_row(note)}
 
     def _be_careful(self, table: str) -> None:
-        self._careful.add(table)
-        self._count.pop(table, None)
         guarded = [batch.guarded() for batch in self._rows[table]]
-        self._rows[table] = [rows for rows, _ in guarded]
-        self.late_notes = merged([*self.late_notes, *(n for _, notes in guarded for n in notes)])
-        source_views.lay(self._connection, table, self._rows[table], _ONLY_PROFILE)
+        notes = [note for _, found in guarded for note in found]
+        with self._lock:
+            self._careful.add(table)
+            self._count.pop(table, None)
+            self._rows[table] = [rows for rows, _ in guarded]
+            self.late_notes = merged([*self.late_notes, *notes])
+            source_views.lay(self._connection, table, self._rows[table], _ONLY_PROFILE)
 
 
 def _admitted(columns: Columns) -> bool:

@@ -44,10 +44,10 @@ def arrow_field(column: sa.Column[Any]) -> pa.Field:
     return pa.field(column.name, arrow_type(column), column.nullable is not False, about)
 
 
-def selected(table: sa.Table) -> sa.Select[Any]:
-    """All rows of a table, for `converted`."""
+def selected(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
+    """These columns of all rows of a table, for `converted`."""
     chosen: list[sa.ColumnElement[Any]] = []
-    for column in table.columns:
+    for column in columns:
         instead = _INSTEAD_OF_NULL.get(column.info["unit"])
         if instead is None:
             chosen.append(column)
@@ -57,17 +57,18 @@ def selected(table: sa.Table) -> sa.Select[Any]:
     return sa.select(*chosen)
 
 
-def converted(batch: pa.RecordBatch, table: sa.Table) -> pa.RecordBatch:
+def converted(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.RecordBatch:
     """A batch of what `selected` selects, as the schema has it. Raises InputError for other types."""
-    arrays, left = [], iter(batch.columns)
-    for column in table.columns:
+    arrays, names, left = [], [], iter(batch.columns)
+    for column in columns:
         values, wanted = next(left), arrow_type(column)
         if values.type != wanted:
-            raise InputError(f"{table.name}.{column.name} holds {values.type}, not {wanted}")
+            raise InputError(f"{column.table.name}.{column.name} holds {values.type}, not {wanted}")
         if column.info["unit"] in _INSTEAD_OF_NULL:
             values = _with_nulls(_readable(values), next(left))
         arrays.append(values)
-    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
+        names.append(column.name)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def ahead(batches: Iterator[T]) -> Generator[T]:

@@ -6,7 +6,7 @@ What is the same for every database is here; `sqlite.py` and `postgresql.py` say
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -77,10 +77,10 @@ class Connection(ABC):
 
     @abstractmethod
     def typed_batches(
-        self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
+        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """A table's rows for which `of` holds, all columns with the schema's types, at most `rows` at a
-        time, in the order of the primary key.
+        """Columns of one table with the schema's types: the rows for which `of` holds, at most `rows` at
+        a time, in the order of the primary key.
         """
 
     @abstractmethod

@@ -46,7 +46,7 @@ class Extent:
 
 
 class Profile:
-    """One profile of an open store, read-only. Columns are read once and kept.
+    """One profile of an open store, read-only. Columns are read once and kept; threads may share it.
 
     Attributes: `ref` and `attributes` (the profile's row), `facts` it holds, `missing` those that its
     source may hold and that it does not, `advice` for these, `notes`.
@@ -72,6 +72,8 @@ class Profile:
         self.advice = advice
         self._notes = notes
         self._columns: dict[str, Columns] = {}
+        # Two that ask for columns of one table: the second finds what the first has read.
+        self._locks = {table: Lock() for table in schema.metadata.tables}
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -96,25 +98,27 @@ class Profile:
         always, so that what is added to it cannot overflow. Null is MISSING. Rows come in the order
         of their ids.
         """
-        known = self._columns.setdefault(table, {})
-        wanted = [name for name in names if name not in known]
-        constants = self._store.constants(self.id, table)
-        stored = [name for name in wanted if name not in constants]
-        if wanted and not stored and not known:
-            stored = wanted
-        if stored:
-            with phase(f"read {table}"):
-                known.update(self._store.read_columns(self.id, table, stored))
-        length = len(next(iter(known.values())))
-        for name in wanted:
-            if name not in known:
-                known[name] = np.broadcast_to(np.int64(constants[name]), length)
-        return {name: known[name] for name in names}
+        with self._locks[table]:
+            known = self._columns.setdefault(table, {})
+            wanted = [name for name in names if name not in known]
+            constants = self._store.constants(self.id, table)
+            stored = [name for name in wanted if name not in constants]
+            if wanted and not stored and not known:
+                stored = wanted
+            if stored:
+                with phase(f"read {table}"):
+                    known.update(self._store.read_columns(self.id, table, stored))
+            length = len(next(iter(known.values())))
+            for name in wanted:
+                if name not in known:
+                    known[name] = np.broadcast_to(np.int64(constants[name]), length)
+            return {name: known[name] for name in names}
 
     def release(self, table: str, names: Iterable[str]) -> None:
         """Lets go of columns that somebody has made others from; asked for again, they are read again."""
-        for name in names:
-            self._columns.get(table, {}).pop(name, None)
+        with self._locks[table]:
+            for name in names:
+                self._columns.get(table, {}).pop(name, None)
 
     def forget(self) -> None:
         """Lets go of all columns."""
@@ -124,13 +128,19 @@ class Profile:
         """A text column of an event table, rows without text left out."""
         return self._store.read_texts(self.id, table, column)
 
-    def batches(self, table: str, rows: int) -> Iterator[pa.RecordBatch]:
+    def constants(self, table: str) -> Mapping[str, int]:
+        """Columns that are known to hold one value in all of this profile's rows of a table."""
+        return self._store.constants(self.id, table)
+
+    def batches(
+        self, table: str, rows: int, names: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """This profile's rows of any table, `rows` at a time and nothing kept, in the order of `columns`.
 
-        All columns with the schema's names and types (int64, float64, string), null is null. Of `run`
-        it is the profile's run.
+        All columns, or those of `names`, with the schema's names and types (int64, float64, string),
+        null is null. Of `run` it is the profile's run.
         """
-        return self._store.batches(self.id, table, rows)
+        return self._store.batches(self.id, table, rows, names)
 
     def distinct(self, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         """The values of integer columns in this profile's rows of any table; nothing is kept."""
@@ -271,7 +281,7 @@ class Store:
         extent = self.extents(profile_id).get(table)
         if extent is None:
             return {name: np.empty(0, np.int64) for name in names}
-        pieces = _pieces(extent)
+        pieces = pieces_of(extent)
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in names]
         sizes = [piece.last_id - piece.first_id + 1 for piece in pieces]
@@ -306,11 +316,14 @@ class Store:
         with self._lock:
             return self._connection.texts(statement)
 
-    def batches(self, profile_id: int, table: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """One profile's rows of any table, all columns, `rows` at a time."""
+    def batches(
+        self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """One profile's rows of any table, all columns or those of `names`, `rows` at a time."""
         source = schema.metadata.tables[table]
+        columns = [source.c[name] for name in (source.c.keys() if names is None else names)]
         of = self._of_profile(profile_id, source)
-        yield from self._stream(profile_id, source, lambda c: c.typed_batches(source, of, rows))
+        yield from self._stream(profile_id, source, lambda c: c.typed_batches(columns, of, rows))
 
     def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         """The values of integer columns in one profile's rows, without null."""
@@ -368,7 +381,8 @@ class Store:
             list(pool.map(work, range(count)))
 
 
-def _pieces(extent: Extent) -> list[Extent]:
+def pieces_of(extent: Extent) -> list[Extent]:
+    """An extent cut into as many as are worth reading at the same time."""
     rows = extent.last_id - extent.first_id + 1
     count = max(1, min(os.cpu_count() or 1, _MAX_THREADS, rows // _ROWS_PER_THREAD))
     edges = [extent.first_id + rows * i // count for i in range(count + 1)]

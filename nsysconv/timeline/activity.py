@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.nesting import EMPTY, Segments, innermost, split, whole
+from nsysconv.timeline.once import Made, once
+from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -53,7 +54,7 @@ class Activity:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._segments: dict[int, tuple[Segments, ...]] = {}
+        self._segments = Made()
 
     def split(self, gaps: Gaps) -> HostPieces:
         """The host parts of these gaps by activity of the thread that launched what ended each.
@@ -65,14 +66,14 @@ class Activity:
         calls = timeline.calls
         threads = calls.thread[timeline.owner[gaps.ended_by[host]]]
         gap, label, time = [], [], []
-        for number, members in enumerate(by_group(threads, len(calls.threads))):
+        for thread, members in enumerate(by_group(threads, len(calls.threads))):
             if not len(members):
                 continue
             mine = host[members]
             rest = whole(gaps.start[mine], gaps.host_end[mine])
-            for layer in self._layers(number):
+            for layer in self._layers(thread):
                 inside, labels, rest = split(rest, layer)
-                if layer is not self._profiler(number):
+                if layer is not self._profiler(thread):
                     gap.append(mine[inside.interval])
                     label.append(labels)
                     time.append(inside.ends - inside.starts)
@@ -93,20 +94,21 @@ class Activity:
             return _WORDS[kind], self._call_names[what]
         return _WORDS[kind], self._nested[kind].name(what)
 
-    @cached_property
-    def _call_numbers(self) -> tuple[Array, Array]:
-        """Name ids of calls, sorted, and per id the place of its name in `_call_names`."""
+    @once
+    def _call_labels(self) -> tuple[Array, Array]:
+        """The labels of calls, and per call the place of its label among them."""
         by_id = self._timeline.call_names
-        ids = sorted(by_id)
         places = {name: place for place, name in enumerate(self._call_names)}
-        return np.array(ids), np.array([places[by_id[i]] for i in ids])
+        index, (ids,) = number(self._timeline.calls.name_id)
+        labels = [places[by_id[i]] * _KINDS + _API_CALL for i in ids.tolist()]
+        return np.array(labels, np.int64), index
 
-    @cached_property
+    @once
     def _call_names(self) -> list[str]:
         # Two symbols of one function are one activity.
         return sorted(set(self._timeline.call_names.values()))
 
-    @cached_property
+    @once
     def _nested(self) -> dict[int, _Nested]:
         """What nests on a thread by kind of activity, what counts first first."""
         found, run = ranges(self._timeline), operators(self._timeline)
@@ -117,27 +119,25 @@ class Activity:
             _RANGE: _Nested(found.take(found.kind == PUSH_POP), _RANGE),
         }
 
-    @cached_property
+    @once
     def _calls_of(self) -> list[Array]:
         calls = self._timeline.calls
         return by_group(calls.thread, len(calls.threads))
 
     def _layers(self, thread: int) -> tuple[Segments, ...]:
         """What a thread did, what counts first first: the profiler, outermost calls, what nests."""
-        if thread not in self._segments:
-            calls, (pid, tid) = self._timeline.calls, self._timeline.calls.threads[thread]
-            mine = self._calls_of[thread]
-            mine = mine[calls.outermost[mine] & (calls.end[mine] > calls.start[mine])]
-            ids, numbers = self._call_numbers
-            labels = numbers[np.searchsorted(ids, calls.name_id[mine])] * _KINDS + _API_CALL
-            api = Segments(calls.start[mine], calls.end[mine], labels)
-            at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
-            profiler = Segments(
-                at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64)
-            )
-            nested = (each.of(pid, tid) for each in self._nested.values())
-            self._segments[thread] = (profiler, api, *nested)
-        return self._segments[thread]
+        return self._segments.get(thread, lambda: self._layers_now(thread))
+
+    def _layers_now(self, thread: int) -> tuple[Segments, ...]:
+        calls, (pid, tid) = self._timeline.calls, self._timeline.calls.threads[thread]
+        mine = self._calls_of[thread]
+        mine = mine[calls.outermost[mine] & (calls.end[mine] > calls.start[mine])]
+        labels, place = self._call_labels
+        api = Segments(calls.start[mine], calls.end[mine], labels[place[mine]])
+        at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
+        profiler = Segments(at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64))
+        nested = (each.of(pid, tid) for each in self._nested.values())
+        return (profiler, api, *nested)
 
     def _profiler(self, thread: int) -> Segments:
         return self._layers(thread)[0]

@@ -20,8 +20,7 @@ RUNTIME, DRIVER = 0, 1
 
 @dataclass(frozen=True)
 class ApiCalls:
-    """Columns of equal length; each thread's calls in the order of their starts, those without a time
-    left out.
+    """Columns of equal length, in the order of the calls' starts; those without a time are left out.
 
     `thread` numbers the (pid, tid) pairs of `threads`; those with a tid MISSING are not one thread, but
     calls of which no thread is recorded. `outermost`: no other call of the thread contains it; calls
@@ -55,18 +54,14 @@ def api_calls(profile: Profile) -> ApiCalls:
     names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
     column = profile.columns("api_call", names)
     profile.release("api_call", names)  # what else is asked of calls is asked of these
-    start, dur = column["start_ns"], column["dur_ns"]
-    keep = (start != MISSING) & (dur != MISSING)
+    keep = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
     if not keep.all():
-        column = {name: taken(values, keep) for name, values in column.items()}
-        start, dur = column["start_ns"], column["dur_ns"]
-    thread, threads = number_threads(column["pid"], column["tid"])
-    if not _sorted_by_thread(start, thread, len(threads)):
-        order = np.argsort(start, kind="stable")
-        column = {name: taken(values, order) for name, values in column.items()}
-        start, dur, thread = column["start_ns"], column["dur_ns"], taken(thread, order)
-    end = start + dur
-    del dur, column["dur_ns"], column["tid"]
+        _take(column, keep)
+    if (column["start_ns"][1:] < column["start_ns"][:-1]).any():
+        _take(column, np.argsort(column["start_ns"], kind="stable"))
+    thread, threads = number_threads(column["pid"], column.pop("tid"))
+    start = column["start_ns"]
+    end = start + column.pop("dur_ns")
     outermost, crossing = _nesting(start, end, thread, threads)
     return ApiCalls(
         start,
@@ -82,6 +77,12 @@ def api_calls(profile: Profile) -> ApiCalls:
     )
 
 
+def _take(column: dict[str, Array], which: Array) -> None:
+    """The rows of a mask or of indices in place of all, each column's memory free for the next."""
+    for name in column:
+        column[name] = taken(column[name], which)
+
+
 def call_ids(profile: Profile, calls: ApiCalls) -> Array:
     """Per call of `calls`, which are all of the profile, its id in the table api_call."""
     names = ("start_ns", "dur_ns")
@@ -93,17 +94,6 @@ def call_ids(profile: Profile, calls: ApiCalls) -> Array:
         rows = rows[np.argsort(start, kind="stable")]
     result: Array = rows + profile.first_id("api_call")
     return result
-
-
-def _sorted_by_thread(start: Array, thread: Array, thread_count: int) -> bool:
-    """Whether each thread's calls stand in the order of their starts, as they mostly do."""
-    if (start[1:] >= start[:-1]).all():
-        return True
-    for places in by_group(thread, thread_count):
-        mine = start[places]
-        if (mine[1:] < mine[:-1]).any():
-            return False
-    return True
 
 
 def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:

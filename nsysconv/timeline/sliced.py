@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import Spans, ranges
 from nsysconv.timeline.calls import ApiCalls
+from nsysconv.timeline.once import once
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.slice_times import Interval, Times, times
 from nsysconv.timeline.slices import Slice
@@ -65,21 +65,18 @@ class _Sliced(Timeline):
         when = {} if limits is None else {"start_ns": limits[0], "end_ns": limits[1]}
         return {**when, **self._part.as_dict()}
 
-    @cached_property
-    def ops(self) -> GpuOps:
-        return self.whole.ops.take(self._chosen_ops)
-
-    @cached_property
-    def owner(self) -> Array:
-        result: Array = self.whole.owner[self._chosen_ops]
-        return result
-
     @property
     def calls(self) -> ApiCalls:
         return self.whole.calls
 
-    @cached_property
-    def called(self) -> Array:
+    def _ops(self) -> GpuOps:
+        return self.whole.ops.take(self._chosen_ops)
+
+    def _owner(self) -> Array:
+        result: Array = self.whole.owner[self._chosen_ops]
+        return result
+
+    def _called(self) -> Array:
         calls, tids = self.whole.calls, self._tids
         kept = self._of_processes(calls.pid)
         if tids is not None:
@@ -124,11 +121,11 @@ class _Sliced(Timeline):
             kept &= np.isin(pids, list(self._times.launched))
         return kept
 
-    @cached_property
+    @property
     def at_any_time(self) -> GpuOps:
-        return self.whole.ops.take(self._at_any_time)
+        return self.kept("at any time", lambda: self.whole.ops.take(self._at_any_time))
 
-    @cached_property
+    @once
     def op_notes(self) -> tuple[Note, ...]:
         return tuple(merged([*super().op_notes, *self._left_out()]))
 
@@ -155,7 +152,7 @@ class _Sliced(Timeline):
 
     # -- what is kept
 
-    @cached_property
+    @once
     def _times(self) -> Times | None:
         """When the slice is; None: it does not say. Found only now: it may take reading everything."""
         with self._named_profile():
@@ -171,7 +168,7 @@ class _Sliced(Timeline):
             where = error.where or self.profile.ref.label
             raise UsageError(error.what, where=where, hint=error.hint) from error
 
-    @cached_property
+    @once
     def _tids(self) -> frozenset[int] | None:
         return frozenset(self._part.threads) or None
 
@@ -214,13 +211,18 @@ class _Sliced(Timeline):
         kept: Array = np.isin(pid, list(self._pids))
         return kept
 
-    @cached_property
+    @property
     def _chosen_ops(self) -> Array:
-        result: Array = self._at_any_time & self._ops_in_time(self.whole.ops)
-        return result
+        return self.kept(
+            "chosen ops", lambda: self._at_any_time & self._ops_in_time(self.whole.ops)
+        )
 
-    @cached_property
+    @property
     def _at_any_time(self) -> Array:
+        """Which operations would be in the slice at another time."""
+        return self.kept("ops at any time", self._of_rows_and_threads)
+
+    def _of_rows_and_threads(self) -> Array:
         kept = self._by_rows
         if self._tids is not None:
             calls, owner = self.whole.calls, self.whole.owner
@@ -238,7 +240,7 @@ class _Sliced(Timeline):
         if part.streams:
             kept &= np.isin(ops.stream, part.streams)
         if self._name is not None:
-            kept &= self._named_ops
+            kept &= self.kept("named ops", self._named_ops)
         return kept
 
     def _ops_in_time(self, ops: GpuOps) -> Array:
@@ -263,7 +265,6 @@ class _Sliced(Timeline):
         times = self._times.own if gpu else self._times.launched
         return _by_process(pid, times, _intersecting(start, end))
 
-    @cached_property
     def _named_ops(self) -> Array:
         """Which operations have a name that fits: a kernel's own, or `[memcpy HtoD]` and the like."""
         assert self._name is not None

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import counts, squares, sums
+from nsysconv.timeline.groups import blocks, counts, squares, sums
 
 Array = np.ndarray
 
@@ -63,13 +63,29 @@ def _indexed(column: Array) -> tuple[Array, Array]:
     if column.strides == (0,):  # one value everywhere
         return column[:1].astype(np.int64), np.broadcast_to(np.int32(0), len(column))
     low, high = int(column.min()), int(column.max())
+    if low == MISSING != high:
+        return _indexed_but_for_missing(column)
     if high - low > 4 * len(column) + 1024:
         values, index = np.unique(column, return_inverse=True)
         return values.astype(np.int64), index.reshape(-1).astype(np.int32)
     seen = np.zeros(high - low + 1, bool)
-    seen[column - low] = True
+    # What is made of the column in between fits in the cache.
+    for block in blocks(len(column)):
+        seen[column[block] - low] = True
     place = np.cumsum(seen, dtype=np.int32) - 1
-    return np.flatnonzero(seen) + low, place[column - low]
+    index = np.empty(len(column), np.int32)
+    for block in blocks(len(column)):
+        index[block] = place[column[block] - low]
+    return np.flatnonzero(seen) + low, index
+
+
+def _indexed_but_for_missing(column: Array) -> tuple[Array, Array]:
+    """As `_indexed` of a column in which MISSING stands beside values: these may be dense without it."""
+    known = column != MISSING
+    values, place = _indexed(column[known])
+    index = np.zeros(len(column), np.int32)
+    index[known] = place + 1
+    return np.concatenate(([MISSING], values)), index
 
 
 def distinct(values: Array) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import ApiCalls, api_calls, owners
 from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.once import Made, once
 from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops, streams_of, taken
 from nsysconv.timeline.statistics import distinct
 
@@ -35,7 +35,10 @@ _DTOH = 2
 
 
 class Timeline:
-    """A profile and everything derived from it that more than one report uses, computed once."""
+    """A profile and everything derived from it that more than one report uses, computed once.
+
+    Several threads may ask at the same time, but none while another lets go of what was made.
+    """
 
     whole: Timeline
     """The time line of the whole profile: this one, unless this one is cut to a slice."""
@@ -46,36 +49,19 @@ class Timeline:
         self.profile = profile
         self.whole = self
         self._several = False
-        self._kept: dict[Hashable, Any] = {}
-        self._told: dict[Hashable, Any] = {}
+        self._kept = Made()
+        self._told = Made()
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, made once: for modules that build on this one and share their results."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        result: T = self._kept[key]
-        return result
+        return self._kept.get(key, make)
 
     def told(self, key: Hashable, make: Callable[[], T]) -> T:
         """As `kept`, of what is small: `forget` leaves it."""
-        if key not in self._told:
-            self._told[key] = make()
-        result: T = self._told[key]
-        return result
+        return self._told.get(key, make)
 
     def forget(self) -> None:
-        """Lets go of everything large; asked for again, it is made again."""
-        for name in (
-            "ops",
-            "calls",
-            "owner",
-            "called",
-            "_chosen_ops",
-            "_at_any_time",
-            "_named_ops",
-            "at_any_time",
-        ):
-            self.__dict__.pop(name, None)
+        """Lets go of everything large, which is what is `kept`; asked for again, it is made again."""
         self._kept.clear()
         self.profile.forget()
 
@@ -89,27 +75,39 @@ class Timeline:
             for made in (pool.submit(lambda: self.ops), pool.submit(lambda: self.calls)):
                 made.result()
 
-    @cached_property
+    @property
     def ops(self) -> GpuOps:
         """All GPU operations."""
+        return self.kept("ops", self._ops)
+
+    @property
+    def calls(self) -> ApiCalls:
+        """All API calls."""
+        return self.kept("calls", self._calls)
+
+    @property
+    def owner(self) -> Array:
+        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
+        return self.kept("owner", self._owner)
+
+    @property
+    def called(self) -> Array:
+        """Which of `calls` belong to the slice, as a mask; without one, all."""
+        return self.kept("called", self._called)
+
+    def _ops(self) -> GpuOps:
         with phase("compute gpu operations"):
             return gpu_ops(self.profile, along=self._several)
 
-    @cached_property
-    def calls(self) -> ApiCalls:
-        """All API calls."""
+    def _calls(self) -> ApiCalls:
         with phase("compute api calls"):
             return api_calls(self.profile)
 
-    @cached_property
-    def owner(self) -> Array:
-        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
+    def _owner(self) -> Array:
         with phase("compute links"):
             return owners(self.ops, self.calls)
 
-    @cached_property
-    def called(self) -> Array:
-        """Which of `calls` belong to the slice, as a mask; without one, all."""
+    def _called(self) -> Array:
         return np.ones(len(self.calls), bool)
 
     @property
@@ -146,7 +144,7 @@ class Timeline:
         """The operations that would be in the slice at another time: their devices may be idle in it."""
         return self.ops
 
-    @cached_property
+    @once
     def devices(self) -> list[int]:
         """The devices with GPU operations, in order; MISSING for operations that name none."""
         return [int(device) for device in distinct(self.at_any_time.device)]
@@ -161,12 +159,12 @@ class Timeline:
         ops = self.at_any_time
         return ops.pid if len(self.devices) == 1 else ops.pid[ops.device == device]
 
-    @cached_property
+    @once
     def call_names(self) -> dict[int, str]:
         """The documented names of the API calls by name id."""
         return self.profile.names(distinct(self.calls.name_id), plain=True)
 
-    @cached_property
+    @once
     def ranks(self) -> dict[int, int]:
         """pid -> rank of the ranked processes."""
         return {
@@ -182,7 +180,7 @@ class Timeline:
         ranks = {self.ranks[pid] for pid in distinct(pids).tolist() if pid in self.ranks}
         return next(iter(ranks)) if len(ranks) == 1 else None
 
-    @cached_property
+    @once
     def overhead(self) -> dict[int, Union]:
         """pid -> when the profiler itself was at work in that process, on any thread."""
         column = self.profile.columns("overhead", ("start_ns", "dur_ns", "pid", "kind"))
@@ -192,7 +190,7 @@ class Timeline:
         start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))
         return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in distinct(pid)}
 
-    @cached_property
+    @once
     def _lags(self) -> tuple[int, int, int] | None:
         """Smallest and largest time from a call's start to that of an operation it launched, and how
         many are negative; None where no operation has a call.
@@ -208,7 +206,7 @@ class Timeline:
                 early += int(np.count_nonzero(lag < 0))
         return (min(lowest), max(highest), early) if lowest else None
 
-    @cached_property
+    @once
     def clocks_disagree(self) -> bool:
         """Whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
         if self._lags is None:
@@ -225,7 +223,7 @@ class Timeline:
             (self.ops.end[copies] - self.calls.end[self.owner[copies]] > _LATEST_END_NS).any()
         )
 
-    @cached_property
+    @once
     def notes(self) -> tuple[Note, ...]:
         """What calls and links tell: what latencies and causes cannot be built on."""
         found = []
@@ -276,7 +274,7 @@ class Timeline:
             )
         return tuple(found)
 
-    @cached_property
+    @once
     def op_notes(self) -> tuple[Note, ...]:
         """What the operations alone tell."""
         found = []

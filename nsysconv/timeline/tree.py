@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from nsysconv.timeline.annotations import Spans
 from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.nesting import parents
+from nsysconv.timeline.once import once
 from nsysconv.timeline.statistics import number
 
 Array = np.ndarray
@@ -33,19 +33,19 @@ class Tree:
     def __len__(self) -> int:
         return len(self.parent)
 
-    @cached_property
+    @once
     def child_count(self) -> Array:
         """Direct children of each."""
         return counts(self.parent[self.parent >= 0], len(self))
 
-    @cached_property
+    @once
     def child_ns(self) -> Array:
         """Durations of the direct children of each, added up."""
         inside = self.parent >= 0
         dur = (self.spans.end - self.spans.start)[inside]
         return sums(self.parent[inside], dur, len(self))
 
-    @cached_property
+    @once
     def paths(self) -> Paths:
         """Which names lead to each span."""
         of = np.zeros(len(self), np.int64)
@@ -77,7 +77,7 @@ class Paths:
     def __len__(self) -> int:
         return len(self.name)
 
-    @cached_property
+    @once
     def level(self) -> Array:
         """How many names are before each path's last."""
         return _levels(self.parent)

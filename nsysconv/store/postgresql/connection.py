@@ -7,7 +7,7 @@ Passwords are the business of PostgreSQL's own library: PGPASSWORD, ~/.pgpass, o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -55,11 +55,12 @@ class PostgresqlConnection(Connection):
         return super().compiled(statement).replace("\0", "\ufffd")
 
     def typed_batches(
-        self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
+        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """As for any connection. Columns have one type here."""
-        statement = sa.select(*table.columns).where(of).order_by(*table.primary_key.columns)
-        fields = [pa.field(column.name, arrow_type(column)) for column in table.columns]
+        key = columns[0].table.primary_key.columns
+        statement = sa.select(*columns).where(of).order_by(*key)
+        fields = [pa.field(column.name, arrow_type(column)) for column in columns]
         for batch in self.batches(statement, rows):
             yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 

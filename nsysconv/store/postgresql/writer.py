@@ -115,10 +115,10 @@ class _PostgresqlRows(ProfileRows):
         assert self._source is not None
         table, columns = schema.metadata.tables[batch.table], schema.event_columns
         source_views.lay(self._source, table.name, [batch], self._profile_id)
-        parts = self._source.batches(selected(table), _ROWS_READ)
+        parts = self._source.batches(selected(table.columns), _ROWS_READ)
         with closing(ahead(_gathered(parts))) as several:
             for some in several:
-                rows = pa.Table.from_batches([converted(part, table) for part in some])
+                rows = pa.Table.from_batches([converted(part, table.columns) for part in some])
                 self._ingest(table.name, rows.select(columns(table)))
                 progress(table.name, rows.num_rows)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_sqlite
@@ -70,11 +71,11 @@ class SqliteConnection(Connection):
         return super().compiled(statement).replace("\0", "\\x00")
 
     def typed_batches(
-        self, table: sa.Table, of: sa.ColumnElement[bool], rows: int
+        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """As for any connection. A cell can have any type, so each has to be looked at."""
-        statement = selected(table).where(of).order_by(*table.primary_key.columns)
-        return (converted(batch, table) for batch in self.batches(statement, rows))
+        statement = selected(columns).where(of).order_by(*columns[0].table.primary_key.columns)
+        return (converted(batch, columns) for batch in self.batches(statement, rows))
 
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
