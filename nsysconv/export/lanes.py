@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from nsysconv.timeline.statistics import distinct
+
 Array = np.ndarray
 
 Find = Callable[[Array, Array], Array]
@@ -78,7 +80,7 @@ def _sorted(start: Array, dur: Array) -> Array:
 def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
     """Several tables' orders as one, merged a window of time at a time. With each: where it begins."""
     base, longest = max(orders, key=lambda each: len(each[1]))
-    times = np.unique(start[base + longest[_PIECE::_PIECE]]).tolist()
+    times = distinct(start[base + longest[_PIECE::_PIECE]]).tolist()
     edges = [
         [
             0,
