@@ -29,8 +29,8 @@ def keep_freed_memory() -> None:
 def keep_small_freed_memory() -> None:
     """Makes the C library reuse freed arrays of less than 10 MB, and return larger ones to the kernel.
 
-    An export makes a few large arrays once, and small ones over and over: where the large ones went,
-    holes would stay that nothing fits in. The rest as for `keep_freed_memory`.
+    For what makes large arrays of many sizes: an export makes few, a diff those of one profile after the
+    other. Where they went, holes would stay that nothing fits in. The rest as for `keep_freed_memory`.
     """
     _set_options({_M_MMAP_THRESHOLD: _LARGE_BYTES})
 
