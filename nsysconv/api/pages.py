@@ -126,6 +126,7 @@ def page(
             if slice is not None:
                 part = replace(slice, step_range=slice.step_range or step_range)
                 profile.timeline = sliced(profile.timeline, part)
+            queries.read_ahead(wanted, profile.timeline)
             for spec, gathering in over_ranks.items():
                 gathering.add(queries.part(spec, profile.timeline, request))
             answers = queries.answers(each, profile.timeline)

@@ -187,6 +187,7 @@ def _from_here(answers: _Answers, here: Source, there: Source) -> _Answers:
 def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
     step_range = asked.request.step_range or (asked.slice.step_range if asked.slice else None)
     timeline = opened.cut(asked.slice, step_range)
+    queries.read_ahead(asked.wanted, timeline)
     whole: list[tuple[str, Request]] = []
     parts: dict[str, Part] = {}
     for spec, limit in zip(asked.wanted, asked.limits, strict=True):

@@ -182,8 +182,11 @@ def facts_of(specs: Iterable[str]) -> frozenset[Fact]:
     return frozenset(fact for module in asked for fact in module.NEEDS | module.USES)
 
 
-def _read_ahead(names: Sequence[str], timeline: Timeline) -> None:
-    """Has the timeline read at once what these reports will ask it for one by one."""
+def read_ahead(names: Sequence[str], timeline: Timeline) -> None:
+    """Has the timeline read at once what these reports will ask it for one by one.
+
+    `answers` does; what it is to share with `part` is read ahead of both.
+    """
     if facts_of(names) >= {Fact.KERNELS, Fact.API_CALLS}:
         timeline.whole.read_ahead(several=len(names) > 1)
 
@@ -216,7 +219,7 @@ def answers(asked: Sequence[tuple[str, Request]], timeline: Timeline) -> list[Re
     """
     each = [(wanted(spec), request) for spec, request in asked]
     names = [spec for spec, _ in asked]
-    _read_ahead(names, timeline)
+    read_ahead(names, timeline)
 
     def computed(place: int) -> Answer | NotRecorded:
         try:
