@@ -19,6 +19,7 @@ from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import reading
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.write import Imported, writing
 
 DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
@@ -111,6 +112,25 @@ def test_batches_of_a_table_are_contiguous(tmp_path: Path) -> None:
                 100 * number + n for n in (*range(5), *range(50, 54))]  # fmt: skip
             assert found["dur_ns"].tolist() == [1] * 5 + [2] * 4
             assert len(event_rows(profile, "range")) == 2
+
+
+@pytest.mark.parametrize("varied", [True, False], ids=["rows that differ", "rows that do not"])
+def test_what_all_rows_have_in_common(tmp_path: Path, varied: bool) -> None:
+    """Numbers, nulls, text and fractions, the same in all rows or not."""
+    cells: list[dict[str, Any]] = [
+        {"pid": 7, "device_id": None, "start_ns": 5 + n * varied, "dur_ns": 1, "bytes": -(1 << 62)}
+        for n in range(4)
+    ]
+    samples: list[dict[str, Any]] = [
+        {"device_id": 0, "kernel_name_id": None, "value_min": 0.5 + n * varied} for n in range(3)
+    ]
+    ranges: list[dict[str, Any]] = [{"pid": 7, "text": "m" * (1 + n * varied)} for n in range(3)]
+    store, tables = tmp_path / "store.db", {"memcpy": cells, "metric_sample": samples, "range": ranges}
+    import_rows(store, *(rows(table, each) for table, each in tables.items()))
+    with open_for_reading(store) as opened:
+        for table, wanted in tables.items():
+            names = ", ".join(wanted[0])
+            assert opened.rows(f'SELECT {names} FROM "{table}" ORDER BY id') == wanted
 
 
 def test_columns_may_come_in_any_order_and_be_left_out(tmp_path: Path) -> None:

@@ -19,18 +19,11 @@ from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.batches import from_rows
 from nsysconv.store.connection import Connection
-from nsysconv.store.filling import OverfullError
 from nsysconv.store.profiles import Origin, note_row
 from nsysconv.store.read import Columns, Store, pieces_of
-from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows
-from nsysconv.store.sqlite import source_views
-from nsysconv.store.sqlite.connection import (
-    DamagedError,
-    SqliteConnection,
-    create_schema,
-    in_memory,
-    view_statements,
-)
+from nsysconv.store.recording import Batch, Recording, SourceRows
+from nsysconv.store.sqlite.connection import DamagedError, create_schema, view_statements
+from nsysconv.store.sqlite.source_views import ViewsConnection, is_sound
 from nsysconv.store.sqlite.writer import SqliteWriter
 from nsysconv.store.write import common
 from nsysconv.units import Unit
@@ -72,8 +65,8 @@ class _AttachedStore(Store):
         self._careful: set[str] = set()
         self._count: dict[str, int] = {}
         self._settled: set[str] = set()
-        self._connection: SqliteConnection
-        super().__init__(lambda: in_memory(self._named))
+        self._connection: ViewsConnection
+        super().__init__(lambda: ViewsConnection(self._named))
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
         SqliteWriter(self._connection).add([small], lambda: origin, lambda table, rows: None)
@@ -123,15 +116,15 @@ class _AttachedStore(Store):
             column.name: MISSING for column in columns if column.info["unit"] not in _NO_INTEGERS
         }
 
-    def _connect_to_views(self) -> SqliteConnection:
-        connection = in_memory(self._named)
+    def _connect_to_views(self) -> ViewsConnection:
+        connection = ViewsConnection(self._named)
         self._lay_views(connection)
         return connection
 
-    def _lay_views(self, connection: SqliteConnection) -> None:
-        connection.attach_source(self._source, SOURCE)
+    def _lay_views(self, connection: ViewsConnection) -> None:
+        connection.attach(self._source)
         for table, batches in self._rows.items():
-            source_views.lay(connection, table, batches, _ONLY_PROFILE)
+            connection.lay(table, batches, _ONLY_PROFILE)
 
     def row_count(self, profile_id: int, table: str) -> int:
         """Rows of the profile: as many as were read, because a view may filter its source.
@@ -163,10 +156,7 @@ class _AttachedStore(Store):
 
     def _columns(self, profile_id: int, table: str, names: Sequence[str]) -> Columns:
         """Columns of the rows that there are. Raises DamagedError where there are others each time."""
-        try:
-            columns = super().read_columns(profile_id, table, names)
-        except OverfullError:
-            raise self._damaged() from None
+        columns = super().read_columns(profile_id, table, names)
         for values in columns.values():
             if len(values) != self._count.setdefault(table, len(values)):
                 raise self._damaged()
@@ -206,7 +196,7 @@ class _AttachedStore(Store):
         sound = [False] * len(pieces)
 
         def look(part: int, connection: Connection) -> None:
-            sound[part] = source_views.is_sound(connection, table, pieces[part])
+            sound[part] = is_sound(connection, table, pieces[part])
 
         self._in_threads(look, len(pieces))
         return all(sound)
@@ -224,7 +214,7 @@ class _AttachedStore(Store):
             self._count.pop(table, None)
             self._rows[table] = [rows for rows, _ in guarded]
             self.late_notes = merged([*self.late_notes, *notes])
-            source_views.lay(self._connection, table, self._rows[table], _ONLY_PROFILE)
+            self._connection.lay(table, self._rows[table], _ONLY_PROFILE)
 
 
 def _admitted(columns: Columns) -> bool:

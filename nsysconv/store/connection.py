@@ -6,7 +6,7 @@ What is the same for every database is here; `sqlite.py` and `postgresql.py` say
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -152,11 +152,21 @@ class Connection(ABC):
             for batch in _reader(statement):
                 yield from (batch.slice(low, rows) for low in range(0, batch.num_rows, rows))
 
-    def integers(self, sql: Sql) -> Iterator[list[np.ndarray]]:
+    def integers(self, sql: Sql) -> Generator[list[np.ndarray]]:
         """Batches of a query of integer columns: per batch one int64 array a column, null = MISSING."""
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             for batch in _reader(statement):
                 yield [_int64(column) for column in batch.columns]
+
+    def columns(
+        self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
+    ) -> Generator[list[np.ndarray]]:
+        """Integer columns of an event table, batch by batch: of a profile's rows with these ids, in their
+        order, an array a column; int64, or int32 where all its values fit; null = MISSING.
+        """
+        table = columns[0].table
+        of = self.within(table, profile_id, first_id, last_id)
+        return self.integers(sa.select(*columns).where(of).order_by(table.c.id))
 
     def texts(self, sql: Sql) -> Texts:
         """A query of an id and a text that is not null."""
@@ -175,13 +185,8 @@ class Connection(ABC):
                 numbers.append(np.array(ours, np.int32)[slice(None) if place is None else place])
         return Texts(np.concatenate(ids), np.concatenate(numbers), list(known))
 
-    def ingest(self, table: str, rows: pa.RecordBatch | pa.Table) -> None:
+    def ingest(self, table: str, rows: pa.Table) -> None:
         """Appends Arrow rows to a table, columns by name."""
-        reader = (
-            rows.to_reader()
-            if isinstance(rows, pa.Table)
-            else pa.Table.from_batches([rows]).to_reader()
-        )
         with self._errors():
             statement = adbc.AdbcStatement(self._connection)
             try:
@@ -191,12 +196,14 @@ class Connection(ABC):
                         adbc.INGEST_OPTION_MODE: adbc.INGEST_OPTION_MODE_APPEND,
                     }
                 )
-                handle = adbc.ArrowArrayStreamHandle()
-                reader._export_to_c(handle.address)
-                statement.bind_stream(handle)
-                statement.execute_update()
+                _run_with(statement, rows)
             finally:
                 statement.close()
+
+    def execute_for(self, rows: pa.Table, sql: str) -> None:
+        """Runs a statement once for each row, whose values are those of its parameters, in order."""
+        with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
+            _run_with(statement, rows)
 
     def _statement(self, sql: Sql, batch_rows: int) -> _Statement:
         return _Statement(self._connection, self.compiled(sql), self.batch_options(batch_rows))
@@ -264,6 +271,13 @@ def _decoded(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     # A view, where a cast would load what Arrow computes with.
     raw = column.view(pa.binary()).to_pylist()
     return [None if value is None else value.decode("utf-8", "replace") for value in raw]
+
+
+def _run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
+    handle = adbc.ArrowArrayStreamHandle()
+    rows.to_reader()._export_to_c(handle.address)
+    statement.bind_stream(handle)
+    statement.execute_update()
 
 
 def _reader(statement: adbc.AdbcStatement) -> pa.RecordBatchReader:

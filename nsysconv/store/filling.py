@@ -28,7 +28,7 @@ class Part:
         self._only: int | None = None  # the one value of all rows so far
 
     def add(self, values: Array) -> None:
-        """Appends int64 values, at least one. Raises OverfullError where there is no room for them."""
+        """Appends int32 or int64 values, at least one. Raises OverfullError where there is no room."""
         begin, self._count = self._count, self._count + len(values)
         if self._count > len(self._given):
             raise OverfullError
@@ -60,7 +60,8 @@ class Part:
     def _put(self, begin: int, values: Array) -> None:
         place = slice(begin, begin + len(values))
         self._room[place] = values
-        if self._room.dtype != np.int64 and not (self._room[place] == values).all():
+        narrowed = self._room.itemsize < values.itemsize
+        if narrowed and not (self._room[place] == values).all():
             self._room = self._room.astype(np.int64)
             self._room[place] = values
 

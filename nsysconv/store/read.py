@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -16,14 +16,14 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import UsageError
+from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
 from nsysconv.store.connection import Connection, Texts
 from nsysconv.store.database import engine, require_store
-from nsysconv.store.filling import Column
+from nsysconv.store.filling import Column, OverfullError
 from nsysconv.store.places import Place
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
@@ -289,18 +289,27 @@ class Store:
 
         def read(part: int, connection: Connection) -> None:
             piece = pieces[part]
-            statement = (
-                sa.select(*columns)
-                .where(connection.within(source, profile_id, piece.first_id, piece.last_id))
-                .order_by(source.c.id)
-            )
-            for batch in connection.integers(statement):
-                # Copied while it is in the cache; kept batches would cost memory twice.
-                for column, values in zip(filling, batch, strict=True):
-                    column.parts[part].add(values)
+            with closing(
+                connection.columns(columns, profile_id, piece.first_id, piece.last_id)
+            ) as batches:
+                for batch in batches:
+                    # Copied while it is in the cache; kept batches would cost memory twice.
+                    for column, values in zip(filling, batch, strict=True):
+                        column.parts[part].add(values)
 
-        self._in_threads(read, len(pieces))
+        try:
+            self._in_threads(read, len(pieces))
+        except OverfullError:
+            raise self._damaged() from None
         return {name: column.finished() for name, column in zip(names, filling, strict=True)}
+
+    def _damaged(self) -> InputError:
+        """What is raised where a table has more rows than numbers for them."""
+        return InputError(
+            "the store is damaged: its tables have more rows than it says",
+            where=self._connection.place,
+            hint="Import the original files again.",
+        )
 
     def read_texts(self, profile_id: int, table: str, column: str) -> Texts:
         """A text column of one profile's rows, nulls left out."""

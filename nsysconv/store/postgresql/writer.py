@@ -22,9 +22,8 @@ from nsysconv.store.batches import ahead, arrow_type, converted, selected, witho
 from nsysconv.store.places import Url
 from nsysconv.store.postgresql.connection import PostgresqlConnection
 from nsysconv.store.postgresql.tables import LOCK, make_or_check
-from nsysconv.store.recording import SOURCE, Batch, SourceRows
-from nsysconv.store.sqlite import source_views
-from nsysconv.store.sqlite.connection import SqliteConnection, in_memory
+from nsysconv.store.recording import Batch, SourceRows
+from nsysconv.store.sqlite.source_views import ViewsConnection
 from nsysconv.store.write import ProfileRows, Progress, Span, Writer
 from nsysconv.units import Unit
 
@@ -41,12 +40,12 @@ class PostgresqlWriter(Writer):
 
     def __init__(self, connection: PostgresqlConnection) -> None:
         super().__init__(connection)
-        self._source: SqliteConnection | None = None
+        self._source: ViewsConnection | None = None
 
     @contextmanager
     def _attached(self, source: Path) -> Iterator[None]:
-        with in_memory(source) as self._source:
-            self._source.attach_source(source, SOURCE)
+        with ViewsConnection(source) as self._source:
+            self._source.attach(source)
             yield
         self._source = None
 
@@ -73,7 +72,7 @@ class PostgresqlWriter(Writer):
 
 class _PostgresqlRows(ProfileRows):
     def __init__(
-        self, connection: PostgresqlConnection, profile_id: int, source: SqliteConnection | None
+        self, connection: PostgresqlConnection, profile_id: int, source: ViewsConnection | None
     ) -> None:
         self._connection = connection
         self._profile_id = profile_id
@@ -114,7 +113,7 @@ class _PostgresqlRows(ProfileRows):
         """The rows, read through a view that looks like the table."""
         assert self._source is not None
         table, columns = schema.metadata.tables[batch.table], schema.event_columns
-        source_views.lay(self._source, table.name, [batch], self._profile_id)
+        self._source.lay(table.name, [batch], self._profile_id)
         parts = self._source.batches(selected(table.columns), _ROWS_READ)
         with closing(ahead(_gathered(parts))) as several:
             for some in several:

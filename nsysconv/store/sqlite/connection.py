@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_sqlite
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite as sqlite_dialect
@@ -25,9 +26,12 @@ from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
+from nsysconv.report import values_of
 from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Sql
+from nsysconv.store.sqlite import descriptors
 from nsysconv.store.sqlite.network import file_system, is_added_to
+from nsysconv.store.sqlite.pages import ID, NotPlainError, Pages
 from nsysconv.store.views import views
 
 # 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
@@ -35,8 +39,14 @@ PAGE_SIZE = 16_384
 
 _BUSY_MS = 5_000
 
+# How SQL writes a parameter.
+_BOUND = "?"
+
 # Rows are appended and read in order; a large page cache would only be memory.
 _CACHE_KIB = 512
+
+# Fewer rows have been read before it is known where they stand.
+_ROWS_WORTH_PAGES = 10_000
 
 
 def sqlite_uri(path: Path, mode: str) -> str:
@@ -54,7 +64,14 @@ class SqliteConnection(Connection):
     DIALECT = sqlite_dialect.dialect(paramstyle="named")
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
-        super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
+        self._descriptor: int | None = None
+        descriptors.hold()
+        try:
+            super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
+        except BaseException:
+            descriptors.let_go()
+            raise
+        self._holds = True
         try:
             # Views and triggers of a hostile file must not call functions with side effects.
             self.execute("PRAGMA trusted_schema=OFF")
@@ -64,6 +81,13 @@ class SqliteConnection(Connection):
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        """As for any connection."""
+        super().close()
+        if self._holds:
+            self._holds = False
+            descriptors.let_go()
 
     @classmethod
     def compiled(cls, statement: Sql) -> str:
@@ -77,6 +101,64 @@ class SqliteConnection(Connection):
         statement = selected(columns).where(of).order_by(*columns[0].table.primary_key.columns)
         return (converted(batch, columns) for batch in self.batches(statement, rows))
 
+    def read_pages(self, descriptor: int | None, path: Path) -> None:
+        """Has `columns` read pages through a descriptor that was taken before this connected to `path`;
+        not where another file has taken that name since.
+        """
+        if descriptor is not None and descriptors.is_of(descriptor, path):
+            self._descriptor = descriptor
+
+    def columns(
+        self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
+    ) -> Generator[list[np.ndarray]]:
+        """As for any connection. Where the pages tell, SQLite is not asked."""
+        if self._descriptor is not None and last_id - first_id + 1 >= _ROWS_WORTH_PAGES:
+            try:
+                for last, values in self._from_pages(columns, first_id, last_id):
+                    first_id = last + 1
+                    if len(values[0]):
+                        yield values
+            except NotPlainError:
+                pass
+            else:
+                return
+        yield from super().columns(columns, profile_id, first_id, last_id)
+
+    def _from_pages(
+        self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """As `columns`, each batch with its last id. Raises NotPlainError: SQLite has to read on."""
+        table = columns[0].table.name
+        keys = [row for row in self.rows(f"PRAGMA main.table_xinfo('{table}')") if row["pk"]]
+        # Only of such a table are the ids the rows' numbers.
+        if [(row["name"], str(row["type"]).upper()) for row in keys] != [("id", "INTEGER")]:
+            raise NotPlainError
+        names = [None if column.primary_key else column.name for column in columns]
+        return self._stored("main", table, names, first_id, last_id)
+
+    def _stored(
+        self, database: str, table: str, names: Sequence[str | None], first: int, last: int
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """Columns of the rows of a table with numbers from `first` to `last`; None for the numbers."""
+        # What is asked within a transaction leaves a lock: until its end nobody writes.
+        self.execute("BEGIN")
+        try:
+            found = self.rows(
+                f"SELECT rootpage FROM {database}.sqlite_schema WHERE name = '{table}'"
+            )
+            there = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
+            if self._descriptor is None or len(found) != 1 or any(row["hidden"] for row in there):
+                raise NotPlainError
+            places = {str(row["name"]): place for place, row in enumerate(there) if _is_plain(row)}
+            if not places.keys() >= set(names) - {None}:
+                raise NotPlainError
+            wanted = [ID if name is None else places[name] for name in names]
+            yield from Pages(self._descriptor).rows(
+                int(str(found[0]["rootpage"])), wanted, first, last
+            )
+        finally:
+            self.execute("COMMIT")
+
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
     ) -> sa.ColumnElement[bool]:
@@ -86,6 +168,17 @@ class SqliteConnection(Connection):
     def batch_options(self, rows: int) -> Mapping[str, str]:
         """As for any connection."""
         return {"adbc.sqlite.query.batch_rows": str(rows)}
+
+    def ingest(self, table: str, rows: pa.Table) -> None:
+        """As for any connection. What all rows have in common stands in the statement: for each value
+        that is bound the driver makes several calls, which take longer than SQLite takes for it.
+        """
+        cells = {name: _common(rows.column(name)) for name in rows.column_names}
+        names = ", ".join(f'"{name}"' for name in cells)
+        self.execute_for(
+            rows.select([name for name, cell in cells.items() if cell == _BOUND]),
+            f'INSERT INTO "{table}" ({names}) VALUES ({", ".join(cells.values())})',
+        )
 
     def translated(self, error: BaseException) -> NsysconvError:
         """As for any connection."""
@@ -146,9 +239,21 @@ class SqliteConnection(Connection):
         self.execute(f"PRAGMA {name}.cache_size=-256")
 
 
-def in_memory(place: Path) -> SqliteConnection:
-    """A connection to a new database in memory; errors name `place`."""
-    return SqliteConnection(":memory:", str(place))
+def _is_plain(column: Mapping[str, object]) -> bool:
+    """Whether cells of a column are stored as they are read: what is declared real is stored as whole
+    numbers where it can be, and the row's number is not stored twice.
+    """
+    return "INT" in str(column["type"]).upper() and not column["pk"]
+
+
+def _common(column: pa.ChunkedArray) -> str:
+    """What SQL writes for a column: the number or null that is in all rows, or a parameter."""
+    if column.null_count == len(column):
+        return "NULL"
+    if column.type != pa.int64() or column.num_chunks != 1:
+        return _BOUND
+    values = values_of(column.chunk(0))
+    return str(values[0]) if (values == values[0]).all() else _BOUND
 
 
 def create_schema(connection: SqliteConnection) -> None:
@@ -205,7 +310,13 @@ def open_for_reading(path: Path) -> SqliteConnection:
     if file_system(path) is not None and not is_added_to(path):
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
-    connection = _opened(path, modes)
+    descriptors.hold()
+    try:
+        descriptor = descriptors.descriptor(path)
+        connection = _opened(path, modes)
+        connection.read_pages(descriptor, path)
+    finally:
+        descriptors.let_go()
     connection.execute("PRAGMA query_only=ON")
     return connection
 

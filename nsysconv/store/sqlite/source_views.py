@@ -2,45 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.store.connection import Connection
 from nsysconv.store.read import Extent
-from nsysconv.store.recording import SourceRows
+from nsysconv.store.recording import SOURCE, SourceRows
+from nsysconv.store.sqlite import descriptors
 from nsysconv.store.sqlite.connection import SqliteConnection
+from nsysconv.store.sqlite.expressions import names_in, truth, value
+from nsysconv.store.sqlite.pages import NotPlainError
 from nsysconv.units import Unit
 
 
-def lay(
-    connection: SqliteConnection, table: str, batches: Sequence[SourceRows], profile_id: int
-) -> None:
-    """Makes a temporary view that bears an event table's name and hides the table, if there is one.
+class ViewsConnection(SqliteConnection):
+    """A database in memory, and views over a source that is attached to it."""
 
-    Its rows are those of the batches, one after the other, with ids from 1.
-    """
-    connection.execute(f'DROP VIEW IF EXISTS temp."{table}"')
-    parts, before = [], 0
-    for batch in batches:
-        # Ids begin at 1, whatever the source's row numbers are.
-        shift = before - batch.first + 1
-        row_id = batch.row_id + sa.literal_column(str(shift))
-        mapped = {column.name: column for column in batch.select.selected_columns}
-        parts.append(
-            batch.select.with_only_columns(
-                (batch.row_id if shift == 0 else row_id).label("id"),
-                sa.literal_column(str(profile_id)).label("profile_id"),
-                *(
-                    mapped.get(name, sa.null().label(name))
-                    for name in schema.event_columns(schema.metadata.tables[table])
-                ),
+    def __init__(self, place: Path) -> None:
+        """Errors name `place`."""
+        super().__init__(":memory:", str(place))
+        self._views: dict[str, list[SourceRows]] = {}
+
+    def attach(self, path: Path) -> None:
+        """Attaches the source."""
+        descriptor = descriptors.descriptor(path)
+        self.attach_source(path, SOURCE)
+        self.read_pages(descriptor, path)
+
+    def lay(self, table: str, batches: Sequence[SourceRows], profile_id: int) -> None:
+        """Makes a temporary view that bears an event table's name and hides the table, if there is one.
+
+        Its rows are those of the batches, one after the other, with ids from 1.
+        """
+        self.execute(f'DROP VIEW IF EXISTS temp."{table}"')
+        parts = []
+        for batch, shift in _shifted(batches):
+            row_id = batch.row_id + sa.literal_column(str(shift))
+            mapped = {column.name: column for column in batch.select.selected_columns}
+            parts.append(
+                batch.select.with_only_columns(
+                    (batch.row_id if shift == 0 else row_id).label("id"),
+                    sa.literal_column(str(profile_id)).label("profile_id"),
+                    *(
+                        mapped.get(name, sa.null().label(name))
+                        for name in schema.event_columns(schema.metadata.tables[table])
+                    ),
+                )
             )
-        )
+        statement = parts[0] if len(parts) == 1 else sa.union_all(*parts)
+        self.execute(f'CREATE TEMP VIEW "{table}" AS {self.compiled(statement)}')
+        self._views[table] = list(batches)
+
+    def _from_pages(
+        self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        for batch, shift in _shifted(self._views[columns[0].table.name]):
+            first = max(first_id - shift, batch.first)
+            last = min(last_id - shift, batch.last)
+            if first <= last:
+                yield from self._mapped(batch, shift, columns, first, last)
+
+    def _mapped(
+        self,
+        batch: SourceRows,
+        shift: int,
+        columns: Sequence[sa.Column[Any]],
+        first: int,
+        last: int,
+    ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """The columns of the source's rows with these numbers, as the batch maps them."""
+        mapped = {column.name: column for column in batch.select.selected_columns}
+        wanted = [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
+        where = batch.select.whereclause
+        read = names_in(part for part in (*wanted, where) if part is not None)
+        sources = batch.select.get_final_froms()
+        if len(sources) != 1 or not isinstance(sources[0], sa.TableClause):
+            raise NotPlainError
+        table = sources[0].name
+        for row, (ids, *others) in self._stored(SOURCE, table, [None, *read], first, last):
+            found = dict(zip(read, others, strict=True))
+            kept = True if where is None else truth(where, found)
+            every = [
+                np.broadcast_to(ids + shift if e is None else value(e, found), ids.shape)
+                for e in wanted
+            ]
+            if not np.all(kept):
+                every = [values[np.broadcast_to(kept, ids.shape)] for values in every]
+            yield row + shift, every
+
+
+def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
+    """The batches, and what has to be added to the row numbers of each: ids begin at 1."""
+    before = 0
+    for batch in batches:
+        yield batch, before - batch.first + 1
         before += batch.last - batch.first + 1
-    statement = parts[0] if len(parts) == 1 else sa.union_all(*parts)
-    connection.execute(f'CREATE TEMP VIEW "{table}" AS {connection.compiled(statement)}')
 
 
 def is_sound(connection: Connection, table: str, part: Extent) -> bool:

@@ -1,0 +1,331 @@
+"""Whole numbers straight from the pages of a SQLite file, many rows at a time.
+
+SQLite hands out a row's values one by one, each in two calls that take a lock; a large report asks for
+sixty million. The file's format is documented and promised to stay (https://www.sqlite.org/fileformat2.html,
+whose terms are used here; section 1.6 tells of trees, 2.1 of records), so numpy takes the values of
+thousands of rows in a few operations. What it does not expect, damage above all, it leaves to SQLite:
+NotPlainError.
+
+Nothing here takes a lock. Whoever reads a file that others may write to holds SQLite's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nsysconv.report import MISSING
+
+Array = np.ndarray
+
+# Bytes of pages at a time: with fewer, threads wait for each other between operations; with more, nothing
+# is in the cache any more. 0.5 MB took a quarter longer, 1 and 4 MB much the same.
+_BATCH_BYTES = 1 << 21
+_HEADER_BYTES = 100
+_MAGIC = b"SQLite format 3\0"
+_ROLLBACK = 1  # the format's read version; that of a write-ahead log is 2
+_INTERIOR, _LEAF = 5, 13
+_LEAF_HEADER, _INTERIOR_HEADER = 8, 12
+_DEEPEST = 20
+_LONGEST_VARINT = 9
+# Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
+_SLACK = 1 << 13
+
+ID = -1
+"""The place of what is the row's id: its record holds null there."""
+
+# Bytes of a value by its serial type: whole numbers, reals, short blobs and texts. None has types 10, 11.
+_UNUSED = 255
+_LENGTHS = np.array(
+    [
+        0,
+        1,
+        2,
+        3,
+        4,
+        6,
+        8,
+        8,
+        0,
+        0,
+        _UNUSED,
+        _UNUSED,
+        *((kind - 12) // 2 for kind in range(12, 128)),
+    ],
+    np.uint8,
+)
+_LARGEST_NUMBER, _REAL, _ZERO, _ONE, _FIRST_UNUSED = 6, 7, 8, 9, 10
+# What values without bytes are, by serial type.
+_WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
+
+
+class NotPlainError(Exception):
+    """The pages hold what is not read here; SQLite knows what it is."""
+
+
+class Pages:
+    """The pages of a SQLite file behind a descriptor. Threads may share it."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Raises NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`."""
+        if not hasattr(os, "preadv"):  # pragma: no cover - Windows
+            raise NotPlainError
+        self._descriptor = descriptor
+        header = self._read(_HEADER_BYTES, 0)
+        if header[:16] != _MAGIC or header[19] != _ROLLBACK:
+            raise NotPlainError
+        size = int.from_bytes(header[16:18], "big")
+        self._size = 65_536 if size == 1 else size
+        self._usable = self._size - header[20]
+        if self._size < 512 or self._size & (self._size - 1) or self._usable < 480:
+            raise NotPlainError
+        self._count = os.fstat(descriptor).st_size // self._size
+
+    def rows(
+        self, root: int, places: Sequence[int], first: int, last: int
+    ) -> Iterator[tuple[int, list[Array]]]:
+        """Columns of the table whose tree has its root on page `root`: per batch of rows in the order of
+        their ids the last id, and per place (0 for a table's first column) an array of int64, or of int32
+        where all its values fit; null is MISSING; of ID the ids. Rows have ids from `first` to `last`.
+
+        Raises NotPlainError: what was given until then stands.
+        """
+        leaves = self._leaves(root, first, last)
+        step = max(1, _BATCH_BYTES // self._size)
+        room = _Room(np.zeros(step * self._size + _SLACK, np.uint8))
+        before: int | None = None
+        for low in range(0, len(leaves), step):
+            records = self._records(leaves[low : low + step], room)
+            if not len(records.ids):
+                continue
+            if before is not None and int(records.ids[0]) <= before:
+                raise NotPlainError
+            before = int(records.ids[-1])
+            # At the ends of a range others stand beside the wanted ones.
+            records = records.between(first, last)
+            if len(records.ids):
+                found = dict(_numbers(records, set(places) - {ID}))
+                yield int(records.ids[-1]), [found.get(place, records.ids) for place in places]
+
+    def _read(self, size: int, begin: int) -> bytes:
+        try:
+            found = os.pread(self._descriptor, size, begin)
+        except OSError as error:
+            raise NotPlainError from error
+        if len(found) != size:
+            raise NotPlainError
+        return found
+
+    def _page(self, number: int) -> Array:
+        if not 2 <= number <= self._count:  # the first is no table of a profile
+            raise NotPlainError
+        found = self._read(self._size, (number - 1) * self._size)
+        return np.frombuffer(found + bytes(_SLACK), np.uint8)
+
+    def _leaves(self, root: int, first: int, last: int) -> Array:
+        """The numbers of the pages that hold the rows with ids from `first` to `last`, in order."""
+        level, seen, count = [root], {root}, 1
+        for _ in range(_DEEPEST):
+            if self._page(level[0])[0] == _LEAF:
+                return np.array(level)
+            below = list[int]()
+            for number in level:
+                children = self._children(number, first, last)
+                below += children
+                seen.update(children)
+                count += len(children)
+                if len(seen) != count:  # a page has one place in a tree
+                    raise NotPlainError
+            if not below:
+                raise NotPlainError
+            level = below
+        raise NotPlainError
+
+    def _children(self, number: int, first: int, last: int) -> list[int]:
+        """The pages below an interior one on which rows with these ids may stand."""
+        page = self._page(number)
+        count = int(page[3]) << 8 | int(page[4])
+        if page[0] != _INTERIOR or _INTERIOR_HEADER + 2 * count > self._usable:
+            raise NotPlainError
+        places = page[_INTERIOR_HEADER : _INTERIOR_HEADER + 2 * count].view(">u2").astype(np.int64)
+        if count and int(places.max()) + 4 > self._usable:
+            raise NotPlainError
+        pages = np.zeros(count, np.int64)
+        for byte in range(4):
+            pages = pages << 8 | page[places + byte]
+        # A key is the largest id to the left of it; to the right of the last is one more page.
+        keys, _ = _varints(page, places + 4)
+        least = np.concatenate(([MISSING], keys))
+        pages = np.append(pages, int.from_bytes(page[8:12].tobytes(), "big"))
+        wanted = least < last
+        wanted[:-1] &= keys >= first
+        children: list[int] = pages[wanted].tolist()
+        return children
+
+    def _records(self, pages: Array, room: _Room) -> _Records:
+        """The rows on these leaves, which are read into `room`."""
+        if pages.min() < 2 or pages.max() > self._count:
+            raise NotPlainError
+        edges = [0, *(np.flatnonzero(np.diff(pages) != 1) + 1).tolist(), len(pages)]
+        for low, high in pairwise(edges):
+            part = room.bytes[low * self._size : high * self._size].data
+            begin = (int(pages[low]) - 1) * self._size
+            try:
+                got = os.preadv(self._descriptor, [part], begin)
+            except OSError as error:
+                raise NotPlainError from error
+            if got != len(part):
+                raise NotPlainError
+        page = np.arange(len(pages)) * self._size
+        counts = room.bytes[page + 3].astype(np.int64) << 8 | room.bytes[page + 4]
+        tops = _LEAF_HEADER + 2 * counts
+        if (room.bytes[page] != _LEAF).any() or (tops > self._usable).any():
+            raise NotPlainError
+        pointers = (page + _LEAF_HEADER) // 2
+        places = room.pairs[_following(pointers, counts)].astype(np.int64)
+        if (places < np.repeat(tops, counts)).any() or (places >= self._usable).any():
+            raise NotPlainError
+        places += np.repeat(page, counts)
+        sizes, places = self._sizes(places, room)
+        ids, lengths = _ids(places, room)
+        begin = places + lengths
+        end = begin + sizes
+        if (end > np.repeat(page + self._usable, counts)).any() or (ids[1:] <= ids[:-1]).any():
+            raise NotPlainError
+        return _Records(room, ids, begin, end)
+
+    def _sizes(self, places: Array, room: _Room) -> tuple[Array, Array]:
+        """The sizes of the records whose cells begin at these places, and where their ids stand."""
+        sizes = room.bytes[places].astype(np.int64)
+        long = sizes >= 128
+        places = places + 1
+        if long.any():
+            second = room.bytes[places]
+            if (second[long] >= 128).any():
+                raise NotPlainError
+            sizes = np.where(long, (sizes & 127) << 7 | second, sizes)
+            places += long
+        if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest stands on other pages
+            raise NotPlainError
+        return sizes, places
+
+
+class _Room:
+    """Bytes that pages are read into, and what of them eight and two make at any place."""
+
+    def __init__(self, room: Array) -> None:
+        self.bytes = room
+        self.pairs = room.view(">u2")
+        self.eights = np.lib.stride_tricks.as_strided(
+            room[:8].view("<u8"), (len(room) - 7,), (1,), writeable=False
+        )
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Rows of a table: their ids, which ascend, and where in `room` each one's record begins and ends."""
+
+    room: _Room
+    ids: Array
+    begin: Array
+    end: Array
+
+    def between(self, first: int, last: int) -> _Records:
+        """Those with ids from `first` to `last`."""
+        low = int(np.searchsorted(self.ids, first))
+        high = int(np.searchsorted(self.ids, last, side="right"))
+        part = slice(low, high)
+        return _Records(self.room, self.ids[part], self.begin[part], self.end[part])
+
+
+def _ids(places: Array, room: _Room) -> tuple[Array, Array]:
+    """The variable-length integers that begin at these places, and how many bytes each takes."""
+    length = int(_varints(room.bytes, places[:1])[1].sum())
+    if 0 < length < _LONGEST_VARINT:
+        # Ids of one batch are nearly always of one length: all bytes but the last have the upper bit.
+        eight = room.eights[places]
+        upper = np.uint64(int.from_bytes(bytes([128] * length), "little"))
+        wanted = np.uint64(int.from_bytes(bytes([128] * (length - 1)), "little"))
+        if ((eight & upper) == wanted).all():
+            ids = np.zeros(len(places), np.uint64)
+            for byte in range(length):
+                ids = ids << np.uint64(7) | eight >> np.uint64(8 * byte) & np.uint64(127)
+            return ids.view(np.int64), np.broadcast_to(length, places.shape)
+    return _varints(room.bytes, places)
+
+
+def _following(begin: Array, counts: Array) -> Array:
+    """The numbers begin, begin + 1, … as many as counted, one after the other."""
+    shift = begin - np.concatenate(([0], np.cumsum(counts)[:-1]))
+    result: Array = np.arange(int(counts.sum())) + np.repeat(shift, counts)
+    return result
+
+
+def _varints(data: Array, places: Array) -> tuple[Array, Array]:
+    """The variable-length integers that begin at these places, and how many bytes each takes."""
+    values, lengths = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+    more = np.ones(len(places), bool)
+    for byte in range(_LONGEST_VARINT):
+        found = data[places + byte].astype(np.int64)
+        last = byte == _LONGEST_VARINT - 1
+        grown = values << 8 | found if last else values << 7 | found & 127
+        values = np.where(more, grown, values)
+        lengths += more
+        more &= found >= 128
+        if not more.any():
+            break
+    return values, lengths
+
+
+def _numbers(records: _Records, places: Collection[int]) -> Iterator[tuple[int, Array]]:
+    """The values of whole numbers in columns of these places, by place."""
+    header = records.room.bytes[records.begin]
+    count = max(places, default=-1) + 1
+    # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
+    if (header >= 128).any() or (header <= count).any():
+        raise NotPlainError
+    value = records.begin + header
+    for place, kind in enumerate(_serial_types(records, count)):
+        lengths = _LENGTHS.take(kind)
+        if place in places:
+            yield place, _column(records.room, value, kind, lengths)
+        value += lengths
+    if (value > records.end).any():
+        raise NotPlainError
+
+
+def _serial_types(records: _Records, count: int) -> Iterator[Array]:
+    """The serial types of each row's first columns, by column."""
+    for place in range(count):
+        if place % 8 == 0:
+            eight = records.room.eights[records.begin + (1 + place)]
+        kind = (eight >> np.uint64(8 * (place % 8))).astype(np.uint8)
+        top = int(kind.max())
+        if top >= _FIRST_UNUSED and (top >= 128 or ((kind == 10) | (kind == 11)).any()):
+            raise NotPlainError
+        yield kind
+
+
+def _column(room: _Room, begin: Array, kind: Array, lengths: Array) -> Array:
+    """The values that begin at these places, of these serial types and lengths in bytes."""
+    if int(kind.max()) > _LARGEST_NUMBER and ((kind == _REAL) | (kind > _ONE)).any():
+        raise NotPlainError
+    longest = int(lengths.max())
+    if longest == 0:
+        values = _WITHOUT_BYTES.take(kind)
+    else:
+        values = room.eights[begin].byteswap(inplace=True).view(np.int64)
+        if int(lengths.min()) == longest:
+            values >>= 64 - 8 * longest
+        else:
+            values >>= np.minimum(64 - 8 * lengths.astype(np.int64), 63)
+        if longest == 8 and int(values.min()) == MISSING:  # it stands for null here, but not there
+            raise NotPlainError
+        if int(lengths.min()) == 0:
+            values = np.where(lengths == 0, _WITHOUT_BYTES.take(kind, mode="clip"), values)
+    small = longest <= 4 and int(kind.min()) > 0
+    return values.astype(np.int32) if small else values
