@@ -227,6 +227,13 @@ def test_the_example_of_the_documentation() -> None:
     assert found == {"host": 490 - 400 - 20, "profiler": 20, "launch": 30, "queue": 80}
 
 
+def test_a_gap_of_more_nanoseconds_than_32_bits_hold() -> None:
+    # host: 100 → 3e9; launch: → 3e9 + 10; queue: → 3e9 + 30.
+    late = 3_000_000_000
+    rows = (Kernel(0, 100), Call(late, late + 10, 7), Kernel(late + 30, late + 40, 7))
+    assert parts(*rows) == {"host": late - 100, "launch": 10, "queue": 20}
+
+
 def test_a_call_from_before_the_gap_leaves_no_host_part() -> None:
     assert parts(BEFORE, AFTER, Call(350, 420, 1)) == {"launch": 20, "queue": 180}
 
@@ -364,6 +371,13 @@ def test_of_two_calls_that_share_an_id_the_outer_one_owns() -> None:
 def test_the_outer_one_owns_also_where_a_third_call_holds_both() -> None:
     rows = (BEFORE, AFTER, Call(410, 590, 7), Call(450, 550, 1, "driver"), Call(500, 520, 1))
     assert parts(*rows) == {"host": 50, "launch": 100, "queue": 50}
+
+
+def test_ids_of_calls_may_be_larger_than_those_of_operations() -> None:
+    # 2^32 + 5 in 32 bits is 5: that is no call of the kernel's.
+    high = 1 << 32
+    rows = (Call(0, 10, high + 5), Call(12, 14, high + 6), Kernel(20, 30, 5), Kernel(40, 50, 6))
+    assert parts(*rows) == {"unknown": 10}
 
 
 def test_of_two_calls_side_by_side_the_runtimes_owns() -> None:

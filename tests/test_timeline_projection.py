@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING
+from nsysconv.timeline import groups
 from nsysconv.timeline import projection as module
 from nsysconv.timeline.annotations import Spans
 from nsysconv.timeline.calls import ApiCalls, number_threads
@@ -34,6 +36,14 @@ ops = st.lists(
 intervals = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(0, 2)), max_size=12
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """Columns are looked at so few rows at a time that edges of blocks lie in them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "_BLOCK", 2)
+        yield
 
 
 def timeline_of(made: list[tuple[int, int]], ran: list[tuple[Any, int, int, bool]]) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from slow_versions import (
     PARTS,
@@ -40,13 +41,14 @@ from small_store import (
 
 from nsysconv import Slice
 from nsysconv.report import MISSING
-from nsysconv.timeline import nesting
+from nsysconv.timeline import calls, groups, nesting
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.groups import counts, sums
+from nsysconv.timeline.groups import arranged, counts, indices, sums
 from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.intervals import Union, union, united
 from nsysconv.timeline.occupancy import SMS, resident_blocks
+from nsysconv.timeline.ops import joined
 from nsysconv.timeline.statistics import grouped_statistics, number
 
 STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
@@ -55,6 +57,14 @@ LAST = 40
 times = st.integers(0, LAST)
 intervals = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
 some_intervals = st.lists(intervals, max_size=12)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """Columns are looked at so few rows at a time that edges of blocks lie in them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "_BLOCK", 3)
+        yield
 
 
 def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +85,20 @@ def test_union(pairs: list[tuple[int, int]]) -> None:
     assert pairs_of(found) == runs(instants(pairs))
     assert found.measure == len(instants(pairs))
     assert edges(pairs_of(found))
+
+
+@given(st.lists(st.tuples(intervals, st.booleans()), max_size=12))
+def test_union_of_those_of_a_mask(drawn: list[tuple[tuple[int, int], bool]]) -> None:
+    pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
+    found = union(*arrays(pairs), which)
+    assert pairs_of(found) == runs(instants([pair for pair, kept in drawn if kept]))
+
+
+@given(some_intervals, some_intervals)
+@example([(0, 1), (2, 3), (4, 5), (20, 30), (32, 33)], [(6, 7), (8, 9), (25, 31)])
+def test_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    found = united(union(*arrays(one)), union(*arrays(other)))
+    assert pairs_of(found) == runs(instants(one + other))
 
 
 @given(some_intervals, some_intervals)
@@ -155,17 +179,34 @@ def test_split(pairs: list[tuple[int, int]], cutting: list[tuple[int, int]]) -> 
 # -- groups and statistics
 
 
+def test_what_holds_nothing_does_not_make_numbers_wider() -> None:
+    columns = [np.array([1, 2], np.int32), np.empty(0, np.int64)]
+    assert (joined(columns).tolist(), joined(columns).dtype) == ([1, 2], np.int32)
+
+
 @given(st.lists(st.integers(0, 4), max_size=20))
-def test_by_group(groups: list[int]) -> None:
-    found = by_group(np.array(groups, np.int64), 5)
+def test_by_group(drawn: list[int]) -> None:
+    found = by_group(np.array(drawn, np.int64), 5)
     assert [part.tolist() for part in found] == [
-        [i for i, group in enumerate(groups) if group == number] for number in range(5)]  # fmt: skip
+        [i for i, group in enumerate(drawn) if group == number] for number in range(5)]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99)), max_size=20))
+def test_arranged(rows: list[tuple[int, int]]) -> None:
+    group, values = (np.array([row[i] for row in rows], np.int64) for i in (0, 1))
+    expected = [value for _, value in sorted(rows, key=lambda row: row[0])]
+    assert arranged(group, values, 5).tolist() == expected
+
+
+@given(st.lists(st.booleans(), max_size=12))
+def test_indices(mask: list[bool]) -> None:
+    found = indices(np.array(mask, bool))
+    assert (found.tolist(), found.dtype) == ([i for i, held in enumerate(mask) if held], np.int32)
 
 
 def test_by_group_of_more_groups_than_sixteen_bits_hold() -> None:
     count = (1 << 16) + 3
-    groups = np.arange(count)[::-1]
-    found = by_group(groups, count)
+    found = by_group(np.arange(count)[::-1], count)
     assert [part.tolist() for part in (found[0], found[-1])] == [[count - 1], [0]]
 
 
@@ -190,11 +231,18 @@ def test_number_of_a_column_that_is_one_value_everywhere(value: int, other: list
 
 
 def test_number_of_more_rows_than_are_looked_at_at_once() -> None:
-    column = np.arange(300_000) % 7 * 3 - 9
-    column[[5, 299_999]] = MISSING
+    column = np.arange(30) % 7 * 3 - 9
+    column[[5, 29]] = MISSING
     numbers, (distinct,) = number(column)
     assert distinct.tolist() == [MISSING, -9, -6, -3, 0, 3, 6, 9]
     assert np.array_equal(distinct[numbers], column)
+
+
+def test_number_of_more_pairs_than_32_bits_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "_BLOCK", 1 << 17)
+    rising = np.arange(47_000)  # their product is more than 2^31
+    numbers, (first, second) = number(rising, rising[::-1])
+    assert all(map(np.array_equal, (numbers, first, second), (rising, rising, rising[::-1])))
 
 
 durations = st.one_of(st.integers(0, 50), st.integers(0, 2**45), st.just(MISSING))
@@ -202,8 +250,8 @@ durations = st.one_of(st.integers(0, 50), st.integers(0, 2**45), st.just(MISSING
 
 @given(st.lists(st.tuples(st.integers(0, 3), durations), max_size=25))
 def test_grouped_statistics(rows: list[tuple[int, int]]) -> None:
-    groups = np.array([group for group, _ in rows], np.int64)
-    found = grouped_statistics(groups, np.array([value for _, value in rows], np.int64), 4)
+    numbers = np.array([group for group, _ in rows], np.int64)
+    found = grouped_statistics(numbers, np.array([value for _, value in rows], np.int64), 4)
     for group in range(4):
         expected = figures([None if v == MISSING else v for g, v in rows if g == group])
         exact = (found.count, found.total, found.minimum, found.maximum)
@@ -218,10 +266,10 @@ def test_grouped_statistics(rows: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-(2**55), 2**55)), max_size=9))
 def test_sums_and_counts_are_exact(rows: list[tuple[int, int]]) -> None:
-    groups = np.array([group for group, _ in rows], np.int64)
-    found = sums(groups, np.array([value for _, value in rows], np.int64), 3)
+    numbers = np.array([group for group, _ in rows], np.int64)
+    found = sums(numbers, np.array([value for _, value in rows], np.int64), 3)
     assert found.tolist() == [sum(v for g, v in rows if g == group) for group in range(3)]
-    assert counts(groups, 3).tolist() == [sum(g == i for g, _ in rows) for i in range(3)]
+    assert counts(numbers, 3).tolist() == [sum(g == i for g, _ in rows) for i in range(3)]
 
 
 @given(st.lists(st.integers(0, 10**17), max_size=9))
@@ -387,15 +435,60 @@ def test_owners_of_random_profiles(seed: int) -> None:
 @given(st.lists(st.tuples(intervals, st.sampled_from([11, 12])), min_size=1, max_size=9))
 def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> None:
     """Crossing calls included."""
-    calls = [Call(start + 1, end + 1, 0, tid=tid) for (start, end), tid in rows]
+    made = [Call(start + 1, end + 1, 0, tid=tid) for (start, end), tid in rows]
     expected = 0
     for tid in (11, 12):
-        mine = [(call.start or 0, call.end or 0) for call in calls if call.tid == tid]
+        mine = [(call.start or 0, call.end or 0) for call in made if call.tid == tid]
         expected += sum(end - start for (start, end), outer in
                         zip(mine, outermost(mine), strict=True) if outer)  # fmt: skip
-    with opened(*calls) as profile:
+    with opened(*made) as profile:
         (row,) = profile.report("processes").rows()
     assert row["api_sum_ns"] == expected
+
+
+def test_of_many_operations_of_a_call_the_first_with_a_time_tells_the_wait() -> None:
+    kernels = (Kernel(start, start + 5, 7) for start in range(30, 90, 10))
+    with opened(Call(10, 20, 7), Kernel(None, None, 7), *kernels) as profile:
+        (row,) = profile.report("api_vs_kernel").rows()
+    assert (row["launch_latency_avg_ns"], row["queue_avg_ns"]) == (30 - 10, 30 - 20)
+
+
+def test_the_host_parts_of_more_gaps_than_are_looked_at_at_once_add_up() -> None:
+    # Each gap is from 10 after a hundred to the next one; its host part ends 20 before that.
+    rows = ((Call(100 * i - 20, 100 * i, i), Kernel(100 * i, 100 * i + 10, i)) for i in range(1, 6))
+    with opened(Kernel(0, 10), *(row for pair in rows for row in pair)) as profile:
+        (row,) = profile.report("idle_host").rows()
+    assert (row["name"], row["gap_count"], row["host_sum_ns"]) == ("[nothing recorded]", 5, 5 * 70)
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ([0, 127], np.int8),
+        ([0, 128], np.int16),
+        ([5, 1 << 15], np.int64),
+        ([-1, 5], np.int64),
+        ([MISSING, 5], np.int64),
+    ],
+)
+def test_numbers_in_fewer_bytes_are_the_same(codes: list[int], expected: type) -> None:
+    found = calls._narrow(np.array(codes, np.int64))
+    assert (found.tolist(), found.dtype) == (codes, expected)
+
+
+few_times = st.integers(1, 4)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(few_times, few_times).map(sorted), min_size=1, max_size=5))
+@example([[1, 1], [1, 2]])
+@example([[1, 1], [1, 1], [1, 1], [1, 2]])  # the edge of a block is before the last
+def test_outermost_calls_of_a_thread(rows: list[list[int]]) -> None:
+    """Many that start together, and those without length, included."""
+    rows.sort(key=lambda row: row[0])
+    with opened(*(Call(start, end) for start, end in rows)) as profile:
+        found = profile.timeline.calls.outermost.tolist()
+    assert found == outermost([(start, end) for start, end in rows])
 
 
 @settings(max_examples=40)

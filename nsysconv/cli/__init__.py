@@ -20,6 +20,9 @@ from nsysconv.errors import NsysconvError, UsageError
 # Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
 # pyarrow is first imported, which is later.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+# Nothing here multiplies matrices; the threads that numpy's library for it starts all the same keep a
+# core busy for a tenth of a second while they wait. Read when numpy is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _OBJECTS = 10_000
 _INTERNAL = 70

@@ -6,36 +6,23 @@ import ctypes
 import os
 import resource
 import sys
-from collections.abc import Mapping
 
 from nsysconv.errors import UsageError
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -3, -4, -8
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
 _LARGE_BYTES = 10 << 20
 _LIBRARIES_BYTES, _THREAD_BYTES = 480 << 20, 16 << 20
 
 
 def keep_freed_memory() -> None:
-    """Makes the C library reuse freed arrays rather than return them to the kernel.
-
-    A report makes and drops arrays of 40 MB by the dozen; glibc gives each back at once and gets zeroed
-    pages for the next, which took a quarter of a large report's time. Where there is no glibc, nothing
-    happens. To be called before threads start.
-    """
-    _set_options({_M_MMAP_MAX: 0})
-
-
-def keep_small_freed_memory() -> None:
     """Makes the C library reuse freed arrays of less than 10 MB, and return larger ones to the kernel.
 
-    For what makes large arrays of many sizes: an export makes few, a diff those of one profile after the
-    other. Where they went, holes would stay that nothing fits in. The rest as for `keep_freed_memory`.
+    Blocks of arrays are made and dropped by the thousand; glibc would give many back at once and get
+    zeroed pages for the next. Of arrays that are as long as a table there are few, of many sizes: where
+    they went, holes would stay that nothing fits in. Where there is no glibc, nothing happens. To be
+    called before threads start.
     """
-    _set_options({_M_MMAP_THRESHOLD: _LARGE_BYTES})
-
-
-def _set_options(options: Mapping[int, int]) -> None:
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -43,8 +30,9 @@ def _set_options(options: Mapping[int, int]) -> None:
     except (OSError, AttributeError):
         return
     # What a thread of its own arena frees, no other could reuse.
-    for option, value in {**options, _M_ARENA_MAX: 1, _M_TRIM_THRESHOLD: _KEEP_BYTES}.items():
-        mallopt(option, value)
+    mallopt(_M_ARENA_MAX, 1)
+    mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
 
 
 def check_addresses() -> None:

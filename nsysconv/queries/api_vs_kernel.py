@@ -9,7 +9,8 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import blocks, counts, sums
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.launches import first_ops
+from nsysconv.timeline.ops import Kind, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
@@ -90,15 +91,18 @@ def compute(timeline: Timeline, request: Request) -> Data:
     if Fact.API_CALLS not in timeline.profile.facts:
         return _of_totals(timeline)
     calls, ops = timeline.calls, timeline.ops
-    # All of them, without copying them, where there is no slice.
-    called = slice(None) if timeline.is_whole else timeline.called
     group, layers, names = _groups(timeline)
     count = len(layers)
-    per_call = calls.end - calls.start
     data: dict[str, Array] = {
-        "call_count": counts(group[called], count),
-        "api_sum_ns": sums(group[called], per_call[called], count),
+        "call_count": np.zeros(count, np.int64),
+        "api_sum_ns": np.zeros(count, np.int64),
     }
+    for block in blocks(len(calls)):
+        called = timeline.called[block]
+        in_group = taken(group[block], called)
+        data["call_count"] += counts(in_group, count)
+        spent = taken(calls.end[block], called) - taken(calls.start[block], called)
+        data["api_sum_ns"] += sums(in_group, spent, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
         # Operations without a call form one more group.
@@ -109,7 +113,8 @@ def compute(timeline: Timeline, request: Request) -> Data:
     else:
         for column in COLUMNS[6:]:
             data[column.name] = np.full(count, np.nan if column.real else MISSING)
-    rank = ranks_by_group(timeline, calls.pid[called], group[called], count)
+    called = timeline.called
+    rank = ranks_by_group(timeline, taken(calls.pid, called), taken(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
     order = [
         i
@@ -166,22 +171,22 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
             places.setdefault((layer, timeline.call_names[name_id]), len(places))
             for layer, name_id in zip(layer_codes.tolist(), name_ids.tolist(), strict=True)
         ],
-        np.int64,
+        np.int32,
     )
     layers = [_layer(layer) for layer, _ in places]
-    return merged[pair] if len(merged) else pair, layers, [name for _, name in places]
+    return taken(merged, pair), layers, [name for _, name in places]
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
     """Per group the operations that its calls launched; in the last one, those without a call."""
     ops, kinds = timeline.ops, len(Kind)
-    # Owner -1 finds the last group.
-    group_of = np.append(group, np.int32(count - 1))
     cells = count * kinds
     number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
     for block in blocks(len(ops)):
         start, end = ops.start[block], ops.end[block]
-        both = group_of[timeline.owner[block]] * kinds + ops.kind[block]
+        owner = timeline.owner[block]
+        group_of = np.where(owner < 0, count - 1, group[owner]) if len(group) else count - 1
+        both = group_of * kinds + ops.kind[block]
         number_of += counts(both, cells)
         spent += sums(both, end - start, cells)
     return {
@@ -203,11 +208,11 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             "queue_count": np.full(count, MISSING),
             "queue_avg_ns": nothing,
         }
-    begun, called = _first_starts(timeline), timeline.called
+    first, called, started = first_ops(timeline), timeline.called, timeline.whole.ops.start
     told_count, told_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
-        told = np.flatnonzero(called[block] & (begun[block] != MISSING)) + block.start
-        start, in_group = begun[told], group[told]
+        told = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start
+        start, in_group = started[first[told]], group[told]
         latency, queue = start - calls.start[told], start - calls.end[told]
         for times, count_of, sum_of in (
             (latency, told_count, told_sum),
@@ -222,13 +227,3 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             "queue_count": queued_count,
             "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
         }
-
-
-def _first_starts(timeline: Timeline) -> Array:
-    """Per call the start of the first operation it launched, in the slice or not; MISSING for none."""
-    ops, owner = timeline.whole.ops, timeline.whole.owner
-    result = np.full(len(timeline.calls) + 1, MISSING)
-    # Sorted by start, those without one before all others: written backwards, the first one stays.
-    timed = slice(len(ops) - int(np.count_nonzero(ops.timed)), None)
-    result[owner[timed][::-1]] = ops.start[timed][::-1]
-    return result[:-1]  # owner -1 wrote into the one behind

@@ -102,14 +102,14 @@ def _during(found: Gaps, doing: Activity) -> tuple[list[str | None], list[int | 
     """Per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(found)
     times: list[int | None] = [None] * len(found)
-    pieces = doing.split(found)
     # By name: two symbols of one function are one activity.
     totals: dict[tuple[int, str], int] = {}
-    for gap, label, time in zip(
-        pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
-    ):
-        name = doing.name(label)[1]
-        totals[gap, name] = totals.get((gap, name), 0) + time
+    for pieces in doing.split(found):
+        for gap, label, time in zip(
+            pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
+        ):
+            name = doing.name(label)[1]
+            totals[gap, name] = totals.get((gap, name), 0) + time
     for (gap, name), time in totals.items():
         best = times[gap]
         if best is None or time > best:

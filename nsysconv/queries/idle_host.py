@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.queries.idle_summary import identity
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.activity import activity
+from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
+
+K = TypeVar("K", bound=Hashable)
 
 TITLE = "What the host did while the device was idle"
 NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS, Fact.THREADS})
@@ -66,19 +70,18 @@ def compute(timeline: Timeline, request: Request) -> Data:
     rows: list[dict[str, object]] = []
     for found in gaps(timeline, "no_op"):
         told = on_threads(timeline, found)
-        pieces = doing.split(told)
-        place, (labels,) = number(pieces.label)
-        times = np.zeros(len(labels), np.int64)
-        np.add.at(times, place, pieces.time)
-        # A gap counts once for a label, however many pieces of it bear the label.
-        _, (labels_of_gaps, _) = number(place, pieces.gap)
-        gap_counts = np.bincount(labels_of_gaps, minlength=len(labels))
+        by_label: dict[int, list[int]] = {}
+        for pieces in doing.split(told):
+            place, (labels,) = number(pieces.label)
+            times = sums(place, pieces.time, len(labels))
+            # A gap counts once for a label, however many pieces of it bear the label.
+            _, (labels_of_gaps, _) = number(place, pieces.gap)
+            gap_counts = counts(labels_of_gaps, len(labels))
+            _add(by_label, zip(labels.tolist(), gap_counts.tolist(), times.tolist(), strict=True))
         shared = identity(timeline, found)
         merged: dict[tuple[str, str], list[int]] = {}
-        for i, label in enumerate(labels.tolist()):
-            entry = merged.setdefault(doing.name(label), [0, 0])
-            entry[0] += int(gap_counts[i])
-            entry[1] += int(times[i])
+        for label, (count, time) in sorted(by_label.items()):
+            _add(merged, [(doing.name(label), count, time)])
         merged.update(_of_no_thread(found, told))
         for (what, name), (count, total) in merged.items():
             rows.append(
@@ -93,6 +96,14 @@ def compute(timeline: Timeline, request: Request) -> Data:
             )
     rows.sort(key=lambda row: -int(str(row["host_sum_ns"])))
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+def _add(sums_of: dict[K, list[int]], more: Iterable[tuple[K, int, int]]) -> None:
+    """Adds counts and times to those of their keys."""
+    for key, count, time in more:
+        entry = sums_of.setdefault(key, [0, 0])
+        entry[0] += count
+        entry[1] += time
 
 
 def _of_no_thread(found: Gaps, told: Gaps) -> dict[tuple[str, str], list[int]]:

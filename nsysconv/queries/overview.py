@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts, sums
+from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
@@ -133,7 +133,9 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
     if len(timeline.devices) > 1:
         ops = ops.take(ops.device == device)
     span = window(timeline, device, ops)
-    op_counts, op_sums = counts(ops.kind, len(Kind)), sums(ops.kind, ops.dur, len(Kind))
+    op_counts, op_sums = counts(ops.kind, len(Kind)), np.zeros(len(Kind), np.int64)
+    for block in blocks(len(ops)):
+        op_sums += sums(ops.kind[block], ops.end[block] - ops.start[block], len(Kind))
     row: dict[str, Any] = {
         "rank": timeline.rank_of(timeline.pids_on(device)),
         "device_id": None if device == MISSING else device,
@@ -149,13 +151,12 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
     }
     if span is not None:
         busy_ns = busy(ops.start, ops.end, span)
-        kernels = ops.kind == Kind.KERNEL
         row.update(
             window_start_ns=span.start,
             window_ns=span.length,
             busy_ns=busy_ns,
             idle_ns=span.length - busy_ns,
-            kernel_union_ns=busy(ops.start[kernels], ops.end[kernels], span),
+            kernel_union_ns=busy(ops.start, ops.end, span, ops.kind == Kind.KERNEL),
             idle_pct=100.0 * (span.length - busy_ns) / span.length if span.length else 0.0,
         )
     for prefix, kind in (

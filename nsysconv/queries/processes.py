@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, RANK, Data, Option, Request
+from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request
 from nsysconv.report import Column, Picture
+from nsysconv.timeline.calls import ApiCalls
+from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
 from nsysconv.units import Unit
@@ -65,9 +67,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
                 if calls_told
                 else _in_all(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
                 # Of totals, and of calls without a thread, nobody knows which lie inside others.
-                "api_sum_ns": int((calls.end[outer] - calls.start[outer]).sum())
-                if calls_told and threads_told
-                else None,
+                "api_sum_ns": _time(calls, outer) if calls_told and threads_told else None,
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
                 if ops_told
                 else _in_all(
@@ -76,6 +76,14 @@ def compute(timeline: Timeline, request: Request) -> Data:
             }
         )
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+def _time(calls: ApiCalls, which: Array) -> int:
+    """The durations of the calls of a mask, added up."""
+    return sum(
+        int((calls.end[block] - calls.start[block]).sum(where=which[block]))
+        for block in blocks(len(calls))
+    )
 
 
 _CALLS = {Fact.API_TOTALS: (API_CALL,)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,11 +18,13 @@ from nsysconv.timeline.annotations import (
     ranges,
 )
 from nsysconv.timeline.calls import by_group, number_threads
+from nsysconv.timeline.groups import blocks, indices
 from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.nesting import EMPTY, Segments, innermost, split, whole
+from nsysconv.timeline.nesting import EMPTY, Pieces, Segments, enumerated, innermost, split, whole
 from nsysconv.timeline.once import Made, once
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.ops import taken
+from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -56,33 +60,32 @@ class Activity:
         self._timeline = timeline
         self._segments = Made()
 
-    def split(self, gaps: Gaps) -> HostPieces:
+    def split(self, gaps: Gaps) -> Iterator[HostPieces]:
         """The host parts of these gaps by activity of the thread that launched what ended each.
 
-        Pieces of a gap add up to its host part; what the profiler did in between is in none.
+        Some gaps at a time, all pieces of each together. Pieces of a gap add up to its host part; what
+        the profiler did in between is in none.
         """
-        timeline = self._timeline
-        host = np.flatnonzero(gaps.host_end > gaps.start)
-        calls = timeline.calls
-        threads = calls.thread[timeline.owner[gaps.ended_by[host]]]
-        gap, label, time = [], [], []
+        host = indices(gaps.host_end > gaps.start)
+        calls = self._timeline.calls
+        threads = calls.thread[self._timeline.owner[gaps.ended_by[host]]]
         for thread, members in enumerate(by_group(threads, len(calls.threads))):
-            if not len(members):
-                continue
-            mine = host[members]
-            rest = whole(gaps.start[mine], gaps.host_end[mine])
-            for layer in self._layers(thread):
-                inside, labels, rest = split(rest, layer)
-                if layer is not self._profiler(thread):
-                    gap.append(mine[inside.interval])
-                    label.append(labels)
-                    time.append(inside.ends - inside.starts)
-            gap.append(mine[rest.interval])
-            label.append(np.full(len(rest.starts), _OUTSIDE))
-            time.append(rest.ends - rest.starts)
-        if not gap:
-            empty = np.empty(0, np.int64)
-            return HostPieces(empty, empty, empty)
+            for block in blocks(len(members)):
+                yield self._split(gaps, host[members[block]], thread)
+
+    def _split(self, gaps: Gaps, mine: Array, thread: int) -> HostPieces:
+        """The pieces of these gaps, of which this thread ended the host parts."""
+        profiler, nested = self._layers(thread)
+        _, _, rest = split(whole(gaps.start[mine], gaps.host_end[mine]), profiler)
+        gap, label, time = [], [], []
+        for layer in (self._calls_around(thread, rest), *nested):
+            inside, labels, rest = split(rest, layer)
+            gap.append(mine[inside.interval])
+            label.append(labels)
+            time.append(inside.ends - inside.starts)
+        gap.append(mine[rest.interval])
+        label.append(np.full(len(rest.starts), _OUTSIDE))
+        time.append(rest.ends - rest.starts)
         return HostPieces(np.concatenate(gap), np.concatenate(label), np.concatenate(time))
 
     def name(self, label: int) -> tuple[str, str]:
@@ -96,12 +99,11 @@ class Activity:
 
     @once
     def _call_labels(self) -> tuple[Array, Array]:
-        """The labels of calls, and per call the place of its label among them."""
-        by_id = self._timeline.call_names
+        """The ids of calls' names, sorted, and the label of each."""
+        by_id = sorted(self._timeline.call_names.items())
         places = {name: place for place, name in enumerate(self._call_names)}
-        index, (ids,) = number(self._timeline.calls.name_id)
-        labels = [places[by_id[i]] * _KINDS + _API_CALL for i in ids.tolist()]
-        return np.array(labels, np.int64), index
+        labels = [places[name] * _KINDS + _API_CALL for _, name in by_id]
+        return np.array([i for i, _ in by_id], np.int64), np.array(labels, np.int64)
 
     @once
     def _call_names(self) -> list[str]:
@@ -121,26 +123,37 @@ class Activity:
 
     @once
     def _calls_of(self) -> list[Array]:
+        """Per thread its outermost calls that have a length."""
         calls = self._timeline.calls
-        return by_group(calls.thread, len(calls.threads))
+        found = indices(calls.outermost & (calls.end > calls.start))
+        return by_group(taken(calls.thread, found), len(calls.threads), found)
 
-    def _layers(self, thread: int) -> tuple[Segments, ...]:
-        """What a thread did, what counts first first: the profiler, outermost calls, what nests."""
+    def _calls_around(self, thread: int, pieces: Pieces) -> Segments:
+        """The outermost calls of a thread that pieces of time, in order, may lie in."""
+        calls, mine = self._timeline.calls, self._calls_of[thread]
+
+        def begun(moments: Array, side: Literal["left", "right"]) -> Array:
+            """How many of them start before these moments; right: or at them."""
+            place = np.searchsorted(calls.start, moments, side)
+            return np.searchsorted(mine, place.astype(mine.dtype))
+
+        # They follow each other: of those that have begun by then, only the last may still run.
+        first = np.maximum(begun(pieces.starts, "right") - 1, 0)
+        _, place = enumerated(first, np.maximum(begun(pieces.ends, "left") - first, 0))
+        which = mine[distinct(place)]
+        ids, labels = self._call_labels
+        label = labels[np.searchsorted(ids, calls.name_id[which])]
+        return Segments(calls.start[which], calls.end[which], label)
+
+    def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:
+        """When the profiler was at work, and what nests on a thread, what counts first first."""
         return self._segments.get(thread, lambda: self._layers_now(thread))
 
-    def _layers_now(self, thread: int) -> tuple[Segments, ...]:
-        calls, (pid, tid) = self._timeline.calls, self._timeline.calls.threads[thread]
-        mine = self._calls_of[thread]
-        mine = mine[calls.outermost[mine] & (calls.end[mine] > calls.start[mine])]
-        labels, place = self._call_labels
-        api = Segments(calls.start[mine], calls.end[mine], labels[place[mine]])
+    def _layers_now(self, thread: int) -> tuple[Segments, list[Segments]]:
+        pid, tid = self._timeline.calls.threads[thread]
         at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
         profiler = Segments(at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64))
-        nested = (each.of(pid, tid) for each in self._nested.values())
-        return (profiler, api, *nested)
-
-    def _profiler(self, thread: int) -> Segments:
-        return self._layers(thread)[0]
+        return profiler, [each.of(pid, tid) for each in self._nested.values()]
 
 
 class _Nested:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
+from nsysconv.timeline.ops import taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
@@ -43,8 +45,9 @@ class Spans:
 
     def take(self, which: Array) -> Spans:
         """The intervals of a mask or of indices."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "names"}
-        return replace(self, **{name: column[which] for name, column in columns.items()})
+        names = (f.name for f in fields(self) if f.name != "names")
+        columns: dict[str, Any] = {name: taken(getattr(self, name), which) for name in names}
+        return replace(self, **columns)
 
 
 def ranges(timeline: Timeline) -> Spans:
@@ -96,8 +99,9 @@ def _ranges(profile: Profile) -> Spans:
     names = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id", "name_id")
     column = profile.columns("range", names)
     long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
-    rows = np.flatnonzero(long & (column["start_ns"] != MISSING))
-    start, dur, name_id = (column[name][rows] for name in ("start_ns", "dur_ns", "name_id"))
+    kept = long & (column["start_ns"] != MISSING)
+    start, dur, pid, tid, kind, domain, name_id = (taken(column[name], kept) for name in names)
+    rows = np.flatnonzero(kept)
     unclosed = dur == MISSING
     last = profile.attributes["recording_ns"]
     closing = int((start + np.where(unclosed, 0, dur)).max(initial=0)) if last is None else last
@@ -105,9 +109,8 @@ def _ranges(profile: Profile) -> Spans:
     name, texts = _named(profile, name_id)
     unnamed = name_id == MISSING
     if unnamed.any():
-        name = name.astype(np.int64)
+        name = name.copy()
         name[unnamed], texts = _own_texts(profile, rows[unnamed], texts)
-    pid, tid, kind, domain = (column[name][rows] for name in ("pid", "tid", "kind", "domain_id"))
     domain = np.where(domain == MISSING, 0, domain)
     return Spans(start, end, pid, tid, kind, domain, rows, name, texts)
 
@@ -116,7 +119,7 @@ def _operators(profile: Profile) -> Spans:
     names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
     column = profile.columns("operator", names)
     timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
-    start, dur, pid, tid, kind, name_id = (column[name][timed] for name in names)
+    start, dur, pid, tid, kind, name_id = (taken(column[name], timed) for name in names)
     name, texts = _named(profile, name_id)
     rows = np.flatnonzero(timed)
     return Spans(
@@ -131,9 +134,9 @@ def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
     numbers: dict[str, int] = {}
     # Two ids of one text are one name.
     merged = np.array(
-        [numbers.setdefault(texts.get(i, _NO_NAME), len(numbers)) for i in ids.tolist()], np.int64
+        [numbers.setdefault(texts.get(i, _NO_NAME), len(numbers)) for i in ids.tolist()], np.int32
     )
-    return merged[place] if len(ids) else place, tuple(numbers)
+    return taken(merged, place), tuple(numbers)
 
 
 def _own_texts(
@@ -143,7 +146,7 @@ def _own_texts(
     numbers = {text: place for place, text in enumerate(texts)}
     own = profile.texts("range", "text")
     number_of = np.array(
-        [numbers.setdefault(text, len(numbers)) for text in (*own.texts, _NO_TEXT)], np.int64
+        [numbers.setdefault(text, len(numbers)) for text in (*own.texts, _NO_TEXT)], np.int32
     )
     ids = profile.columns("range", ("id",))["id"][rows]
     result = np.full(len(rows), number_of[-1])

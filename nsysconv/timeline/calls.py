@@ -9,7 +9,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.groups import counts
+from nsysconv.timeline.groups import arranged, blocks, counts, indices
 from nsysconv.timeline.ops import GpuOps, taken
 from nsysconv.timeline.statistics import distinct, number
 
@@ -57,17 +57,19 @@ def api_calls(profile: Profile) -> ApiCalls:
     keep = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
     if not keep.all():
         _take(column, keep)
+    column["thread"], threads = number_threads(column["pid"], column.pop("tid"))
+    for name in ("thread", "layer", "name_id"):
+        column[name] = _narrow(column[name])
     if (column["start_ns"][1:] < column["start_ns"][:-1]).any():
         _take(column, np.argsort(column["start_ns"], kind="stable"))
-    thread, threads = number_threads(column["pid"], column.pop("tid"))
     start = column["start_ns"]
     end = start + column.pop("dur_ns")
-    outermost, crossing = _nesting(start, end, thread, threads)
+    outermost, crossing = _nesting(start, end, column["thread"], threads)
     return ApiCalls(
         start,
         end,
         column["pid"],
-        thread,
+        column["thread"],
         column["correlation_id"],
         column["layer"],
         column["name_id"],
@@ -81,6 +83,18 @@ def _take(column: dict[str, Array], which: Array) -> None:
     """The rows of a mask or of indices in place of all, each column's memory free for the next."""
     for name in column:
         column[name] = taken(column[name], which)
+
+
+def _narrow(codes: Array) -> Array:
+    """Numbers from 0 on as int8 or int16 where all fit; others as they are.
+
+    Where none is negative, the difference of two fits as well.
+    """
+    if not len(codes) or codes.strides == (0,) or codes.min() < 0:
+        return codes
+    most = int(codes.max())
+    fitting = (each for each in (np.int8, np.int16) if most <= np.iinfo(each).max)
+    return codes.astype(next(fitting, codes.dtype), copy=False)
 
 
 def call_ids(profile: Profile, calls: ApiCalls) -> Array:
@@ -111,21 +125,33 @@ def _nesting(
     for places, (_, tid) in zip(by_group(thread, len(threads)), threads, strict=True):
         if tid == MISSING:
             continue  # two calls that overlap may be of two threads
-        s, e = start[places], end[places]
+        if _nested(start, end, places, outermost):
+            continue
         # Of two that start together the longer contains the other.
-        if (s[1:] == s[:-1]).any():
-            order = np.lexsort((-e, s))
-            places, s, e = places[order], s[order], e[order]
-        reach = np.maximum.accumulate(e)[:-1]
-        inside = s[1:] < reach
-        crosses = inside & (e[1:] > reach)
-        if crosses.any():
-            mask, crossed = _nesting_of_crossing(s.tolist(), e.tolist())
+        places = places[np.lexsort((-end[places], start[places]))]
+        if not _nested(start, end, places, outermost):
+            mask, crossed = _nesting_of_crossing(start[places].tolist(), end[places].tolist())
             outermost[places] = mask
             crossing += crossed
-        else:
-            outermost[places[1:]] = ~inside
     return outermost, crossing
+
+
+def _nested(start: Array, end: Array, places: Array, outermost: Array) -> bool:
+    """Marks which of a thread's calls, at these places, are outermost; block by block.
+
+    False where calls cross, or where one comes before a longer one that starts with it.
+    """
+    last, reach = MISSING, MISSING
+    for block in blocks(len(places)):
+        here = places[block]
+        s, e = start[here], end[here]
+        before, reaches = np.append(last, s), np.maximum.accumulate(np.append(reach, e))
+        inside = s < reaches[:-1]
+        if (inside & (e > reaches[:-1])).any() or ((s == before[:-1]) & ~inside & (e > s)).any():
+            return False
+        outermost[here] = ~inside
+        last, reach = before[-1], reaches[-1]
+    return True
 
 
 def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool], int]:
@@ -141,15 +167,15 @@ def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool]
     return mask, crossed
 
 
-def by_group(groups: Array, count: int) -> list[Array]:
-    """Per group number 0..count-1 the indices of its members, in order."""
+def by_group(groups: Array, count: int, values: Array | None = None) -> list[Array]:
+    """Per group number 0..count-1 the values of its members, in order; None: their indices, as int32."""
     if count == 0:
         return []
+    if values is None:
+        values = np.arange(len(groups), dtype=np.int32)
     if count == 1:
-        return [np.arange(len(groups))]
-    # numpy sorts 16-bit keys by radix: linear, and stable.
-    keys = groups.astype(np.uint16) if count < 1 << 16 else groups
-    order = np.argsort(keys, kind="stable")
+        return [values]
+    order = arranged(groups, values, count)
     edges = np.concatenate(([0], np.cumsum(counts(groups, count)))).tolist()
     return [order[low:high] for low, high in pairwise(edges)]
 
@@ -164,16 +190,16 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
     linked = has_correlation(calls.correlation)
     launched = has_correlation(ops.correlation)
     for pid in distinct(ops.pid).tolist():
-        mine = np.flatnonzero(linked & (calls.pid == pid)).astype(np.int32)
+        mine = indices(linked & (calls.pid == pid))
         wanted = launched & (ops.pid == pid)
         if len(mine) and wanted.any():
             table = _Lookup(taken(calls.correlation, mine), mine)
             if table.ambiguous:
                 mine = mine[_by_entitlement(calls, mine)]
-                table = _Lookup(calls.correlation[mine], mine)
-            if wanted.all():
-                return table.of(ops.correlation)
-            owner[wanted] = table.of(ops.correlation[wanted])
+                table = _Lookup(taken(calls.correlation, mine), mine)
+            for block in blocks(len(ops)):
+                here = wanted[block]
+                owner[block][here] = table.of(taken(ops.correlation[block], here))
     return owner
 
 
@@ -210,7 +236,8 @@ class _Lookup:
         # Correlation ids are nearly consecutive: a table by id is ten times faster than sorting.
         if self._high - self._low <= 8 * len(keys) + 1024:
             self._dense = np.full(self._high - self._low + 1, -1, np.int32)
-            self._dense[keys - self._low] = values
+            for block in blocks(len(keys)):
+                self._dense[keys[block] - self._low] = values[block]
             self.ambiguous = int(np.count_nonzero(self._dense >= 0)) < len(keys)
         else:
             order = np.argsort(keys, kind="stable")
@@ -219,6 +246,7 @@ class _Lookup:
 
     def of(self, wanted: Array) -> Array:
         """Per wanted key its value, -1 for none."""
+        wanted = wanted.astype(np.int64)  # the least key may not fit in what they are
         if self._dense is not None:
             inside = (wanted >= self._low) & (wanted <= self._high)
             found: Array = self._dense[np.where(inside, wanted, self._low) - self._low]

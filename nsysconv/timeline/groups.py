@@ -19,6 +19,17 @@ def blocks(length: int) -> Iterator[slice]:
         yield slice(low, min(low + _BLOCK, length))
 
 
+def indices(mask: Array) -> Array:
+    """Where a mask of less than 2^31 places is true, as int32."""
+    result = np.empty(np.count_nonzero(mask), np.int32)
+    done = 0
+    for block in blocks(len(mask)):
+        found = np.flatnonzero(mask[block])
+        result[done : done + len(found)] = found + block.start
+        done += len(found)
+    return result
+
+
 def counts(groups: Array, count: int) -> Array:
     """How often each group number 0..count-1 occurs, as int64."""
     result = np.zeros(count, np.int64)
@@ -36,6 +47,25 @@ def sums(groups: Array, values: Array, count: int) -> Array:
             result += np.bincount(group, value, count).astype(np.int64)
         else:
             np.add.at(result, group, value)
+    return result
+
+
+def arranged(groups: Array, values: Array, count: int) -> Array:
+    """The values by group number 0..count-1, those of one group in the order in which they stand."""
+    if count > 1 << 16:
+        result: Array = values[np.argsort(groups, kind="stable")]
+        return result
+    result = np.empty(len(values), values.dtype)
+    size = counts(groups, count)
+    following = np.cumsum(size) - size
+    for block in blocks(len(groups)):
+        # numpy sorts 16-bit keys by radix: linear, and stable.
+        order = np.argsort(groups[block].astype(np.uint16), kind="stable")
+        group = groups[block][order]
+        here = np.bincount(group, minlength=count)
+        first = following - (np.cumsum(here) - here)
+        result[first[group] + np.arange(len(group))] = values[block][order]
+        following += here
     return result
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nsysconv.report import MISSING
+from nsysconv.timeline.groups import blocks, indices
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.ops import GpuOps, Kind, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
@@ -95,12 +96,16 @@ def window(timeline: Timeline, device: int, ops: GpuOps) -> Window | None:
     counting = ops.timed & (ops.kind != Kind.MIGRATION)
     if not counting.any():
         return None
-    return Window(int(ops.start[counting].min()), int(ops.end[counting].max()))
+    first = int(ops.start[np.argmax(counting)])  # they are sorted by start
+    return Window(first, int(ops.end.max(where=counting, initial=MISSING)))
 
 
-def busy(starts: Array, ends: Array, span: Window) -> int:
-    """The measure of the union of these intervals inside the window. Those without a time are MISSING."""
-    found = union(starts, ends)
+def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -> int:
+    """The measure of the union of these intervals, all or those of a mask, inside the window.
+
+    Those without a time are MISSING.
+    """
+    found = union(starts, ends, which)
     low, high = span.start, span.end
     return int((np.clip(found.ends, low, high) - np.clip(found.starts, low, high)).sum())
 
@@ -169,14 +174,14 @@ def _gaps_of(
     half_open: bool,
 ) -> Gaps:
     ops = timeline.ops
-    low, high = union(_of(ops.start, which), _of(ops.end, which)).gaps(span.start, span.end)
-    ended_by = np.full(len(high), -1)
+    low, high = union(ops.start, ops.end, which).gaps(span.start, span.end)
+    ended_by = np.full(len(high), -1, np.int32)
     if not half_open:
         # Migrations may follow the last operation of a window; they lie outside of it.
         which = which & ((ops.start < span.end) | (ops.end == span.end))
-    members = np.flatnonzero(which)
-    if len(members):
-        starts, ends = _of(ops.start, which), _of(ops.end, which)
+    if which.any():
+        members = indices(which)
+        starts, ends = taken(ops.start, which), taken(ops.end, which)
         # Members are sorted by (start, stream, id): the first with this start is the one that counts.
         place = np.minimum(np.searchsorted(starts, high, side="left"), len(members) - 1)
         # What begins where the window ends lies outside, but for an operation without length that
@@ -184,14 +189,14 @@ def _gaps_of(
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
         hit = (starts[place] == high) & inside
         ended_by[hit] = members[place[hit]]
-    parts, host_end = _parts(timeline, low, high, ended_by)
+    # No part is longer than its gap.
+    short = int((high - low).max(initial=0)) <= np.iinfo(np.int32).max
+    parts = np.empty((len(PARTS), len(low)), np.int32 if short else np.int64)
+    host_end = np.empty(len(low), np.int64)
+    for block in blocks(len(low)):
+        found = _parts(timeline, low[block], high[block], ended_by[block])
+        parts[:, block], host_end[block] = found
     return Gaps(device, kind, stream, low, high, ended_by, parts, host_end)
-
-
-def _of(column: Array, which: Array) -> Array:
-    """`column[which]`; the column itself where the mask leaves nothing out."""
-    result: Array = column if which.all() else column[which]
-    return result
 
 
 def _parts(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> tuple[Array, Array]:

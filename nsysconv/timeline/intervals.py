@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
+from nsysconv.report import MISSING
+from nsysconv.timeline.groups import blocks
 
 Array = np.ndarray
 
@@ -25,11 +29,12 @@ class Union:
         """Per interval [low, high): how much of it the union covers. An empty interval covers 0."""
         if not len(self.starts):
             return np.zeros(len(low), np.int64)
-        return np.where(high > low, self._until(high) - self._until(low), 0)
+        before = np.zeros(len(self.starts) + 1, np.int64)
+        np.cumsum(self.ends - self.starts, out=before[1:])
+        return np.where(high > low, self._until(high, before) - self._until(low, before), 0)
 
-    def _until(self, moments: Array) -> Array:
-        """How much of the union lies before each moment."""
-        before = np.concatenate(([0], np.cumsum(self.ends - self.starts)))
+    def _until(self, moments: Array, before: Array) -> Array:
+        """How much of the union lies before each moment; `before` is that of its intervals' starts."""
         index = np.searchsorted(self.starts, moments, side="right")
         last = np.maximum(index - 1, 0)
         beyond = np.where(index > 0, np.maximum(self.ends[last] - moments, 0), 0)
@@ -43,20 +48,56 @@ class Union:
         return edges_low[keep], edges_high[keep]
 
 
-def union(starts: Array, ends: Array) -> Union:
-    """The union of intervals in any order; those without length (or less) add nothing."""
-    keep = ends > starts
-    if not keep.all():
-        starts, ends = starts[keep], ends[keep]
-    if len(starts) == 0:
-        return Union(np.empty(0, np.int64), np.empty(0, np.int64))
-    if len(starts) > 1 and (starts[1:] < starts[:-1]).any():
+def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
+    """The union of intervals in any order, all or those of a mask; those without length (or less) add
+    nothing.
+    """
+    if (starts[1:] < starts[:-1]).any():
+        if which is not None:
+            starts, ends, which = starts[which], ends[which], None
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
-    reach = np.maximum.accumulate(ends)
-    fresh = np.concatenate(([True], starts[1:] > reach[:-1]))
-    last = np.concatenate((np.flatnonzero(fresh)[1:] - 1, [len(starts) - 1]))
-    return Union(starts[fresh], reach[last])
+    return _united(
+        (starts[block], ends[block], None if which is None else which[block])
+        for block in blocks(len(starts))
+    )
+
+
+def united(one: Union, other: Union) -> Union:
+    """The union of both."""
+    longer, shorter = (one, other) if len(one.starts) > len(other.starts) else (other, one)
+    return _united(_by_start(longer, shorter)) if len(shorter.starts) else longer
+
+
+def _by_start(one: Union, other: Union) -> Iterator[tuple[Array, Array, None]]:
+    """The intervals of both by their starts, some at a time."""
+    low = 0
+    for block in blocks(len(one.starts)):
+        following = one.starts[block.stop : block.stop + 1]
+        high = int(np.searchsorted(other.starts, following[0])) if len(following) else None
+        starts = np.concatenate((one.starts[block], other.starts[low:high]))
+        ends = np.concatenate((one.ends[block], other.ends[low:high]))
+        order = np.argsort(starts, kind="stable")
+        yield starts[order], ends[order], None
+        low = high or 0
+
+
+def _united(parts: Iterable[tuple[Array, Array, Array | None]]) -> Union:
+    """The union of intervals that come by their starts, some at a time with a mask of those meant."""
+    # Each interval of the union ends where the latest end so far is before the next start.
+    firsts, lasts = [np.empty(0, np.int64)], []
+    latest = MISSING
+    for s, e, which in parts:
+        kept = e > s if which is None else which & (e > s)
+        if not kept.all():
+            s, e = s[kept], e[kept]
+        reach = np.maximum.accumulate(np.append(latest, e))
+        fresh = s > reach[:-1]
+        firsts.append(s[fresh])
+        lasts.append(reach[:-1][fresh])
+        latest = reach[-1]
+    # What was there before the first is no end.
+    return Union(np.concatenate(firsts), np.concatenate((*lasts, [latest]))[1:])
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.report import MISSING
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.ops import Kind, taken
+from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -85,8 +85,8 @@ def _parsed(text: str, path: str) -> Iterator[tuple[str, tuple[re.Pattern[str], 
     found = content.get("rule")
     if not isinstance(found, list) or not found:
         raise UsageError("no rules in it", where=path, hint=_FORM)
-    for number, rule in enumerate(found, 1):
-        yield _rule(rule, f"{path}, rule {number}")
+    for place, rule in enumerate(found, 1):
+        yield _rule(rule, f"{path}, rule {place}")
 
 
 def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
@@ -99,7 +99,7 @@ def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
     if not isinstance(patterns, list) or not patterns:
         raise UsageError(f"no patterns for {category}", where=place, hint=_FORM)
     compiled = []
-    for number, pattern in enumerate(patterns, 1):
+    for which, pattern in enumerate(patterns, 1):
         try:
             if not isinstance(pattern, str) or not pattern:
                 raise ValueError("it is no text")
@@ -107,7 +107,7 @@ def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
         except (ValueError, re.error) as error:
             raise UsageError(
                 f"{pattern!r} is no regular expression: {error}",
-                where=f"{place}, pattern {number}",
+                where=f"{place}, pattern {which}",
                 hint="Escape ( [ * + ? with \\ to mean the sign itself.",
             ) from error
     return category, tuple(compiled)
@@ -137,21 +137,21 @@ def communicates(timeline: Timeline, path: str | None = None) -> Array:
     category, names = timeline.whole.kept(
         ("communicates", path), lambda: _categories(timeline, rules(path).until(COMMUNICATION))
     )
+    if COMMUNICATION not in names:
+        return np.zeros(len(ops), bool)
     result: Array = ops.kind == Kind.KERNEL
-    talks = names.index(COMMUNICATION) if COMMUNICATION in names else len(names)
-    result[result] = category[ops.row[result]] == talks
+    result[result] = category[ops.row[result]] == names.index(COMMUNICATION)
     return result
 
 
 def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
     profile = timeline.profile
     name_id = profile.columns("kernel", ("name_id",))["name_id"]
-    ids = distinct(name_id)
+    place, (ids,) = number(name_id)
     texts = profile.names(ids[ids != MISSING])
     numbers = {OTHER: 0}
     by_id = [
         numbers.setdefault(found.category(texts[i]), len(numbers)) if i in texts else 0
         for i in ids.tolist()
     ]
-    place = np.searchsorted(ids, name_id)
-    return np.array(by_id, np.int16)[place], list(numbers)
+    return taken(np.array(by_id, np.int16), place), list(numbers)

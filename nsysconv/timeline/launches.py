@@ -11,7 +11,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import sums
+from nsysconv.timeline.groups import blocks, sums
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
@@ -59,13 +59,26 @@ def launches(timeline: Timeline) -> Launches:
     return found.take(kept)
 
 
+def first_ops(timeline: Timeline) -> Array:
+    """Per call the index of the first operation with a time that it launched, -1 for none.
+
+    Of a slice: as in the whole profile, to whose operations the indices belong.
+    """
+    ops, owner = timeline.whole.ops, timeline.whole.owner
+    result = np.full(len(timeline.calls) + 1, -1, np.int32)
+    # Sorted by start, those without one before all others: written backwards, the first one stays.
+    untimed = len(ops) - int(np.count_nonzero(ops.timed))
+    for block in reversed(list(blocks(len(ops)))):
+        places = np.arange(max(block.start, untimed), block.stop, dtype=np.int32)[::-1]
+        result[owner[places]] = places
+    return result[:-1]  # owner -1 wrote into the one behind
+
+
 def _launches(timeline: Timeline) -> tuple[Launches, Array]:
     """All launches, and the index of each one's first operation."""
     ops, owner, calls = timeline.ops, timeline.owner, timeline.calls
     launched = np.flatnonzero((owner >= 0) & ops.timed)
-    first = np.full(len(calls), -1, np.int64)
-    # Sorted by start: written backwards, the first one stays.
-    first[owner[launched][::-1]] = launched[::-1]
+    first = first_ops(timeline)
     op = np.sort(first[first >= 0])
     call = owner[op].astype(np.int64)
     start = ops.start[op]

@@ -128,14 +128,14 @@ def split(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
     first = np.searchsorted(segments.ends, pieces.starts, side="right")
     last = np.searchsorted(segments.starts, pieces.ends, side="left")
     count = np.maximum(last - first, 0)
-    number, segment = _enumerated(first, count)
+    number, segment = enumerated(first, count)
     inside = Pieces(
         pieces.interval[number],
         np.maximum(segments.starts[segment], pieces.starts[number]),
         np.minimum(segments.ends[segment], pieces.ends[number]),
     )
     # A piece with n segments in it has n + 1 rests, before, between and behind them; some are empty.
-    number, follower = _enumerated(first, count + 1)
+    number, follower = enumerated(first, count + 1)
     is_first = np.concatenate(([True], number[1:] != number[:-1])) if len(number) else number == 0
     is_last = np.concatenate((number[1:] != number[:-1], [True])) if len(number) else number == 0
     padded_ends = np.concatenate(([0], segments.ends))
@@ -150,7 +150,7 @@ def split(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
     )
 
 
-def _enumerated(first: Array, count: Array) -> tuple[Array, Array]:
+def enumerated(first: Array, count: Array) -> tuple[Array, Array]:
     """For each i the numbers first[i] .. first[i] + count[i] - 1, and i beside each."""
     number = np.repeat(np.arange(len(first)), count)
     begins = np.cumsum(count) - count

@@ -11,6 +11,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
+from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.statistics import number
 
 Array = np.ndarray
@@ -92,13 +93,14 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
         start = np.where(untimed, MISSING, start)
     order = _order(start, stream)
     # One after the other: each spent column makes room for the next.
-    start, dur, stream = taken(start, order), taken(dur, order), taken(stream, order)
+    start, dur = taken(start, order), taken(dur, order)
     end = start + dur
     end[start == MISSING] = MISSING
-    del dur
+    del dur, untimed
+    stream = taken(stream, order)
     return GpuOps(
-        kind=np.repeat(np.arange(len(sizes), dtype=np.int8), sizes)[order],
-        row=np.concatenate([np.arange(size, dtype=np.int32) for size in sizes])[order],
+        kind=taken(np.repeat(np.arange(len(sizes), dtype=np.int8), sizes), order),
+        row=taken(np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]), order),
         start=start,
         end=end,
         device=taken(column("device_id"), order),
@@ -116,11 +118,20 @@ def streams_of(ops: GpuOps) -> list[tuple[int, int]]:
 
 
 def taken(column: Array, which: Array) -> Array:
-    """`column[which]`, without spelling out a column that is one value everywhere."""
+    """`column[which]`, without spelling out a column that is one value everywhere.
+
+    The column itself where a mask leaves nothing out.
+    """
     if column.strides == (0,) and len(column):
         count = np.count_nonzero(which) if which.dtype == bool else len(which)
         return np.broadcast_to(column[0], int(count))
-    result: Array = column[which]
+    if which.dtype == bool:
+        result: Array = column if which.all() else column[which]
+        return result
+    result = np.empty(len(which), column.dtype)
+    # A block at a time: numpy makes all indices int64 before it uses them.
+    for block in blocks(len(which)):
+        result[block] = column[which[block]]
     return result
 
 
@@ -129,14 +140,16 @@ def joined(columns: Sequence[Array]) -> Array:
     filled = [column for column in columns if len(column)]
     if filled and all(column.strides == (0,) and column[0] == filled[0][0] for column in filled):
         return np.broadcast_to(filled[0][0], sum(len(column) for column in filled))
-    return np.concatenate(columns)
+    # What has no rows has no say in how wide the numbers are.
+    return np.concatenate(filled or columns)
 
 
 def _order(start: Array, stream: Array) -> Array:
     """Indices by (start, stream), equal ones as they stand."""
-    order = np.argsort(start, kind="stable")
-    sorted_start = start[order]
+    order = np.argsort(start, kind="stable").astype(np.int32)
+    sorted_start = taken(start, order)
     same = sorted_start[1:] == sorted_start[:-1]
+    del sorted_start
     if same.any():
         # Sort the runs of equal starts only: among millions of operations they are few.
         in_run = np.concatenate((same, [False])) | np.concatenate(([False], same))

@@ -15,14 +15,14 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import Spans
 from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.groups import blocks, indices, sums
+from nsysconv.timeline.ops import GpuOps, Kind, taken
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
 
 # Intervals that are looked at one by one are gathered so many at a time.
-_AT_ONCE = 1 << 22
+_AT_ONCE = 1 << 18
 # Where gathering would take more than so many passes over the operations, they are swept once.
 _MOST_PASSES = 64
 # Threads of a program that are looked at together: each takes memory of its own.
@@ -60,8 +60,7 @@ def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = Fals
     parts = list(_launches(timeline, spans, np.broadcast_to(any_thread, count)))
 
     def fill(part: tuple[Array, Array]) -> None:
-        which, ops = part
-        _fill(found, spans, which, _in_order(timeline, ops))
+        _fill(found, timeline, spans, *part)
 
     # Threads of the program are independent of each other; numpy lets go of the interpreter.
     with ThreadPoolExecutor(max_workers=_AT_THE_SAME_TIME) as pool:
@@ -71,145 +70,153 @@ def projection(timeline: Timeline, spans: Spans, any_thread: bool | Array = Fals
 
 @dataclass(frozen=True)
 class _Launched:
-    """Operations in the order of their calls, and those with a time in the order of their starts.
+    """Operations by call and by start: in the order of their calls, and those with a time in that of
+    their starts.
 
-    `called` is when; `place` says where each stands by start, `len(starts)` and beyond for those without
-    a time, and is None where both orders are one. `reach` is the latest end so far. The others are sums
-    of what comes before: of new time covered by start, of launches, kernels and their time by call.
+    Both as indices of `ops`, which are int32. `place` says per operation by call where it stands by
+    start, `len(by_start)` and beyond for those without a time; None where both orders are one.
     """
 
-    called: Array
+    ops: GpuOps
+    by_call: Array
+    by_start: Array
     place: Array | None
-    start: Array
-    end: Array
-    reach: Array
-    covered: Array
-    launches: Array
-    kernels: Array
-    kernel_ns: Array
 
     def __len__(self) -> int:
-        return len(self.called)
+        return len(self.by_call)
 
     def places(self, calls: Array) -> Array:
         """Where the operations at these places by call stand by start."""
         found: Array = calls if self.place is None else self.place[calls]
         return found
 
-    @property
-    def ends(self) -> Array:
-        """The ends by call; MISSING for none."""
-        if self.place is None:
-            return self.end
-        padded = np.append(self.end, MISSING)
-        result: Array = padded[np.minimum(self.place, len(self.end))]
-        return result
+    def times(self, places: Array | slice) -> tuple[Array, Array]:
+        """When the operations at these places by start begin and end."""
+        which = self.by_start[places]
+        return self.ops.start[which], self.ops.end[which]
+
+    def begun(self, moments: Array) -> Array:
+        """How many by start begin before each moment."""
+        # They are in order among all operations, which are in that of their starts.
+        place = np.searchsorted(self.ops.start, moments, side="left")
+        return np.searchsorted(self.by_start, place.astype(np.int32), side="left")
 
 
 def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[Array, Array]]:
     """The spans of each thread, and of each process, with the operations launched there: indices."""
     calls, ops, owner = timeline.calls, timeline.ops, timeline.owner
-    linked = np.flatnonzero(owner >= 0)
+    linked = indices(owner >= 0)
     if not len(linked) or not len(spans):
         return
     if not wide.all():
-        thread = calls.thread[owner[linked]]
+        thread = taken(calls.thread, taken(owner, linked))
         numbers = {key: number for number, key in enumerate(calls.threads)}
-        members = by_group(thread, len(calls.threads))
+        members = by_group(thread, len(calls.threads), linked)
         own = np.flatnonzero(~wide)
         mine, threads = number_threads(spans.pid[own], spans.tid[own])
         for key, places in zip(threads, by_group(mine, len(threads)), strict=True):
             if key in numbers and key[1] != MISSING and len(members[numbers[key]]):
-                yield own[places], linked[members[numbers[key]]]
+                yield own[places], members[numbers[key]]
     if wide.any():
-        process = ops.pid[linked]
+        process = taken(ops.pid, linked)
         for pid in np.unique(spans.pid[wide]).tolist():
-            here = linked[process == pid]
+            here = taken(linked, process == pid)
             if len(here):
                 yield np.flatnonzero(wide & (spans.pid == pid)), here
 
 
-def _in_order(timeline: Timeline, which: Array) -> _Launched:
-    """The operations at these indices, which are sorted by their starts, those without a time first."""
+def _fill(
+    found: Projection, timeline: Timeline, spans: Spans, which: Array, by_start: Array
+) -> None:
+    """Writes the projections of the spans at these indices onto these operations, given by their starts,
+    those without a time first."""
     ops, calls = timeline.ops, timeline.calls
-    untimed = int(np.count_nonzero(~ops.timed[which]))
-    which = np.concatenate((which[untimed:], which[:untimed])) if untimed else which
-    timed = which[: len(which) - untimed]
-    start, end = ops.start[timed], ops.end[timed]
-    reach = np.maximum.accumulate(end)
-    call = timeline.owner[which]
-    called, kind = calls.start[call], ops.kind[which] == Kind.KERNEL
-    spent = np.zeros(len(which), np.int64)
-    spent[: len(timed)] = np.where(kind[: len(timed)], end - start, 0)
-    place = None
+    untimed = int(np.count_nonzero(~taken(ops.timed, by_start)))
+    by_call = np.concatenate((by_start[untimed:], by_start[:untimed])) if untimed else by_start
+    call = taken(timeline.owner, by_call)
+    called, place = taken(calls.start, call), None
     if untimed or (called[1:] < called[:-1]).any():
-        place = np.argsort(called, kind="stable")
-        called, call, kind, spent = called[place], call[place], kind[place], spent[place]
-    first = np.empty(len(calls), np.int32)
-    numbers = np.arange(len(call), dtype=np.int32)
-    first[call[::-1]] = numbers[::-1]
-    return _Launched(
-        called,
-        place,
-        start,
-        end,
-        reach,
-        _summed(_fresh(start, end, reach)),
-        _summed(first[call] == numbers),
-        _summed(kind),
-        _summed(spent),
-    )
-
-
-def _fresh(start: Array, end: Array, reach: Array) -> Array:
-    """What each interval, by start, covers that none before it did; `reach` is the latest end so far."""
-    fresh: Array = end - start
-    fresh[1:] = np.maximum(end[1:] - np.maximum(start[1:], reach[:-1]), 0)
-    return fresh
-
-
-def _summed(values: Array) -> Array:
-    """Sums of what comes before each place, and of all."""
-    result = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, out=result[1:])
-    return result
-
-
-def _fill(found: Projection, spans: Spans, which: Array, launched: _Launched) -> None:
-    """Writes the projections of the spans at these indices."""
-    low = np.searchsorted(launched.called, spans.start[which], side="left")
-    high = np.searchsorted(launched.called, spans.end[which], side="left")
+        place = np.argsort(called, kind="stable").astype(np.int32)
+        called, call, by_call = taken(called, place), taken(call, place), taken(by_call, place)
+    low = np.searchsorted(called, spans.start[which], side="left")
+    high = np.searchsorted(called, spans.end[which], side="left")
+    del called  # here and below: what has been looked at makes room for the next
     some = high > low
     which, low, high = which[some], low[some], high[some]
     if not len(which):
         return
     found.op_count[which] = high - low
-    found.launch_count[which] = launched.launches[high] - launched.launches[low]
-    found.kernel_count[which] = launched.kernels[high] - launched.kernels[low]
-    found.kernel_sum_ns[which] = launched.kernel_ns[high] - launched.kernel_ns[low]
+    found.launch_count[which] = _between(_one_of_each(call, len(calls)), low, high)
+    del call
+    kernels, spent = _kernels(ops, by_call)
+    found.kernel_count[which] = _between(kernels, low, high)
+    found.kernel_sum_ns[which] = _between(spent, low, high)
+    del kernels, spent
+    launched = _Launched(ops, by_call, by_start[untimed:], place)
     windows = _Windows(low, high, len(launched))
     first, last, timed = _places(launched, windows)
-    end = windows.best(launched.ends, np.maximum)
+    end = windows.best(taken(ops.end, by_call), np.maximum)
+    del windows
     some = timed > 0
     which, low, high = which[some], low[some], high[some]
     first, last, timed = first[some], last[some], timed[some]
     if not len(which):
         return
-    found.start[which] = launched.start[first]
+    found.start[which], _ = launched.times(first)
     found.end[which] = end[some]
     found.union_ns[which] = _covered(launched, low, high, first, last, timed)
 
 
+def _one_of_each(call: Array, count: int) -> Array:
+    """One operation of each call, as a mask."""
+    last = np.empty(count, np.int32)
+    for block in blocks(len(call)):
+        last[call[block]] = np.arange(block.start, block.stop)
+    result = np.empty(len(call), bool)
+    for block in blocks(len(call)):
+        result[block] = last[call[block]] == np.arange(block.start, block.stop)
+    return result
+
+
+def _kernels(ops: GpuOps, which: Array) -> tuple[Array, Array]:
+    """Which of the operations at these indices are kernels, and the time of each that is one."""
+    kernel, spent = np.empty(len(which), bool), np.empty(len(which), np.int64)
+    for block in blocks(len(which)):
+        here = which[block]
+        kernel[block] = ops.kind[here] == Kind.KERNEL
+        spent[block] = np.where(kernel[block], ops.end[here] - ops.start[here], 0)
+    return kernel, spent
+
+
+def _fresh(start: Array, end: Array, reach: Array) -> Array:
+    """What each interval, by start, covers that none before it did; `reach` is the latest end before."""
+    fresh: Array = np.maximum(end - np.maximum(start, reach), 0)
+    return fresh
+
+
+def _summed(values: Array) -> Array:
+    """Sums of what comes before each place, and of all; of a mask as int32, for places fit in it."""
+    result = np.zeros(len(values) + 1, np.int32 if values.dtype == bool else np.int64)
+    np.cumsum(values, out=result[1:])
+    return result
+
+
+def _between(values: Array, low: Array, high: Array) -> Array:
+    """Per window [low, high) of places the sum of its values."""
+    total = _summed(values)
+    result: Array = total[high] - total[low]
+    return result
+
+
 def _places(launched: _Launched, windows: _Windows) -> tuple[Array, Array, Array]:
     """Per window of calls the first and last place by start of operations with a time, and how many."""
-    low, high = windows.low, windows.high
-    if launched.place is None:
+    low, high, place = windows.low, windows.high, launched.place
+    if place is None:
         return low, high - 1, high - low
-    timed = launched.place < len(launched.start)
-    upto = _summed(timed)
-    first = windows.best(launched.place, np.minimum)
-    last = windows.best(np.where(timed, launched.place, -1), np.maximum)
-    return first, last, upto[high] - upto[low]
+    timed = place < len(launched.by_start)
+    first = windows.best(place, np.minimum)
+    last = windows.best(place if timed.all() else np.where(timed, place, -1), np.maximum)
+    return first, last, _between(timed, low, high)
 
 
 class _Windows:
@@ -222,7 +229,7 @@ class _Windows:
         self.low, self.high = low, high
         is_edge = np.zeros(count + 1, bool)
         is_edge[low] = is_edge[high] = True
-        block = np.cumsum(is_edge, dtype=np.int64) - 1
+        block = np.cumsum(is_edge, dtype=np.int32) - 1
         self._edges = np.flatnonzero(is_edge[:count])
         self._first, self._length = block[low], block[high] - block[low]
 
@@ -250,13 +257,14 @@ def _covered(
     Mostly a window's operations run one after the other with none of others in between, and the
     running sums answer, but for those at its beginning that overlap with operations before it.
     """
-    measure: Array = launched.covered[last + 1] - launched.covered[first]
-    before = np.where(first > 0, launched.reach[first - 1], MISSING)
+    reach, covered = _running(launched)
+    measure: Array = covered[last + 1] - covered[first]
     # From here on operations start after all before the window have ended.
-    clear = np.clip(np.searchsorted(launched.start, before, side="left"), first, last + 1)
+    clear = np.clip(launched.begun(reach[first]), first, last + 1)
     alone = last - first + 1 == count
     size = np.where(alone, clear - first, high - low)
-    rest = np.where(alone, launched.covered[last + 1] - launched.covered[clear], 0)
+    rest = np.where(alone, covered[last + 1] - covered[clear], 0)
+    del reach, covered
     todo = np.flatnonzero(size > 0)
     if int(size.sum()) > _MOST_PASSES * (len(launched) + len(low)):
         measure[todo] = _swept(launched, low[todo], high[todo])
@@ -266,9 +274,23 @@ def _covered(
         group, place = _gathered(
             launched, np.where(alone, first, low)[mine], size[mine], alone[mine]
         )
-        own = _grouped_measure(launched.start[place], launched.end[place], group, len(mine))
+        own = _grouped_measure(*launched.times(place), group, len(mine))
         measure[mine] = own + rest[mine]
     return measure
+
+
+def _running(launched: _Launched) -> tuple[Array, Array]:
+    """Of the operations before each place by start, and of all: the latest end, MISSING for none, and
+    the measure of the union."""
+    count = len(launched.by_start)
+    reach, covered = np.full(count + 1, MISSING), np.zeros(count + 1, np.int64)
+    for block in blocks(count):
+        start, end = launched.times(block)
+        before, after = block.start, slice(block.start + 1, block.stop + 1)
+        np.maximum.accumulate(np.maximum(end, reach[before]), out=reach[after])
+        fresh = _fresh(start, end, reach[block])
+        covered[after] = np.cumsum(fresh) + covered[before]
+    return reach, covered
 
 
 def _pieces(size: Array) -> Iterator[slice]:
@@ -292,7 +314,7 @@ def _gathered(
     if not by_call.any():
         return group, place
     place[by_call] = launched.places(place[by_call])
-    timed = place < len(launched.start)
+    timed = place < len(launched.by_start)
     group, place = group[timed], place[timed]
     order = np.lexsort((place, group))
     return group[order], place[order]
@@ -308,7 +330,8 @@ def _grouped_measure(start: Array, end: Array, group: Array, count: int) -> Arra
         rows = slice(*np.searchsorted(group, (low, low + most)).tolist())
         shift = (group[rows] - low) * span - origin
         s, e = start[rows] + shift, end[rows] + shift
-        measure += sums(group[rows], _fresh(s, e, np.maximum.accumulate(e)), count)
+        reach = np.maximum.accumulate(np.append(MISSING, e))[:-1]
+        measure += sums(group[rows], _fresh(s, e, reach), count)
     return measure
 
 
@@ -324,7 +347,7 @@ def _swept(launched: _Launched, low: Array, high: Array) -> Array:
     wanted, lows, highs = order.tolist(), low.tolist(), high.tolist()
     at = 0
     places = launched.places(np.arange(len(launched))).tolist()
-    starts, ends = launched.start.tolist(), launched.end.tolist()
+    starts, ends = (times.tolist() for times in launched.times(slice(None)))
     for number, place in enumerate(places):
         if place < len(starts) and ends[place] > starts[place]:
             moments.give(starts[place], ends[place], number)

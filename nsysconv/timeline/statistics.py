@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import blocks, counts, squares, sums
+from nsysconv.timeline.groups import arranged, blocks, counts, squares, sums
 
 Array = np.ndarray
 
@@ -49,8 +49,13 @@ def number(*columns: Array) -> tuple[Array, list[Array]]:
         if len(values) == 1:
             found.append(np.repeat(values, len(found[0])))
             continue
-        wide = numbers.astype(np.int64) if len(found[0]) * len(values) > _INT32 else numbers
-        pairs, numbers = _indexed(wide * len(values) + index)
+        if len(found[0]) * len(values) > _INT32:
+            numbers = numbers.astype(np.int64)
+        # In place: these may be the longest columns there are.
+        numbers *= len(values)
+        numbers += index
+        del index
+        pairs, numbers = _indexed(numbers)
         head, tail = np.divmod(pairs, len(values))
         found = [*(v[head] for v in found), values[tail]]
     return numbers, found
@@ -102,7 +107,8 @@ def distinct(values: Array) -> Array:
     if high - low > 4 * len(values):
         return np.unique(values)
     seen = np.zeros(high - low + 1, bool)
-    seen[values - low] = True
+    for block in blocks(len(values)):
+        seen[values[block] - low] = True
     return np.flatnonzero(seen) + low
 
 
@@ -143,8 +149,8 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
     if len(size) >= _MANY_GROUPS:
         result: Array = values[np.lexsort((values, groups))]
         return result
-    # numpy sorts 16-bit keys by radix; many short sorts are then quicker than one long.
-    result = values[np.argsort(groups.astype(np.uint16), kind="stable")]
+    # Many short sorts are quicker than one long.
+    result = arranged(groups, values, len(size))
     for low, high in pairwise(np.concatenate(([0], np.cumsum(size))).tolist()):
         result[low:high].sort()
     return result

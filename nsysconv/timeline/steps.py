@@ -14,14 +14,13 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import OPERATOR, Spans, operators, ranges, spelled
 from nsysconv.timeline.calls import ApiCalls
-from nsysconv.timeline.intervals import union
+from nsysconv.timeline.intervals import Union, union, united
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
-_Ends = tuple[Array, Array]
 
 STEP_RANGE = "ProfilerStep#*"
 """What steps are called unless somebody says otherwise: the annotation of PyTorch's profiler."""
@@ -199,8 +198,8 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
     covered = np.zeros(len(found), np.int64)
     so_far = union(np.empty(0, np.int64), np.empty(0, np.int64))
     for name, more in _classes(timeline, found.pid, pattern):
-        columns = zip((so_far.starts, so_far.ends), *more, strict=True)
-        so_far = union(*(np.concatenate(column) for column in columns))
+        for each in more:
+            so_far = united(so_far, each)
         now = so_far.covered(found.start, found.end)
         result[name] = now - covered
         covered = now
@@ -208,29 +207,29 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
     return result
 
 
-def _classes(timeline: Timeline, pid: int, pattern: str) -> Iterator[tuple[str, list[_Ends]]]:
-    """The classes in order, each with the starts and ends of what belongs to it."""
+def _classes(timeline: Timeline, pid: int, pattern: str) -> Iterator[tuple[str, list[Union]]]:
+    """The classes in order, each with when something of it ran."""
     ops, calls = timeline.ops, timeline.calls
     timed = ops.timed & (ops.pid == pid)
     talks = timed & communicates(timeline)
     works = timed & ~talks & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
-    yield "kernel", [_ends(ops, works)]
-    yield "memcpy", [_ends(ops, timed & (ops.kind == Kind.MEMCPY))]
-    yield "memset", [_ends(ops, timed & (ops.kind == Kind.MEMSET))]
+    yield "kernel", [_when(ops, works)]
+    yield "memcpy", [_when(ops, timed & (ops.kind == Kind.MEMCPY))]
+    yield "memset", [_when(ops, timed & (ops.kind == Kind.MEMSET))]
     step = spelled(pattern, STEP_RANGE).fullmatch
     host = [
         spans.take((spans.pid == pid) & ~_named(spans, step) & timeline.holds(spans))
         for spans in _annotations(timeline)
     ]
 
-    def named(fits: Callable[[str], object]) -> list[_Ends]:
-        return [_ends(spans, _named(spans, fits)) for spans in host]
+    def named(fits: Callable[[str], object]) -> list[Union]:
+        return [_when(spans, _named(spans, fits)) for spans in host]
 
-    yield "communication", [_ends(ops, talks), *named(_COMMUNICATION.match)]
-    yield "runtime", [_ends(calls, timeline.called & (calls.pid == pid))]
+    yield "communication", [_when(ops, talks), *named(_COMMUNICATION.match)]
+    yield "runtime", [_when(calls, timeline.called & (calls.pid == pid))]
     yield "data_loader", named(_DATA_LOADER.match)
-    yield "cpu", [(spans.start, spans.end) for spans in host]
+    yield "cpu", [union(spans.start, spans.end) for spans in host]
 
 
-def _ends(of: GpuOps | ApiCalls | Spans, which: Array) -> _Ends:
-    return of.start[which], of.end[which]
+def _when(of: GpuOps | ApiCalls | Spans, which: Array) -> Union:
+    return union(of.start, of.end, which)

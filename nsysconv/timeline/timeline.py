@@ -108,7 +108,7 @@ class Timeline:
             return owners(self.ops, self.calls)
 
     def _called(self) -> Array:
-        return np.ones(len(self.calls), bool)
+        return np.broadcast_to(np.True_, len(self.calls))
 
     @property
     def described(self) -> Mapping[str, Any] | None:

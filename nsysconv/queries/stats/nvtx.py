@@ -15,6 +15,8 @@ from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline import annotations as told
 from nsysconv.timeline.annotations import PUSH_POP, START_END, Spans, domain_names
 from nsysconv.timeline.calls import by_group, number_threads
+from nsysconv.timeline.groups import blocks, indices
+from nsysconv.timeline.ops import taken
 from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.statistics import distinct, number
 from nsysconv.timeline.timeline import Timeline
@@ -80,15 +82,15 @@ def launching(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]
     """Per thread the places of its ranges in `spans`, and the calls that launched an operation of the
     slice there, by their starts, as indices of `calls`."""
     calls = timeline.calls
-    launched = np.zeros(len(calls), bool)
-    launched[timeline.owner[timeline.owner >= 0]] = True
-    which = np.flatnonzero(launched)
-    members = dict(
-        zip(calls.threads, by_group(calls.thread[which], len(calls.threads)), strict=True)
-    )
+    launched = np.zeros(len(calls) + 1, bool)
+    for block in blocks(len(timeline.owner)):
+        launched[timeline.owner[block]] = True
+    which = indices(launched[:-1])  # owner -1 wrote into the one behind
+    thread_of = taken(calls.thread, which)
+    members = dict(zip(calls.threads, by_group(thread_of, len(calls.threads), which), strict=True))
     for thread, places in by_thread(spans).items():
         if thread[1] != MISSING and thread in members:
-            yield places, which[members[thread]]
+            yield places, members[thread]
 
 
 def by_thread(spans: Spans) -> dict[tuple[int, int], Array]:
@@ -103,7 +105,7 @@ def projected(timeline: Timeline, spans: Spans) -> Projection:
     # are those before the first that does not.
     calls, end = timeline.calls, spans.end + 1
     for places, which in launching(timeline, spans):
-        reach = np.maximum.accumulate(calls.end[which])
+        reach = np.maximum.accumulate(taken(calls.end, which))
         late = np.searchsorted(reach, spans.end[places], side="right")
         some = late < len(which)
         places, late = places[some], late[some]
