@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv
 
 from nsysconv.importers.nvprof_log.headers import Header
@@ -36,7 +35,7 @@ _GAP = re.compile(r"\s{2,}")
 # At the end of a kernel's name stands the number that it shares with its launch.
 _NUMBERED = re.compile(r"^(.*) \[(\d{1,10})\]$", re.DOTALL)
 _MIGRATION_BEHIND = re.compile(r"\s{2,}\[Unified Memory ")
-_NUMBER_AT_END = r" \[\d{1,10}\]$"
+_MOST_DIGITS = 10
 # What is cut into cells at once: fits into a processor's cache, where it takes half the time.
 _BLOCK_BYTES = 1 << 20
 _SAMPLE_LINES = 200
@@ -153,14 +152,17 @@ class Spelling:
                 return False
         return True
 
-    def learn_steps(self, data: bytes) -> None:
+    @property
+    def has_to_learn(self) -> bool:
+        """Whether `learn_steps` wants to see the rows that come next."""
+        return bool(self._header.delimiter) and not self._steps
+
+    def learn_steps(self, sample: bytes) -> None:
         """What the last digit of a column's cells is worth: of those with a decimal sign the most.
 
         Only the first lines teach: nvprof spells all alike, with six decimals. Fewer are of an editor.
         """
-        if self._steps or not self._header.delimiter:
-            return
-        for line in data.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
+        for line in sample.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
             row = row_of(line.decode("utf-8", "replace").rstrip("\r"), self._header) or {}
             for name in QUANTITIES:
                 cell = row.get(name, "")
@@ -182,14 +184,9 @@ class Spelling:
             elif name in INTEGERS:
                 integers[name] = values_of(column)
             elif name == "Name":
-                names = pc.replace_substring_regex(column, _NUMBER_AT_END, "")
-                texts[name] = _encoded(names.dictionary_encode())
+                texts[name], numbered = without_numbers(column)
             else:
                 texts[name] = _encoded(column)
-        if "Correlation_ID" in integers and not table["Correlation_ID"].null_count:
-            numbered = integers["Correlation_ID"]
-        else:
-            numbered = numbers_at_ends(table["Name"].combine_chunks())
         return Cells(count, quantities, steps, integers, texts, numbered, self._units)
 
     def one_by_one(self, rows: Iterable[Mapping[str, str]]) -> Cells:
@@ -233,25 +230,37 @@ def without_number(name: str) -> tuple[str, int | None]:
     return (match.group(1), int(match.group(2))) if match else (name, None)
 
 
-def numbers_at_ends(names: pa.StringArray) -> Array:
-    """The n of the ` [n]` at the ends of names; MISSING for names that have none.
+def without_numbers(names: pa.StringArray) -> tuple[Texts, Array]:
+    """The same of a column without nulls; MISSING for names that have no number.
 
-    Digits are read from the names' bytes, all names at once: a regular expression that captures them
-    takes three times as long as all the rest.
+    Digits are read from the names' bytes, all names at once, from the last one on: to look for them with
+    a regular expression takes as long as all the rest.
     """
-    found = values_of(pc.find_substring_regex(names, _NUMBER_AT_END), -1)
     _, offsets, data = names.buffers()
     edges = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
-    text = np.frombuffer(data, np.uint8)
-    rows = np.flatnonzero(found >= 0)
-    digit, behind = edges[rows] + found[rows] + len(" ["), edges[rows + 1] - len("]")
-    value = np.zeros(len(rows), np.int64)
-    while (more := digit < behind).any():
-        value[more] = value[more] * 10 + text[digit[more]] - ord("0")
-        digit += 1
+    text = np.frombuffer(data or b"\0", np.uint8)
+    is_long = np.diff(edges) >= len(" [0]")
+    rows = np.flatnonzero(is_long & (text[edges[1:] - 1] == ord("]")))
+    digit, number = edges[rows + 1] - 2, np.zeros(len(rows), np.int64)
+    for power in range(_MOST_DIGITS):
+        value = text[digit] - np.uint8(ord("0"))
+        number += np.where(value < 10, value, 0) * np.int64(10**power)
+        digit -= value < 10
+    # Where a name is all digits, this has read what stands before it.
+    found = (text[digit] == ord("[")) & (text[digit - 1] == ord(" ")) & (digit > edges[rows])
+    found &= digit < edges[rows + 1] - 2
+    rows, ends = rows[found], edges[1:].copy()
+    ends[rows] = digit[found] - 1
     numbered = np.full(len(names), MISSING)
-    numbered[rows] = value
-    return numbered
+    numbered[rows] = number[found]
+    # Names and what was taken off them by turns; of these two, only names are texts.
+    by_turns = np.append(np.stack([edges[:-1], ends], axis=1).ravel(), edges[-1])
+    every_other = np.full(len(names) // 4 + 1, 0b01010101, np.uint8)
+    texts = pa.StringArray.from_buffers(
+        2 * len(names), pa.py_buffer(by_turns), data, pa.py_buffer(every_other)
+    )
+    both = _encoded(texts.dictionary_encode())
+    return Texts(both.place[::2], both.known), numbered
 
 
 def _encoded(column: pa.DictionaryArray) -> Texts:

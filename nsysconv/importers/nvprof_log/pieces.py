@@ -10,10 +10,11 @@ from pathlib import Path
 
 from nsysconv.importers.nvprof_log.cells import Cells, Spelling, is_row, row_of
 from nsysconv.importers.nvprof_log.survey import Block
-from nsysconv.importers.printed.lines import Refused, pieces
+from nsysconv.importers.printed.lines import Refused, Span
 from nsysconv.importers.probe import Probe
 
 _PIECES_AHEAD = 3
+_SAMPLE_BYTES = 1 << 20
 
 
 @dataclass
@@ -33,22 +34,28 @@ class Reader:
         """Rows, and how far they are read in bytes."""
         rows = Spelling(self.block)
         ahead: deque[tuple[Future[list[Cells]], int]] = deque()
-        for data, start, line in pieces(self.path, self.block.spans):
-            rows.learn_steps(data)
+        for span in self.block.spans:
+            if rows.has_to_learn:
+                rows.learn_steps(self._text(span, _SAMPLE_BYTES))
             if len(ahead) == _PIECES_AHEAD and not ahead[0][0].done():
                 # Rather than wait.
                 made: Future[list[Cells]] = Future()
-                made.set_result(self._piece(rows, data, line))
+                made.set_result(self._piece(rows, span))
             else:
-                made = self.probe.beside(self._piece, rows, data, line)
-            ahead.append((made, start + len(data)))
+                made = self.probe.beside(self._piece, rows, span)
+            ahead.append((made, span.end))
             if len(ahead) > _PIECES_AHEAD:
                 yield from _of_piece(*ahead.popleft())
         while ahead:
             yield from _of_piece(*ahead.popleft())
 
-    def _piece(self, rows: Spelling, data: bytes, first: int) -> list[Cells]:
-        data, found, odd = _as_utf8(data), [], list[str]()
+    def _text(self, span: Span, most: int) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(span.start)
+            return file.read(min(most, span.end - span.start))
+
+    def _piece(self, rows: Spelling, span: Span) -> list[Cells]:
+        data, found, odd = _as_utf8(self._text(span, span.end)), [], list[str]()
         many = rows.many(data, odd) if self.block.header.delimiter else None
         lines: Iterable[tuple[int, str]]
         if many is None:
@@ -56,7 +63,7 @@ class Reader:
         else:
             found.append(many)
             lines = _found_again(odd, data)
-        cut = self._cut((first + before, line) for before, line in lines)
+        cut = self._cut((span.line + before, line) for before, line in lines)
         return [*found, rows.one_by_one(cut)]
 
     def _cut(self, lines: Iterable[tuple[int, str]]) -> Iterator[dict[str, str]]:

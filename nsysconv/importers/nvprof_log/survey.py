@@ -9,8 +9,11 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from nsysconv.importers.nsys_stats.survey import has_table
 from nsysconv.importers.nvprof_log import headers
@@ -69,7 +72,13 @@ _ROWS = {
     Table.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
 }
 _CHUNK_BYTES = 1 << 20
-_NEXT_OTHER = {True: re.compile(rb"\n[^0-9]"), False: re.compile(rb"\n[^0-9 ]")}
+# Rows read at once, later.
+_PIECE_BYTES = 8 << 20
+# Whether a byte begins a row of a trace: in CSV, and in text.
+_BEGINS_ROW = {
+    is_csv: np.isin(np.arange(256), np.frombuffer(signs, np.uint8))
+    for is_csv, signs in ((True, b"0123456789"), (False, b"0123456789 "))
+}
 _LONGEST_LINE = 1 << 20
 _END_OF_LINE = ord("\n")
 
@@ -89,7 +98,7 @@ class Block:
 
     `section` is what a line above the table called it, for tables that do not name the types of their
     rows. `lines` are the rows of small tables, with their numbers; lines that name a device or a kernel
-    stand among them. `spans` are where the rows of traces are.
+    stand among them. `spans` are where the rows of traces are, in pieces of bounded size.
     """
 
     header: Header
@@ -154,34 +163,39 @@ class Survey:
 
     def _take(self, buffer: bytearray, limit: int, start: int) -> None:
         """Tells the lines in the buffer up to the limit apart; `start` is its place in the file."""
-        place = 0
-        while place < limit:
-            end = self._rows(buffer, place, limit)
-            if end > place:
-                self._add(Span(start + place, start + end, self._line + 1))
-                self._line += buffer.count(b"\n", place, end) + (buffer[end - 1] != _END_OF_LINE)
+        text = np.frombuffer(buffer, np.uint8, limit)
+        begins = np.concatenate([[0], np.flatnonzero(text[:-1] == _END_OF_LINE) + 1, [limit]])
+        first, count = text[begins[:-1]], len(begins) - 1
+        others = {
+            is_csv: np.append(np.flatnonzero(~of_row[first]), count)
+            for is_csv, of_row in _BEGINS_ROW.items()
+        }
+        line = 0
+        while line < count:
+            end, place = self._next_other(others, line), int(begins[line])
+            if end > line:
+                self._add(Span(start + place, start + int(begins[end]), self._line + 1))
+                self._line += end - line
             else:
-                end = buffer.find(b"\n", place, limit) + 1 or limit
+                end = line + 1
                 self._line += 1
-                self._one(bytes(buffer[place:end]), start + place, start + end)
-            place = end
+                until = int(begins[end])
+                self._one(bytes(buffer[place:until]), start + place, start + until)
+            line = end
 
-    def _rows(self, buffer: bytearray, place: int, limit: int) -> int:
-        """Where the rows of the open trace end that begin here; here, where none does."""
+    def _next_other(self, others: Mapping[bool, np.ndarray], line: int) -> int:
+        """The first line, from this one on, that is no row of the open trace."""
         block = self._block
         if block is None or block.header.table not in TRACES:
-            return place
-        is_csv = bool(block.header.delimiter)
-        first = buffer[place : place + 1]
-        if not (first.isdigit() or (first == b" " and not is_csv)):
-            return place
-        other = _NEXT_OTHER[is_csv].search(buffer, place, limit)
-        return other.start() + 1 if other else limit
+            return line
+        found = others[bool(block.header.delimiter)]
+        return int(found[np.searchsorted(found, line)])
 
     def _add(self, span: Span) -> None:
         spans = self._block.spans if self._block is not None else []
-        if spans and spans[-1].end == span.start:
-            spans[-1].end = span.end
+        last = spans[-1] if spans else None
+        if last and last.end == span.start and span.end - last.start <= _PIECE_BYTES:
+            last.end = span.end
         else:
             spans.append(span)
 
