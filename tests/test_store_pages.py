@@ -28,6 +28,7 @@ from nsysconv.errors import NsysconvError
 from nsysconv.report import MISSING
 from nsysconv.store.read import reading
 from nsysconv.store.sqlite import connection as connecting
+from nsysconv.store.sqlite import descriptors
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
@@ -516,6 +517,7 @@ def store(grown: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def from_pages(monkeypatch: MonkeyPatch) -> list[int]:
     """The last ids of batches that come from pages: any number of rows, and one page a batch."""
+    monkeypatch.setattr(descriptors, "_MOST", 10_000)  # other tests may hold many files open
     seen: list[int] = []
     before = Pages.rows
     monkeypatch.setattr(Pages, "rows", lambda *about: (
