@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_render import rendered
 
@@ -212,3 +212,22 @@ def test_only_some_printed_columns_do_not_make_a_printed_table() -> None:
     report = Report("r", "R", columns, table, row_count=1)
     assert rendered("csv", report) == "api_pct,other_ns\n33.333,5\n"
     assert "Time" not in rendered("text", report)
+
+
+@given(
+    st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 4)).map(lambda p: p[0] / 10 ** p[1]),
+        st.tuples(st.integers(10**11, 10**16), st.integers(0, 5)).map(lambda p: p[0] / 10 ** p[1]),
+    ),
+    st.integers(0, 4),
+)
+@example(0.25, 1)
+@example(2.675, 2)
+@example(-0.04, 1)
+@example(1e15 + 0.25, 3)
+@example(5e-7, 3)
+def test_real_numbers_are_rounded_as_they_are_spelled(value: float, decimals: int) -> None:
+    context = Context(prec=400, rounding=ROUND_HALF_UP)
+    expected = Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), context=context)
+    assert rounded(value, Printed("", decimals)) == f"{expected if expected else abs(expected):f}"

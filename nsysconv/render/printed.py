@@ -10,6 +10,8 @@ from nsysconv.report import Column, Printed, Report
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
+# So many digits of a decimal number every double keeps.
+_DIGITS = 15
 
 
 def headers(report: Report) -> list[str]:
@@ -43,9 +45,21 @@ def rounded(value: int | float, printed: Printed) -> str:
         whole, part = divmod(steps, 10**decimals)
         sign = "-" if value < 0 and steps else ""
         return f"{sign}{whole}.{part:0{decimals}d}" if decimals else f"{sign}{whole}"
-    number = _CONTEXT.divide(Decimal(repr(value)), Decimal(printed.per))
+    spelled = repr(value)
+    if printed.per == 1 and _has_no_tie(spelled, decimals):
+        return f"{value:.{decimals}f}"  # ten times faster
+    number = _CONTEXT.divide(Decimal(spelled), Decimal(printed.per))
     number = number.quantize(Decimal(1).scaleb(-decimals), context=_CONTEXT)
     return f"{number if number else abs(number):f}"
+
+
+def _has_no_tie(spelled: str, decimals: int) -> bool:
+    """Whether rounding what is spelled and what is stored comes to the same: there is nothing half-way,
+    no sign that a zero could keep, and no decimal that a double of this size does not have.
+    """
+    before, _, after = spelled.partition(".")
+    plain = before.isdigit() and after.isdigit() and len(before) + decimals <= _DIGITS
+    return plain and after[decimals:] != "5"
 
 
 def with_separators(number: str) -> str:
