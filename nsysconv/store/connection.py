@@ -38,6 +38,16 @@ class Texts:
     numbers: np.ndarray
     texts: list[str]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Texts]) -> Texts:
+        """Those of all parts, one after the other; one at least."""
+        known: dict[str, int] = {}
+        numbers = []
+        for part in parts:
+            ours = [known.setdefault(text, len(known)) for text in part.texts]
+            numbers.append(np.array(ours, np.int32)[part.numbers])
+        return cls(np.concatenate([p.ids for p in parts]), np.concatenate(numbers), list(known))
+
 
 class Connection(ABC):
     """One database connection. Not shared between threads; open one per thread.

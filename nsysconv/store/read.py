@@ -316,14 +316,18 @@ class Store:
         extent = self.extents(profile_id).get(table)
         if extent is None:
             return Texts(np.empty(0, np.int64), np.empty(0, np.int32), [])
+        pieces = pieces_of(extent)
         source = schema.metadata.tables[table]
-        statement = (
-            sa.select(source.c.id, source.c[column])
-            .where(self._of_profile(profile_id, source), source.c[column].is_not(None))
-            .order_by(source.c.id)
-        )
-        with self._lock:
-            return self._connection.texts(statement)
+        text, found = source.c[column], dict[int, Texts]()
+
+        def read(part: int, connection: Connection) -> None:
+            piece = pieces[part]
+            of = connection.within(source, profile_id, piece.first_id, piece.last_id)
+            asked = sa.select(source.c.id, text).where(of, text.is_not(None))
+            found[part] = connection.texts(asked.order_by(source.c.id))
+
+        self._in_threads(read, len(pieces))
+        return Texts.joined([found[part] for part in range(len(pieces))])
 
     def batches(
         self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
