@@ -38,8 +38,8 @@ def keep_freed_memory() -> None:
 def check_addresses() -> None:
     """Raises UsageError where addresses are limited (`ulimit -v`) to less than the libraries take.
 
-    Some of them crash there before they can say why. numpy has a thread for each core, and each thread a
-    stack. Measured on two cores: they crash below 440 MB.
+    Some of them crash there before they can say why. Threads take a stack each, and numpy's library may
+    have one for each core (OPENBLAS_NUM_THREADS). Measured with two of them: they crash below 440 MB.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     needed = _LIBRARIES_BYTES + (os.cpu_count() or 1) * _THREAD_BYTES

@@ -128,18 +128,22 @@ class SqliteConnection(Connection):
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """As `columns`, each batch with its last id. Raises NotPlainError: SQLite has to read on."""
-        table = columns[0].table.name
-        keys = [row for row in self.rows(f"PRAGMA main.table_xinfo('{table}')") if row["pk"]]
-        # Only of such a table are the ids the rows' numbers.
-        if [(row["name"], str(row["type"]).upper()) for row in keys] != [("id", "INTEGER")]:
-            raise NotPlainError
+        table = columns[0].table
         names = [None if column.primary_key else column.name for column in columns]
-        return self._stored("main", table, names, first_id, last_id)
+        return self._stored("main", table.name, names, first_id, last_id, key=table.c.id.name)
 
     def _stored(
-        self, database: str, table: str, names: Sequence[str | None], first: int, last: int
+        self,
+        database: str,
+        table: str,
+        names: Sequence[str | None],
+        first: int,
+        last: int,
+        key: str | None = None,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Columns of the rows of a table with numbers from `first` to `last`; None for the numbers."""
+        """Columns of the rows of a table with numbers from `first` to `last`; None for the numbers, which
+        are those of the column `key`. Raises as `_from_pages`.
+        """
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         self.execute("BEGIN")
         try:
@@ -148,6 +152,10 @@ class SqliteConnection(Connection):
             )
             there = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
             if self._descriptor is None or len(found) != 1 or any(row["hidden"] for row in there):
+                raise NotPlainError
+            # Only of a column so declared are the values the rows' numbers.
+            keys = [(row["name"], row["type"]) for row in there if row["pk"]]
+            if key is not None and keys != [(key, "INTEGER")]:
                 raise NotPlainError
             places = {str(row["name"]): place for place, row in enumerate(there) if _is_plain(row)}
             if not places.keys() >= set(names) - {None}:
