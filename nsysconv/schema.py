@@ -145,19 +145,22 @@ TIME_LIMIT_NS = 1 << 53
 """No time is further from a profile's zero: 104 days, and what a double holds exactly."""
 
 
+# Checks are comparisons, joined by OR where several will do: `store/sqlite/admission.py` relies on it.
+_START, _DURATION, _PID = (sa.column(name, sa.BigInteger) for name in ("start_ns", "dur_ns", "pid"))
+_IN_TIME = _START.between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
+_NOT_NEGATIVE = _DURATION.between(0, TIME_LIMIT_NS)
+# Profilers write 0 and 0 where they have no time; here that is null.
+_HAS_TIME = (_START != 0) | (_DURATION != 0)
+# What arithmetic on a damaged process id gives.
+_IS_PROCESS = _PID != 0
+
+
 def _in_time() -> sa.CheckConstraint:
-    return sa.CheckConstraint(f"start_ns BETWEEN -{TIME_LIMIT_NS} AND {TIME_LIMIT_NS}")
+    return sa.CheckConstraint(_IN_TIME)
 
 
 def _checks() -> tuple[sa.CheckConstraint, ...]:
-    return (
-        _in_time(),
-        sa.CheckConstraint(f"dur_ns BETWEEN 0 AND {TIME_LIMIT_NS}"),
-        # Profilers write 0 and 0 where they have no time; here that is null.
-        sa.CheckConstraint("start_ns <> 0 OR dur_ns <> 0"),
-        # What arithmetic on a damaged process id gives.
-        sa.CheckConstraint("pid <> 0"),
-    )
+    return tuple(map(sa.CheckConstraint, (_IN_TIME, _NOT_NEGATIVE, _HAS_TIME, _IS_PROCESS)))
 
 
 def _interval(what: str) -> tuple[sa.schema.SchemaItem, ...]:
@@ -772,7 +775,7 @@ aggregate = sa.Table(
     _column("bytes_sum", "Bytes they moved.", Unit.BYTES),
     _column("bytes_min", "Least bytes.", Unit.BYTES),
     _column("bytes_max", "Most bytes.", Unit.BYTES),
-    sa.CheckConstraint("pid <> 0"),
+    sa.CheckConstraint(_IS_PROCESS),
     comment="Totals of one name, from a source that records totals only.",
 )
 

@@ -121,7 +121,7 @@ def store_in_place(source: Path, include: Iterable[str] = ()) -> Iterator[Store]
     """A store over the source itself."""
     with Probe(source) as probe:
         importer = detect(probe)
-        (recording,) = importer.read([probe], Options(frozenset(include)))
+        (recording,) = importer.read([probe], Options(frozenset(include), in_place=True))
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
         try:
             place = in_place(recording, origin)

@@ -68,3 +68,8 @@ def test_triples_of_any_shape() -> None:
     x, y, z = triples([[1, 2, 3], None, [1, 2], ["4", 5, 6]])
     assert np.stack((x, y, z), axis=1).tolist() == [
         [1, 2, 3], [MISSING] * 3, [MISSING] * 3, [4, 5, 6]]  # fmt: skip
+
+
+def test_triples_whose_numbers_are_written_with_decimals() -> None:
+    found = triples([[1.0, 2, 3], [1.5, 2, 3]])
+    assert np.stack(found, axis=1).tolist() == [[1, 2, 3], [MISSING, 2, 3]]

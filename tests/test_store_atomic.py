@@ -35,7 +35,7 @@ BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"
 KILLS = 10
 # Ends by itself, in order of the import; what a kill there has to leave of a new store.
-PLACES = {"schema": 0, "extents": 0, "profile": 0, "publish": 0, "link": 1}
+PLACES = {"schema": 0, "growth": 0, "extents": 0, "profile": 0, "publish": 0, "link": 1}
 
 
 class Worker:
@@ -160,9 +160,9 @@ def test_a_killed_import_leaves_an_old_store_as_it_was(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_new_store_killed_at(worker: Worker, tmp_path: Path, place: str) -> None:
+def test_a_new_store_killed_at(worker: Worker, large: Path, tmp_path: Path, place: str) -> None:
     store = tmp_path / "store.db"
-    assert worker.run(BASIC, store, "killed", die=place) == -signal.SIGKILL
+    assert worker.run(large, store, "killed", die=place) == -signal.SIGKILL
     assert [name for name in names(tmp_path) if not name.startswith(".")] == (
         ["store.db"] if PLACES[place] else [])  # fmt: skip
     assert len(names(tmp_path)) == 1 + PLACES[place], "the kill came at another place"

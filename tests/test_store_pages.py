@@ -311,6 +311,21 @@ def read_as_told(size: int, rows: Sequence[Sequence[Any]], places: Sequence[int]
     return whole
 
 
+def test_ids_of_any_length_stand_behind_sizes_of_any_length() -> None:
+    for begin in (1, *(2**bits for bits in range(7, 63, 7)), -9):
+        for size in (10, 200, 20_000):
+            with closing(new_database(65_536)) as connection:
+                connection.execute("CREATE TABLE t (a INTEGER, b BLOB)")
+                connection.executemany(
+                    "INSERT INTO t (rowid, a, b) VALUES (?, ?, ?)",
+                    [(begin + n, 7 + n, bytes(size)) for n in range(3)],
+                )
+                content, root, rows = taken(connection)
+            whole = size < 2**14
+            found = expected(rows, [0, ID]) if whole else [[], []]
+            assert read(content, root, [0, ID]) == (found, whole)
+
+
 def test_rows_are_read_that_stand_on_one_page() -> None:
     """Until their length takes three bytes, or their header 128."""
     for size, most in ((512, 477), (4096, 4061), (32_768, 2**14), (65_536, 2**14)):

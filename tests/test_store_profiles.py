@@ -35,7 +35,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.store import read
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import find_profile, reading
-from nsysconv.store.sqlite import writer as sqlite_writer
+from nsysconv.store.sqlite import rows as sqlite_rows
 from nsysconv.store.views import views
 from nsysconv.store.write import writing
 
@@ -230,7 +230,7 @@ def test_reading_in_pieces_gives_the_same(
 def test_writing_in_pieces_gives_the_same(
     shelf: Shelf, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(sqlite_rows, "_ROWS_AT_ONCE", 3)
     import_file(path, tmp_path / "store.db")
     with reading(tmp_path / "store.db") as store:
         (profile,) = store.profiles()

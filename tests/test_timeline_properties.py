@@ -46,7 +46,7 @@ from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.calls import by_group
 from nsysconv.timeline.groups import arranged, counts, indices, sums
 from nsysconv.timeline.idle import IDLE_KINDS
-from nsysconv.timeline.intervals import Union, union, united
+from nsysconv.timeline.intervals import Union, measure, union, united
 from nsysconv.timeline.occupancy import SMS, resident_blocks
 from nsysconv.timeline.ops import joined
 from nsysconv.timeline.statistics import grouped_statistics, number
@@ -97,8 +97,34 @@ def test_union_of_those_of_a_mask(drawn: list[tuple[tuple[int, int], bool]]) -> 
 @given(some_intervals, some_intervals)
 @example([(0, 1), (2, 3), (4, 5), (20, 30), (32, 33)], [(6, 7), (8, 9), (25, 31)])
 def test_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    found = united(union(*arrays(one)), union(*arrays(other)))
+    found = united(union(*arrays(one)), *arrays(other))
     assert pairs_of(found) == runs(instants(one + other))
+
+
+@given(some_intervals, st.lists(st.tuples(intervals, st.booleans()), max_size=12))
+def test_united_with_those_of_a_mask(
+    one: list[tuple[int, int]], drawn: list[tuple[tuple[int, int], bool]]
+) -> None:
+    other, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
+    found = united(union(*arrays(one)), *arrays(other), which)
+    assert pairs_of(found) == runs(instants(one + [pair for pair, kept in drawn if kept]))
+
+
+@given(st.lists(st.tuples(intervals, st.booleans()), max_size=12), intervals)
+def test_measure_inside_a_span(
+    drawn: list[tuple[tuple[int, int], bool]], span: tuple[int, int]
+) -> None:
+    pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
+    starts, ends = arrays(pairs)
+    inside = instants([span])
+    assert measure(starts, ends, *span) == len(instants(pairs) & inside)
+    kept = instants([pair for pair, shown in drawn if shown])
+    assert measure(starts, ends, *span, which) == len(kept & inside)
+
+
+def test_measure_leaves_out_what_has_no_time() -> None:
+    starts, ends = arrays([(MISSING, MISSING), (3, 5), (4, 9)])
+    assert measure(starts, ends, 4, 8) == 4
 
 
 @given(some_intervals, some_intervals)
@@ -184,11 +210,15 @@ def test_what_holds_nothing_does_not_make_numbers_wider() -> None:
     assert (joined(columns).tolist(), joined(columns).dtype) == ([1, 2], np.int32)
 
 
-@given(st.lists(st.integers(0, 4), max_size=20))
-def test_by_group(drawn: list[int]) -> None:
-    found = by_group(np.array(drawn, np.int64), 5)
-    assert [part.tolist() for part in found] == [
-        [i for i, group in enumerate(drawn) if group == number] for number in range(5)]  # fmt: skip
+@pytest.mark.parametrize("count", [1, 2, 5])
+@given(data=st.data())
+def test_by_group(count: int, data: st.DataObject) -> None:
+    drawn = data.draw(st.lists(st.integers(0, count - 1), max_size=20))
+    members = [[i for i, group in enumerate(drawn) if group == n] for n in range(count)]
+    group = np.array(drawn, np.int64)
+    assert [part.tolist() for part in by_group(group, count)] == members
+    values = by_group(group, count, 10 * np.arange(len(drawn)))
+    assert [part.tolist() for part in values] == [[10 * i for i in part] for part in members]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 99)), max_size=20))

@@ -44,6 +44,11 @@ DEFAULT = (
 )
 """The reports that are compared where none is named."""
 
+_COMPARABLE = tuple(
+    name
+    for name in queries.OWN
+    if name not in ("idle_gaps", "timeline_events", *queries.OVER_RANKS)
+)
 _LIMIT_FOR_PEOPLE = 20
 _SAMPLED: Mapping[str, tuple[tuple[str, ...], Callable[[Timeline, str], Samples | None]]] = {
     "overview": (("device_id", "name"), kernel_sums),
@@ -88,13 +93,16 @@ def compare(
     """
     chosen = list(DEFAULT if reports is None else several(reports))
     check_limit(limit)
-    unknown = [name for name in chosen if name not in _columns()]
+    unknown = [name for name in chosen if name not in _COMPARABLE]
     if unknown:
         raise UsageError(
             f"no report {unknown[0]!r} that can be compared",
-            hint=f"There are: {', '.join(_columns())}",
+            hint=f"There are: {', '.join(_COMPARABLE)}",
         )
-    limits = [gate.parse(text, _columns()) for text in several(fail_on)]
+    limits = [
+        gate.parse(text, {name: _columns(name) for name in _COMPARABLE})
+        for text in several(fail_on)
+    ]
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
         sides = open_side(base, stack, say), open_side(other, stack, say)
@@ -123,13 +131,9 @@ def _match(text: str | None) -> Match | None:
 
 
 @cache
-def _columns() -> dict[str, Sequence[Column]]:
-    """The columns of the reports that can be compared, steps added up."""
-    return {
-        name: in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
-        for name in queries.OWN
-        if name not in ("idle_gaps", "timeline_events", *queries.OVER_RANKS)
-    }
+def _columns(name: str) -> Sequence[Column]:
+    """The columns of a report that can be compared, steps added up."""
+    return in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
 
 
 def _empty(name: str) -> Report:
@@ -212,8 +216,10 @@ class _Comparing:
         """A profile's answers to the reports. Of its events nothing is kept."""
         found = queries.answers([(name, self._request) for name in names], timeline)
         if self._single:
+            # Two of the reports ask for the same.
+            of = cache(lambda samples: samples(timeline, self._steps))
             for name in sorted(_SAMPLED.keys() & names):
-                self._samples[timeline, name] = _SAMPLED[name][1](timeline, self._steps)
+                self._samples[timeline, name] = of(_SAMPLED[name][1])
         look(timeline, steps=self._steps)
         timeline.forget()
         return dict(zip(names, found, strict=True))
@@ -249,7 +255,7 @@ class _Comparing:
 
     def verdict(self, limit: gate.Limit, comparison: Comparison) -> gate.Verdict:
         """Whether a limit is exceeded."""
-        columns = _columns()[limit.report]
+        columns = _columns(limit.report)
         (column,) = (column for column in columns if column.name == limit.column)
         rows = None
         if comparison.rows is not None and not self._empty:

@@ -315,7 +315,7 @@ def _in_place(path: Path, stack: ExitStack, say: Say, include: frozenset[Fact]) 
     importer = detection.detect(probe)
     origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
     # The word that includes rows of a kind is the fact's own.
-    options = Options(frozenset(include & importer.INCLUDABLE.keys()))
+    options = Options(frozenset(include & importer.INCLUDABLE.keys()), in_place=True)
     # As an import does.
     recordings = partial(_ranked, importer, probe, options, voices(path, None))
     try:

@@ -24,7 +24,7 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 # core busy for a tenth of a second while they wait. Read when numpy is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-_OBJECTS = 10_000
+_OBJECTS = 30_000
 _INTERNAL = 70
 _INTERRUPTED = 130
 # What threads and libraries say where the system has no memory for them.
@@ -34,7 +34,7 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate
 def main() -> NoReturn:
     """Runs the command line; the one place where errors become exit statuses."""
     # What is loaded stays. To look through it for garbage at every 700th new object, which is Python's
-    # habit, takes a fifteenth of a short command.
+    # habit, takes a tenth of a short command.
     gc.set_threshold(_OBJECTS)
     streams.prepare()
     try:
@@ -43,6 +43,8 @@ def main() -> NoReturn:
     except (Ended, KeyboardInterrupt) as end:
         say("nsysconv: interrupted")
         status = end.exit_status if isinstance(end, Ended) else _INTERRUPTED
+    # Nor is it looked through at the end, which takes a fifth of a short command.
+    gc.freeze()
     sys.exit(status)
 
 

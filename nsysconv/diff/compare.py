@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from nsysconv.diff.noise import Interval, welch
@@ -81,40 +82,32 @@ def compare_reports(
     ]
     if any(report.table is None for report in (*base, *other)):
         return Comparison(_report(first, (), None, notes, tuple(lacking), base, other), None)
-    names = naming(
-        first.columns,
-        ([row for r in base for row in r.rows()], [row for r in other for row in r.rows()]),
-        spelling,
-    )
+    told = [[report.rows() for report in reports] for reports in (base, other)]
+    names = naming(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
+    measures, main = _measures(first.columns), main_measure(first.columns)
     sides = [
-        [merged(report, names, i) for report in reports] for i, reports in ((0, base), (1, other))
+        [_Run.of(merged(rows, measures, names, i), measures) for rows in runs]
+        for i, runs in enumerate(told)
     ]
     single = len(base) == len(other) == 1
     known = intervals(names) if single else {}
     rows = [
-        _compared(first.columns, names, key, sides, known.get(key))
-        for key in dict.fromkeys(key for side in sides for run in side for key in run)
+        _compared(measures, main, key, sides, known.get(key))
+        for key in dict.fromkeys(key for side in sides for run in side for key in run.rows)
     ]
     if not judged:
         rows = [replace(row, basis=None) for row in rows]
-    changed = [row for row in rows if _has_changed(first.columns, row)]
-    main = main_measure(first.columns)
+    # Shares of a whole change with every other row.
+    own = [column for column in measures if not (column.unit is Unit.PCT and column.adds)]
+    changed = [row for row in rows if row.where != BOTH or any(_difference(row, c) for c in own)]
     changed.sort(key=lambda row: (-abs(_difference(row, main) or 0), repr(row.key)))
-    told = [
+    said = [
         *notes,
         *_on_names(sides),
         *_notes(names, len(rows) - len(changed), single, len(base), len(other)),
     ]
-    report = _report(first, names.keys, changed, merged_notes(told), (), base, other)
+    report = _report(first, names.keys, changed, merged_notes(said), (), base, other)
     return Comparison(report, tuple(rows))
-
-
-def _has_changed(columns: Sequence[Column], row: Compared) -> bool:
-    """Whether anything that both sides tell changed; shares of a whole change with every other row."""
-    if row.where != BOTH:
-        return True
-    own = [c for c in _measures(columns) if not (c.unit is Unit.PCT and c.adds)]
-    return any(_difference(row, column) for column in own)
 
 
 def main_measure(columns: Sequence[Column]) -> Column:
@@ -126,24 +119,42 @@ def main_measure(columns: Sequence[Column]) -> Column:
     )
 
 
+@dataclass(frozen=True)
+class _Run:
+    """The rows of one run by key. What adds up is 0 where it has no such row but tells of others."""
+
+    rows: Mapping[Key, Merged]
+    absent: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, rows: Mapping[Key, Merged], measures: Sequence[Column]) -> _Run:
+        """The run with these rows, of columns with these measures."""
+
+        def is_told(name: str) -> bool:
+            return not rows or any(row.values[name] is not None for row in rows.values())
+
+        return cls(rows, {c.name: 0 if adds(c) and is_told(c.name) else None for c in measures})
+
+    def values(self, key: Key) -> Mapping[str, Any]:
+        """The measures of a row."""
+        return self.rows[key].values if key in self.rows else self.absent
+
+
 def _compared(
-    columns: Sequence[Column],
-    names: Naming,
+    measures: Sequence[Column],
+    main: Column,
     key: Key,
-    sides: Sequence[Sequence[Mapping[Key, Merged]]],
+    sides: Sequence[Sequence[_Run]],
     interval: Interval | None,
 ) -> Compared:
-    found = [[run[key] for run in side if key in run] for side in sides]
+    found = [[run.rows[key] for run in side if key in run.rows] for side in sides]
     where = BOTH if all(found) else ONLY_BASE if found[0] else ONLY_OTHER
-    values = [
-        {column.name: _value(column, key, side) for column in _measures(columns)} for side in sides
-    ]
+    per_run = [[run.values(key) for run in side] for side in sides]
+    values = [_means(measures, runs) for runs in per_run]
     spelled = [side[0].spelled if side else {} for side in found]
     basis = SINGLE if interval is None else WITHIN
     if len(sides[0]) > 1 or len(sides[1]) > 1:
-        main = main_measure(columns).name
-        per_run = [[float(_of_run(columns, main, key, run) or 0) for run in side] for side in sides]
-        interval = welch(*per_run)
+        interval = welch(*([float(run[main.name] or 0) for run in runs] for runs in per_run))
         basis = SINGLE if interval is None else REPEATS
     return Compared(key, where, spelled[0], spelled[1], values[0], values[1], interval, basis)
 
@@ -152,21 +163,12 @@ def _measures(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if not column.key and column.unit is not Unit.TEXT]
 
 
-def _of_run(columns: Sequence[Column], name: str, key: Key, run: Mapping[Key, Merged]) -> Any:
-    """A measure of one run; what adds up is 0 where the run has no such row but tells of others."""
-    if key in run:
-        return run[key].values[name]
-    (column,) = (column for column in columns if column.name == name)
-    recorded = not run or any(row.values[name] is not None for row in run.values())
-    return 0 if adds(column) and recorded else None
-
-
-def _value(column: Column, key: Key, runs: Sequence[Mapping[Key, Merged]]) -> Any:
-    """A measure of a side: of one run as it is, of several their mean."""
-    values = [_of_run([column], column.name, key, run) for run in runs]
-    if len(values) == 1:
-        return values[0]
-    return None if None in values else sum(values) / len(values)
+def _means(measures: Sequence[Column], runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The measures of a side: of one run as they are, of several their means."""
+    if len(runs) == 1:
+        return runs[0]
+    several = {column.name: [run[column.name] for run in runs] for column in measures}
+    return {n: None if None in each else sum(each) / len(each) for n, each in several.items()}
 
 
 def _difference(row: Compared, column: Column) -> Any:
@@ -189,8 +191,7 @@ def _report(
     columns = _columns(first.columns, keys, several=len(base) > 1 or len(other) > 1)
     table = None
     if rows is not None:
-        cells = [_cells(first.columns, keys, row) for row in rows]
-        table = build_table(columns, {c.name: [row[c.name] for row in cells] for c in columns})
+        table = build_table(columns, _cells(first.columns, keys, rows))
     return Report(
         name=f"diff_{first.name}",
         title=f"What changed: {first.title}",
@@ -285,29 +286,41 @@ def _of_measure(column: Column, is_main: bool, *, several: bool) -> list[Column]
     return result
 
 
-def _cells(columns: Sequence[Column], keys: Sequence[str], row: Compared) -> dict[str, Any]:
-    spelled = row.base or row.other
-    cells: dict[str, Any] = {name: spelled[name] for name in keys}
-    cells["where"] = row.where
+def _cells(
+    columns: Sequence[Column], keys: Sequence[str], rows: Sequence[Compared]
+) -> dict[str, list[Any]]:
+    """The report's columns."""
+    spelled = [row.base or row.other for row in rows]
+    cells: dict[str, list[Any]] = {name: [row[name] for row in spelled] for name in keys}
+    cells["where"] = [row.where for row in rows]
     for column in _measures(columns):
-        base, other = row.base_values[column.name], row.other_values[column.name]
-        difference = _difference(row, column)
-        cells[f"base_{column.name}"], cells[f"other_{column.name}"] = base, other
-        cells[f"diff_{column.name}"] = difference
-        cells[ratio_of(column)] = other / base if base and other is not None else None
+        name = column.name
+        base = [row.base_values[name] for row in rows]
+        other = [row.other_values[name] for row in rows]
+        difference = [_difference(row, column) for row in rows]
+        cells[f"base_{name}"], cells[f"other_{name}"] = base, other
+        cells[f"diff_{name}"] = difference
+        cells[ratio_of(column)] = [
+            after / before if before and after is not None else None
+            for before, after in zip(base, other, strict=True)
+        ]
         if column.counted_by:
-            more = _from_count(row, column)
-            cells[f"by_count_{column.name}"] = more
-            cells[f"by_mean_{column.name}"] = (
-                None if more is None or difference is None else difference - more
-            )
+            more = [_from_count(row, column) for row in rows]
+            cells[f"by_count_{name}"] = more
+            cells[f"by_mean_{name}"] = [
+                None if part is None or whole is None else whole - part
+                for part, whole in zip(more, difference, strict=True)
+            ]
     main = main_measure(columns)
-    cells["verdict"], cells["basis"] = _verdict(row, main), row.basis
-    cells["ratio_low"] = row.interval.low if row.interval else None
-    cells["ratio_high"] = row.interval.high if row.interval else None
+    cells["verdict"] = [_verdict(row, main) for row in rows]
+    cells["basis"] = [row.basis for row in rows]
+    cells["ratio_low"] = [row.interval.low if row.interval else None for row in rows]
+    cells["ratio_high"] = [row.interval.high if row.interval else None for row in rows]
     if "name" in keys:
-        there = row.other.get("name") if row.base else None
-        cells["other_name"] = there if there != spelled["name"] else None
+        there = [row.other.get("name") if row.base else None for row in rows]
+        cells["other_name"] = [
+            name if name != row["name"] else None for name, row in zip(there, spelled, strict=True)
+        ]
     return cells
 
 
@@ -342,9 +355,9 @@ def _verdict(row: Compared, main: Column) -> str | None:
     return _WORSE[main.better][0 if difference > 0 else 1]
 
 
-def _on_names(sides: Sequence[Sequence[Mapping[Key, Merged]]]) -> list[Note]:
+def _on_names(sides: Sequence[Sequence[_Run]]) -> list[Note]:
     """What names of one profile are one here."""
-    merged_rows = [row for side in sides for run in side for row in run.values() if row.also]
+    merged_rows = [row for side in sides for run in side for row in run.rows.values() if row.also]
     if not merged_rows:
         return []
     first = merged_rows[0].also[0]

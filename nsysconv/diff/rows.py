@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nsysconv.report import Column, Report
+from nsysconv.report import Column
 from nsysconv.units import Unit
 
 Key = tuple[Any, ...]
@@ -100,13 +100,12 @@ class Merged:
     also: list[str] = field(default_factory=list)
 
 
-def merged(report: Report, names: Naming, side: int) -> dict[Key, Merged]:
-    """The rows of a report by key. Values of several are added up where that means something."""
-    measures = [
-        column for column in report.columns if not column.key and column.unit is not Unit.TEXT
-    ]
+def merged(
+    rows: Iterable[Row], measures: Sequence[Column], names: Naming, side: int
+) -> dict[Key, Merged]:
+    """The rows of a run by key. Values of several are added up where that means something."""
     found: dict[Key, Merged] = {}
-    for row in report.rows():
+    for row in rows:
         key = names.key(side, row)
         if key not in found:
             found[key] = Merged(row, {column.name: row[column.name] for column in measures})

@@ -31,11 +31,13 @@ def too_many_recordings(where: str) -> InputError:
 class Options:
     """What the user asked an import for. `include`: words of importers' INCLUDABLE.
 
-    `processes` may work on one file at a time (None: as many as pay); it changes no row.
+    Neither of the others changes a row: `processes` may work on one file at a time (None: as many as
+    pay); `in_place`: no rows are copied while the importer looks at its source.
     """
 
     include: frozenset[str] = frozenset()
     processes: int | None = None
+    in_place: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -16,16 +16,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from nsysconv.errors import InputError
 from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
 from nsysconv.store.private import private_folder
+from nsysconv.store.sqlite.pages import NotPlainError, Pages, are_stored_as_read
 
 T = TypeVar("T")
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 1 << 16
+_ALL_IDS = (-(1 << 63), (1 << 63) - 1)
 # The encoding of texts as the header of a SQLite file names it; 0 in one without tables.
 _UTF_8 = (0, 1)
 # SQLite writes down every plain table with these words, whatever words made it.
@@ -40,6 +44,10 @@ class SourceTable:
     columns: tuple[str, ...]
     row_id: str | None
     """How SQL names its row number; None for a table without row numbers."""
+    root: int
+    """The page on which its tree begins."""
+    plain: Mapping[str, int]
+    """Where in its rows the columns stand whose whole numbers can be read from the pages."""
 
 
 class Probe:
@@ -168,18 +176,28 @@ class Probe:
     def _tables_of_file(self) -> list[SourceTable]:
         with self._connections.one() as connection:
             found = connection.execute(
-                f"SELECT name, sql FROM sqlite_master WHERE {_IS_PLAIN}"
+                f"SELECT name, rootpage FROM sqlite_master WHERE {_IS_PLAIN}"
             ).fetchall()
-            return [
-                SourceTable(
-                    name,
-                    tuple(
-                        row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(name)})")
-                    ),
-                    _row_id(connection, name),
-                )
-                for name, sql in found
-            ]
+            return [_table(connection, name, root) for name, root in found]
+
+    def columns(self, table: str, names: Sequence[str]) -> Generator[list[np.ndarray]]:
+        """Columns of whole numbers of all rows straight from the pages, a batch at a time; null is
+        MISSING. Safe in threads. Raises NotPlainError: SQLite has to be asked.
+        """
+        source = self.tables[table]
+        if not source.plain.keys() >= set(names):
+            raise NotPlainError
+        try:
+            descriptor = os.open(self.readable, os.O_RDONLY)
+        except OSError as error:
+            raise NotPlainError from error
+        try:
+            places = [source.plain[name] for name in names]
+            for _, values in Pages(descriptor).rows(source.root, places, *_ALL_IDS):
+                yield values
+        finally:
+            # Nobody holds locks on a source, which this would drop: SQLite has it open as immutable.
+            os.close(descriptor)
 
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a read-only select on the source. Safe in threads."""
@@ -221,11 +239,23 @@ class Probe:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _row_id(connection: sqlite3.Connection, table: str) -> str | None:
+def _table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:
+    shown = connection.execute(f"PRAGMA table_info({_quoted(name)})")
+    columns = tuple(row[1] for row in shown)
+    # Computed columns are only in the longer list.
+    every = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+    plain = {
+        column: place
+        for place, (_, column, declared, _, _, key, _) in enumerate(every)
+        if are_stored_as_read(declared, is_key=bool(key))
+    }
+    computed = any(row[6] for row in every)
+    row_id = _row_id(connection, name, {row[1].lower() for row in every})
+    return SourceTable(name, columns, row_id, root, {} if computed else plain)
+
+
+def _row_id(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> str | None:
     """A name of the row number that is no column's; None where the table has none."""
-    # Computed columns hide it, too; only the longer list names them.
-    listed = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})")
-    columns = {row[1].lower() for row in listed}
     for name in ("rowid", "_rowid_", "oid"):
         if name not in columns:
             try:

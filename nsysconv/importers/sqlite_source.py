@@ -106,18 +106,24 @@ def has(probe: Probe, table: str, *columns: str) -> bool:
     return table in probe.tables and set(columns) <= set(probe.tables[table].columns)
 
 
-def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int, int]:
+def row_range(probe: Probe, source: SourceTable) -> tuple[int | None, int | None]:
+    """The first and last row number of a table that has them; None: it is empty."""
+    # One subselect each: asked for both at once, SQLite reads the whole table.
+    first, last = probe.select(
+        f"SELECT (SELECT min({source.row_id}) FROM {source.name}), "
+        f"(SELECT max({source.row_id}) FROM {source.name})"
+    )[0]
+    return first, last
+
+
+def row_numbers(probe: Probe, source: SourceTable) -> tuple[int | None, int | None, int]:
     """The first and last row number of a table (None: it is empty) and how many rows it has.
 
     Raises InputError where so many rows cannot have numbers between these: the pages of a damaged file
     may name each other again and again, and what is read of it then differs from one way to the next.
     """
-    # One subselect each: asked for several at once, SQLite reads the whole table.
-    first, last, count = probe.select(
-        f"SELECT (SELECT min({source.row_id}) FROM {source.name}), "
-        f"(SELECT max({source.row_id}) FROM {source.name}), "
-        f"(SELECT count(*) FROM {source.name})"
-    )[0]
+    first, last = row_range(probe, source)
+    count = probe.select(f"SELECT count(*) FROM {source.name}")[0][0]
     if first is not None and last is not None and count > last - first + 1:
         raise InputError(
             f"the file is damaged: {source.name} has {count:,} rows numbered {first:,} to {last:,}",

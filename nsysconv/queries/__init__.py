@@ -90,10 +90,8 @@ _LIMITS = {"idle_gaps": 1000}
 _AT_ONCE = 2
 # Fewer kernels and calls are answered before a thread has begun.
 _MANY_EVENTS = 200_000
-# What needs most memory of its own is made first, while the least is kept, and beside no other.
-_ALONE = ("steps",)
 # The reports that take longest, in that order: the last to begin should be a short one.
-_LONGEST = ("idle_host", "api_vs_kernel", "idle_summary", "kernels")
+_LONGEST = ("steps", "idle_host", "api_vs_kernel", "kernels", "overview")
 
 
 def query(name: str) -> Query:
@@ -227,14 +225,12 @@ def answers(asked: Sequence[tuple[str, Request]], timeline: Timeline) -> list[Re
         except NotRecorded as missing:
             return missing
 
-    alone = [place for place, (spec, _) in enumerate(each) if spec.name in _ALONE]
-    found = {place: computed(place) for place in alone}
-    others = sorted(set(range(len(each))) - set(alone), key=lambda place: _turn(each[place][0]))
-    if len(others) > 1 and (os.cpu_count() or 1) > 1 and _ask_for_much(names, timeline):
+    turns = sorted(range(len(each)), key=lambda place: _turn(each[place][0]))
+    if len(turns) > 1 and (os.cpu_count() or 1) > 1 and _ask_for_much(names, timeline):
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            found |= zip(others, pool.map(computed, others), strict=True)
+            found = dict(zip(turns, pool.map(computed, turns), strict=True))
     else:
-        found |= zip(others, map(computed, others), strict=True)
+        found = dict(zip(turns, map(computed, turns), strict=True))
     # Reports are made of them only now: what was noted while others were made belongs to all.
     reports = []
     for place, (spec, request) in enumerate(each):

@@ -185,7 +185,7 @@ def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
     for block in blocks(len(ops)):
         start, end = ops.start[block], ops.end[block]
         owner = timeline.owner[block]
-        group_of = np.where(owner < 0, count - 1, group[owner]) if len(group) else count - 1
+        group_of = np.where(owner < 0, count - 1, group.take(owner)) if len(group) else count - 1
         both = group_of * kinds + ops.kind[block]
         number_of += counts(both, cells)
         spent += sums(both, end - start, cells)
@@ -212,15 +212,16 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
     told_count, told_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
         told = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start
-        start, in_group = started[first[told]], group[told]
-        latency, queue = start - calls.start[told], start - calls.end[told]
+        start, in_group = started.take(first.take(told)), group.take(told)
+        latency, queue = start - calls.start.take(told), start - calls.end.take(told)
         for times, count_of, sum_of in (
             (latency, told_count, told_sum),
             (queue, queued_count, queued_sum),
         ):
             late = times >= 0
-            count_of += counts(in_group[late], count)
-            sum_of += sums(in_group[late], times[late], count)
+            members, late_times = taken(in_group, late), taken(times, late)
+            count_of += counts(members, count)
+            sum_of += sums(members, late_times, count)
     with np.errstate(invalid="ignore"):
         return {
             "launch_latency_avg_ns": told_sum / np.where(told_count > 0, told_count, np.nan),

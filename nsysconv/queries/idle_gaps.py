@@ -13,7 +13,7 @@ from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Opti
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.activity import Activity, activity
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
@@ -86,9 +86,10 @@ def _add(
 ) -> None:
     columns["start_ns"] += found.start.tolist()
     columns["dur_ns"] += found.dur.tolist()
-    columns["cause"] += [PARTS[cause] for cause in found.cause.tolist()]
-    for place, part in enumerate(PARTS):
-        columns[f"{part}_ns"] += found.parts[place].tolist()
+    of_whom = parts(timeline, found)
+    columns["cause"] += [PARTS[cause] for cause in of_whom.argmax(axis=0).tolist()]
+    for part, spent in zip(PARTS, of_whom.tolist(), strict=True):
+        columns[f"{part}_ns"] += spent
     during, during_ns = _during(on_threads(timeline, found), doing)
     columns["during"] += during
     columns["during_ns"] += during_ns

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
+import numpy as np
+
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.queries.idle_summary import identity
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.activity import activity
 from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
+from nsysconv.timeline.statistics import distinct, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -75,14 +77,14 @@ def compute(timeline: Timeline, request: Request) -> Data:
             place, (labels,) = number(pieces.label)
             times = sums(place, pieces.time, len(labels))
             # A gap counts once for a label, however many pieces of it bear the label.
-            _, (labels_of_gaps, _) = number(place, pieces.gap)
-            gap_counts = counts(labels_of_gaps, len(labels))
+            pairs = distinct(place.astype(np.int64) * len(told) + pieces.gap)
+            gap_counts = counts(pairs // len(told), len(labels))
             _add(by_label, zip(labels.tolist(), gap_counts.tolist(), times.tolist(), strict=True))
         shared = identity(timeline, found)
         merged: dict[tuple[str, str], list[int]] = {}
         for label, (count, time) in sorted(by_label.items()):
             _add(merged, [(doing.name(label), count, time)])
-        merged.update(_of_no_thread(found, told))
+        merged.update(_of_no_thread(timeline, found.take(found.host_end > told.host_end)))
         for (what, name), (count, total) in merged.items():
             rows.append(
                 {
@@ -106,9 +108,9 @@ def _add(sums_of: dict[K, list[int]], more: Iterable[tuple[K, int, int]]) -> Non
         entry[1] += time
 
 
-def _of_no_thread(found: Gaps, told: Gaps) -> dict[tuple[str, str], list[int]]:
+def _of_no_thread(timeline: Timeline, found: Gaps) -> dict[tuple[str, str], list[int]]:
     """The host parts of gaps ended by calls of which no thread is recorded: what was done is not told."""
-    hosts = found.parts[PARTS.index("host")][found.host_end > told.host_end]
+    hosts = parts(timeline, found)[PARTS.index("host")]
     hosts = hosts[hosts > 0]
     if not len(hosts):
         return {}

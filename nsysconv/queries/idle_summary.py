@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, stream_label
+from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts, stream_label
 from nsysconv.timeline.statistics import distinct, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -87,8 +89,12 @@ def _add(rows: dict[str, list[object]], timeline: Timeline, found: Gaps) -> None
     rows["bucket_min_ns"] += bucket.tolist()
     rows["gap_count"] += counts(group, count).tolist()
     rows["gap_sum_ns"] += sums(group, found.dur, count).tolist()
-    for place, part in enumerate(PARTS):
-        rows[f"{part}_sum_ns"] += sums(group, found.parts[place], count).tolist()
+    in_parts = np.zeros((len(PARTS), count), np.int64)
+    for block in blocks(len(found)):
+        for place, spent in enumerate(parts(timeline, found.take(block))):
+            in_parts[place] += sums(group[block], spent, count)
+    for part, spent in zip(PARTS, in_parts.tolist(), strict=True):
+        rows[f"{part}_sum_ns"] += spent
     for name, value in identity(timeline, found).items():
         rows[name] += [value] * count
 

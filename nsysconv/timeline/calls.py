@@ -17,6 +17,9 @@ Array = np.ndarray
 
 RUNTIME, DRIVER = 0, 1
 
+# So many groups are looked for one by one faster than members are put in their order.
+_FEW_GROUPS = 4
+
 
 @dataclass(frozen=True)
 class ApiCalls:
@@ -171,6 +174,9 @@ def by_group(groups: Array, count: int, values: Array | None = None) -> list[Arr
     """Per group number 0..count-1 the values of its members, in order; None: their indices, as int32."""
     if count == 0:
         return []
+    if 1 < count <= _FEW_GROUPS:
+        members = [indices(groups == number) for number in range(count)]
+        return members if values is None else [taken(values, which) for which in members]
     if values is None:
         values = np.arange(len(groups), dtype=np.int32)
     if count == 1:
@@ -190,10 +196,11 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
     linked = has_correlation(calls.correlation)
     launched = has_correlation(ops.correlation)
     for pid in distinct(ops.pid).tolist():
-        mine = indices(linked & (calls.pid == pid))
+        own = linked & (calls.pid == pid)
         wanted = launched & (ops.pid == pid)
-        if len(mine) and wanted.any():
-            table = _Lookup(taken(calls.correlation, mine), mine)
+        if own.any() and wanted.any():
+            mine = indices(own)
+            table = _Lookup(taken(calls.correlation, own), mine)
             if table.ambiguous:
                 mine = mine[_by_entitlement(calls, mine)]
                 table = _Lookup(taken(calls.correlation, mine), mine)
@@ -237,7 +244,7 @@ class _Lookup:
         if self._high - self._low <= 8 * len(keys) + 1024:
             self._dense = np.full(self._high - self._low + 1, -1, np.int32)
             for block in blocks(len(keys)):
-                self._dense[keys[block] - self._low] = values[block]
+                self._dense[(keys[block] - self._low).astype(np.intp)] = values[block]
             self.ambiguous = int(np.count_nonzero(self._dense >= 0)) < len(keys)
         else:
             order = np.argsort(keys, kind="stable")
@@ -249,7 +256,7 @@ class _Lookup:
         wanted = wanted.astype(np.int64)  # the least key may not fit in what they are
         if self._dense is not None:
             inside = (wanted >= self._low) & (wanted <= self._high)
-            found: Array = self._dense[np.where(inside, wanted, self._low) - self._low]
+            found: Array = self._dense.take(wanted - self._low, mode="clip")
             found[~inside] = -1
             return found
         place = np.maximum(np.searchsorted(self._keys, wanted, side="right") - 1, 0)

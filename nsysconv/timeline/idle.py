@@ -12,7 +12,7 @@ import numpy as np
 
 from nsysconv.report import MISSING
 from nsysconv.timeline.groups import blocks, indices
-from nsysconv.timeline.intervals import union
+from nsysconv.timeline.intervals import measure, union
 from nsysconv.timeline.ops import GpuOps, Kind, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
@@ -43,9 +43,8 @@ class Window:
 class Gaps:
     """The gaps of one device and kind (and stream), in time order.
 
-    `ended_by` is the index in Timeline.ops of the operation that starts at a gap's end, -1 for none;
-    `parts` has one row per name of PARTS, which add up to the durations. The host part of a gap, the
-    profiler's share of it included, is [start, host_end).
+    `ended_by` is the index in Timeline.ops of the operation that starts at a gap's end, -1 for none.
+    The host part of a gap, the profiler's share of it included, is [start, host_end).
     """
 
     device: int
@@ -54,14 +53,13 @@ class Gaps:
     start: Array
     end: Array
     ended_by: Array
-    parts: Array
     host_end: Array
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, which: Array) -> Gaps:
-        """The gaps of a mask."""
+    def take(self, which: Array | slice) -> Gaps:
+        """The gaps of a mask or a slice."""
         return Gaps(
             self.device,
             self.kind,
@@ -69,7 +67,6 @@ class Gaps:
             self.start[which],
             self.end[which],
             self.ended_by[which],
-            self.parts[:, which],
             self.host_end[which],
         )
 
@@ -77,12 +74,6 @@ class Gaps:
     def dur(self) -> Array:
         """How long each gap is."""
         result: Array = self.end - self.start
-        return result
-
-    @property
-    def cause(self) -> Array:
-        """Per gap the number in PARTS of its largest part."""
-        result: Array = np.argmax(self.parts, axis=0)
         return result
 
 
@@ -105,9 +96,7 @@ def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -
 
     Those without a time are MISSING.
     """
-    found = union(starts, ends, which)
-    low, high = span.start, span.end
-    return int((np.clip(found.ends, low, high) - np.clip(found.starts, low, high)).sum())
+    return measure(starts, ends, span.start, span.end, which)
 
 
 def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
@@ -117,7 +106,7 @@ def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
 
 def on_threads(timeline: Timeline, found: Gaps) -> Gaps:
     """The gaps, without a host part where no thread is recorded of the call that launched what ended
-    them: their parts are as they were, `host_end` is their start.
+    them: their `host_end` is their start.
     """
     host = np.flatnonzero(found.host_end > found.start)
     known = timeline.calls.on_a_thread(timeline.owner[found.ended_by[host]])
@@ -189,41 +178,49 @@ def _gaps_of(
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
         hit = (starts[place] == high) & inside
         ended_by[hit] = members[place[hit]]
-    # No part is longer than its gap.
-    short = int((high - low).max(initial=0)) <= np.iinfo(np.int32).max
-    parts = np.empty((len(PARTS), len(low)), np.int32 if short else np.int64)
-    host_end = np.empty(len(low), np.int64)
-    for block in blocks(len(low)):
-        found = _parts(timeline, low[block], high[block], ended_by[block])
-        parts[:, block], host_end[block] = found
-    return Gaps(device, kind, stream, low, high, ended_by, parts, host_end)
-
-
-def _parts(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> tuple[Array, Array]:
-    """Who each gap belongs to: one row per name of PARTS; and where the host part ends."""
-    ops, calls = timeline.ops, timeline.calls
-    dur = high - low
-    parts = np.zeros((len(PARTS), len(low)), np.int64)
     host_end = low.copy()
-    nobody = ended_by < 0
-    parts[_END, nobody] = dur[nobody]
-    op = np.maximum(ended_by, 0)
-    migrated = ~nobody & (ops.kind[op] == Kind.MIGRATION) if len(ops) else nobody & False
-    parts[_MIGRATION, migrated] = dur[migrated]
-    call = np.where(nobody | migrated, -1, timeline.owner[op] if len(ops) else -1)
-    told = (call >= 0) & (not timeline.clocks_disagree)
-    unknown = ~nobody & ~migrated & ~told
-    parts[_UNKNOWN, unknown] = dur[unknown]
+    for block in blocks(len(low)):
+        call, _ = _launched(timeline, ended_by[block])
+        told = np.flatnonzero(call >= 0)
+        began = timeline.calls.start.take(call[told])
+        host_end[block][told] = np.clip(began, low[block][told], high[block][told])
+    return Gaps(device, kind, stream, low, high, ended_by, host_end)
+
+
+def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:
+    """The calls that launched what ended gaps, -1 where that is not known; and which gaps ended with a
+    migration.
+    """
+    ops, ended = timeline.ops, ended_by >= 0
+    if not ended.any():
+        return np.full(len(ended), -1), ended
+    migrated = ended & (ops.kind.take(ended_by) == Kind.MIGRATION)
+    told = ended & ~migrated & (not timeline.clocks_disagree)
+    return np.where(told, timeline.owner.take(ended_by), -1), migrated
+
+
+def parts(timeline: Timeline, found: Gaps) -> Array:
+    """Who each gap belongs to: one row per name of PARTS, which add up to the durations.
+
+    To be asked for some gaps at a time: there may be millions.
+    """
+    calls, dur, ended = timeline.calls, found.dur, found.ended_by >= 0
+    call, migrated = _launched(timeline, found.ended_by)
+    result = np.zeros((len(PARTS), len(found)), np.int64)
+    result[_END, ~ended] = dur[~ended]
+    result[_MIGRATION, migrated] = dur[migrated]
+    told = call >= 0
+    unknown = ended & ~migrated & ~told
+    result[_UNKNOWN, unknown] = dur[unknown]
     if told.any():
-        g0, g1, a = low[told], high[told], call[told]
-        began, returned = np.clip(calls.start[a], g0, g1), np.clip(calls.end[a], g0, g1)
-        profiler = _profiler(timeline, calls.pid[a], g0, began)
-        parts[_HOST, told] = began - g0 - profiler
-        parts[_PROFILER, told] = profiler
-        parts[_LAUNCH, told] = returned - began
-        parts[_QUEUE, told] = g1 - returned
-        host_end[told] = began
-    return parts, host_end
+        low, high, began = found.start[told], found.end[told], found.host_end[told]
+        returned = np.clip(calls.end[call[told]], low, high)
+        profiler = _profiler(timeline, calls.pid[call[told]], low, began)
+        result[_HOST, told] = began - low - profiler
+        result[_PROFILER, told] = profiler
+        result[_LAUNCH, told] = returned - began
+        result[_QUEUE, told] = high - returned
+    return result
 
 
 def _profiler(timeline: Timeline, pids: Array, low: Array, high: Array) -> Array:

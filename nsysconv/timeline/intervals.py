@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import blocks
+from nsysconv.timeline.groups import blocks, indices
+from nsysconv.timeline.ops import taken
 
 Array = np.ndarray
 
@@ -52,52 +53,90 @@ def union(starts: Array, ends: Array, which: Array | None = None) -> Union:
     """The union of intervals in any order, all or those of a mask; those without length (or less) add
     nothing.
     """
+    return _united(_by_start(starts, ends, which), len(starts))
+
+
+def measure(starts: Array, ends: Array, low: int, high: int, which: Array | None = None) -> int:
+    """How much of [low, high) the union of these intervals covers; they are given as for `union`."""
+    result, latest = 0, low
+    for s, e in _by_start(starts, ends, which):
+        e = np.clip(e, low, high)
+        reach = np.maximum.accumulate(np.append(latest, e))
+        result += int(np.maximum(e - np.maximum(s, reach[:-1]), 0).sum())
+        latest = reach[-1]
+    return result
+
+
+def united(one: Union, starts: Array, ends: Array, which: Array | None = None) -> Union:
+    """The union of a union with intervals, which are given as for `union`."""
+    if not len(one.starts):
+        return union(starts, ends, which)
+    if which is not None and not which.all():
+        members = indices(which)
+        starts, ends = taken(starts, members), taken(ends, members)
+    if not len(starts):
+        return one
+    merged = _merged(one, *_in_order(starts, ends))
+    return _united(merged, len(one.starts) + len(starts))
+
+
+def _in_order(starts: Array, ends: Array) -> tuple[Array, Array]:
+    """The intervals by their starts."""
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        return starts[order], ends[order]
+    return starts, ends
+
+
+def _by_start(starts: Array, ends: Array, which: Array | None) -> Iterator[tuple[Array, Array]]:
+    """The intervals of a mask, None: all, by their starts, some at a time."""
     if (starts[1:] < starts[:-1]).any():
         if which is not None:
             starts, ends, which = starts[which], ends[which], None
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
-    return _united(
-        (starts[block], ends[block], None if which is None else which[block])
-        for block in blocks(len(starts))
-    )
+        starts, ends = _in_order(starts, ends)
+    for block in blocks(len(starts)):
+        if which is None or which[block].all():
+            yield starts[block], ends[block]
+        else:
+            members = np.flatnonzero(which[block])
+            if len(members):
+                yield starts[block].take(members), ends[block].take(members)
 
 
-def united(one: Union, other: Union) -> Union:
-    """The union of both."""
-    longer, shorter = (one, other) if len(one.starts) > len(other.starts) else (other, one)
-    return _united(_by_start(longer, shorter)) if len(shorter.starts) else longer
-
-
-def _by_start(one: Union, other: Union) -> Iterator[tuple[Array, Array, None]]:
-    """The intervals of both by their starts, some at a time."""
+def _merged(one: Union, starts: Array, ends: Array) -> Iterator[tuple[Array, Array]]:
+    """The intervals of a union, and others by their starts, as one: by their starts, some at a time."""
+    own, other = (one.starts, one.ends), (starts, ends)
+    longer, shorter = (own, other) if len(one.starts) > len(starts) else (other, own)
     low = 0
-    for block in blocks(len(one.starts)):
-        following = one.starts[block.stop : block.stop + 1]
-        high = int(np.searchsorted(other.starts, following[0])) if len(following) else None
-        starts = np.concatenate((one.starts[block], other.starts[low:high]))
-        ends = np.concatenate((one.ends[block], other.ends[low:high]))
-        order = np.argsort(starts, kind="stable")
-        yield starts[order], ends[order], None
+    for block in blocks(len(longer[0])):
+        following = longer[0][block.stop : block.stop + 1]
+        high = int(np.searchsorted(shorter[0], following[0])) if len(following) else None
+        both = [
+            np.concatenate((a[block], b[low:high])) for a, b in zip(longer, shorter, strict=True)
+        ]
+        order = np.argsort(both[0], kind="stable")
+        yield both[0].take(order), both[1].take(order)
         low = high or 0
 
 
-def _united(parts: Iterable[tuple[Array, Array, Array | None]]) -> Union:
-    """The union of intervals that come by their starts, some at a time with a mask of those meant."""
-    # Each interval of the union ends where the latest end so far is before the next start.
-    firsts, lasts = [np.empty(0, np.int64)], []
-    latest = MISSING
-    for s, e, which in parts:
-        kept = e > s if which is None else which & (e > s)
+def _united(parts: Iterable[tuple[Array, Array]], most: int) -> Union:
+    """The union of intervals, so many at most, that come by their starts, some at a time."""
+    # Each interval of the union ends where the latest end so far is before the next start. Memory that
+    # is asked for and never written costs nothing.
+    starts, ends = np.empty(most, np.int64), np.empty(most + 1, np.int64)
+    count, latest = 0, MISSING
+    for s, e in parts:
+        kept = e > s
         if not kept.all():
             s, e = s[kept], e[kept]
         reach = np.maximum.accumulate(np.append(latest, e))
-        fresh = s > reach[:-1]
-        firsts.append(s[fresh])
-        lasts.append(reach[:-1][fresh])
-        latest = reach[-1]
+        fresh = np.flatnonzero(s > reach[:-1])
+        place = slice(count, count + len(fresh))
+        starts[place], ends[place] = s.take(fresh), reach.take(fresh)
+        count, latest = place.stop, reach[-1]
     # What was there before the first is no end.
-    return Union(np.concatenate(firsts), np.concatenate((*lasts, [latest]))[1:])
+    ends[count] = latest
+    return Union(starts[:count], ends[1 : count + 1])
 
 
 @dataclass(frozen=True)

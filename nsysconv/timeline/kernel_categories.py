@@ -17,6 +17,7 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.report import MISSING
+from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.ops import Kind, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
@@ -137,10 +138,12 @@ def communicates(timeline: Timeline, path: str | None = None) -> Array:
     category, names = timeline.whole.kept(
         ("communicates", path), lambda: _categories(timeline, rules(path).until(COMMUNICATION))
     )
-    if COMMUNICATION not in names:
-        return np.zeros(len(ops), bool)
-    result: Array = ops.kind == Kind.KERNEL
-    result[result] = category[ops.row[result]] == names.index(COMMUNICATION)
+    result = np.zeros(len(ops), bool)
+    if COMMUNICATION in names:
+        wanted = names.index(COMMUNICATION)
+        for block in blocks(len(ops)):
+            kernels = np.flatnonzero(ops.kind[block] == Kind.KERNEL)
+            result[block][kernels] = category.take(ops.row[block].take(kernels)) == wanted
     return result
 
 

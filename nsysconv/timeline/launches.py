@@ -70,7 +70,7 @@ def first_ops(timeline: Timeline) -> Array:
     untimed = len(ops) - int(np.count_nonzero(ops.timed))
     for block in reversed(list(blocks(len(ops)))):
         places = np.arange(max(block.start, untimed), block.stop, dtype=np.int32)[::-1]
-        result[owner[places]] = places
+        result[owner[places].astype(np.intp)] = places
     return result[:-1]  # owner -1 wrote into the one behind
 
 

@@ -131,7 +131,7 @@ def taken(column: Array, which: Array) -> Array:
     result = np.empty(len(which), column.dtype)
     # A block at a time: numpy makes all indices int64 before it uses them.
     for block in blocks(len(which)):
-        result[block] = column[which[block]]
+        result[block] = column.take(which[block])
     return result
 
 

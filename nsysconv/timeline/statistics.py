@@ -55,14 +55,17 @@ def number(*columns: Array) -> tuple[Array, list[Array]]:
         numbers *= len(values)
         numbers += index
         del index
-        pairs, numbers = _indexed(numbers)
+        pairs, numbers = _indexed(numbers, spent=True)
         head, tail = np.divmod(pairs, len(values))
         found = [*(v[head] for v in found), values[tail]]
     return numbers, found
 
 
-def _indexed(column: Array) -> tuple[Array, Array]:
-    """The distinct values, as int64, and each row's place among them; linear where they are dense."""
+def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
+    """The distinct values, as int64, and each row's place among them; linear where they are dense.
+
+    `spent`: nobody else looks at the column, and the places may be written over it.
+    """
     if len(column) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32)
     if column.strides == (0,):  # one value everywhere
@@ -76,11 +79,11 @@ def _indexed(column: Array) -> tuple[Array, Array]:
     seen = np.zeros(high - low + 1, bool)
     # What is made of the column in between fits in the cache.
     for block in blocks(len(column)):
-        seen[column[block] - low] = True
+        seen[(column[block] - low).astype(np.intp)] = True
     place = np.cumsum(seen, dtype=np.int32) - 1
-    index = np.empty(len(column), np.int32)
+    index = column if spent and column.dtype == np.int32 else np.empty(len(column), np.int32)
     for block in blocks(len(column)):
-        index[block] = place[column[block] - low]
+        index[block] = place.take(column[block] - low)
     return np.flatnonzero(seen) + low, index
 
 
@@ -97,18 +100,16 @@ def distinct(values: Array) -> Array:
     """The distinct values, sorted; quick where few values repeat many times over a small range."""
     if values.strides == (0,) and len(values):
         return values[:1]
-    if len(values) < 1000:
+    if len(values) < 1000 or int(values.max()) - int(values.min()) > 4 * len(values):
         # As np.unique, which would load numpy.ma (8 ms).
         ordered = np.sort(values)
         first = np.ones(len(ordered), bool)
         first[1:] = ordered[1:] != ordered[:-1]
         return ordered[first]
     low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values):
-        return np.unique(values)
     seen = np.zeros(high - low + 1, bool)
     for block in blocks(len(values)):
-        seen[values[block] - low] = True
+        seen[(values[block] - low).astype(np.intp)] = True
     return np.flatnonzero(seen) + low
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import OPERATOR, Spans, operators, ranges, spelled
 from nsysconv.timeline.calls import ApiCalls
-from nsysconv.timeline.intervals import Union, union, united
+from nsysconv.timeline.intervals import union, united
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.ops import GpuOps, Kind, taken
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 
@@ -183,8 +183,8 @@ def _extents(timeline: Timeline) -> Iterator[tuple[int, int, int]]:
         parts.append(ops.take(ops.timed & (ops.kind != Kind.MIGRATION)))
     for pid in distinct(np.concatenate([distinct(part.pid) for part in parts])).tolist():
         mine = [part.pid == pid for part in parts]
-        starts = [p.start[m].min() for p, m in zip(parts, mine, strict=True) if m.any()]
-        ends = [p.end[m].max() for p, m in zip(parts, mine, strict=True) if m.any()]
+        starts = [taken(p.start, m).min() for p, m in zip(parts, mine, strict=True) if m.any()]
+        ends = [taken(p.end, m).max() for p, m in zip(parts, mine, strict=True) if m.any()]
         yield pid, int(min(starts)), int(max(ends))
 
 
@@ -198,8 +198,8 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
     covered = np.zeros(len(found), np.int64)
     so_far = union(np.empty(0, np.int64), np.empty(0, np.int64))
     for name, more in _classes(timeline, found.pid, pattern):
-        for each in more:
-            so_far = united(so_far, each)
+        for of, which in more:
+            so_far = united(so_far, of.start, of.end, which)
         now = so_far.covered(found.start, found.end)
         result[name] = now - covered
         covered = now
@@ -207,29 +207,23 @@ def class_times(timeline: Timeline, found: Steps, pattern: str = STEP_RANGE) -> 
     return result
 
 
-def _classes(timeline: Timeline, pid: int, pattern: str) -> Iterator[tuple[str, list[Union]]]:
-    """The classes in order, each with when something of it ran."""
+def _classes(
+    timeline: Timeline, pid: int, pattern: str
+) -> Iterator[tuple[str, list[tuple[GpuOps | ApiCalls | Spans, Array | None]]]]:
+    """The classes in order, each with what is of it: of columns those of a mask, None: all."""
     ops, calls = timeline.ops, timeline.calls
     timed = ops.timed & (ops.pid == pid)
     talks = timed & communicates(timeline)
     works = timed & ~talks & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
-    yield "kernel", [_when(ops, works)]
-    yield "memcpy", [_when(ops, timed & (ops.kind == Kind.MEMCPY))]
-    yield "memset", [_when(ops, timed & (ops.kind == Kind.MEMSET))]
+    yield "kernel", [(ops, works)]
+    yield "memcpy", [(ops, timed & (ops.kind == Kind.MEMCPY))]
+    yield "memset", [(ops, timed & (ops.kind == Kind.MEMSET))]
     step = spelled(pattern, STEP_RANGE).fullmatch
     host = [
         spans.take((spans.pid == pid) & ~_named(spans, step) & timeline.holds(spans))
         for spans in _annotations(timeline)
     ]
-
-    def named(fits: Callable[[str], object]) -> list[Union]:
-        return [_when(spans, _named(spans, fits)) for spans in host]
-
-    yield "communication", [_when(ops, talks), *named(_COMMUNICATION.match)]
-    yield "runtime", [_when(calls, timeline.called & (calls.pid == pid))]
-    yield "data_loader", named(_DATA_LOADER.match)
-    yield "cpu", [union(spans.start, spans.end) for spans in host]
-
-
-def _when(of: GpuOps | ApiCalls | Spans, which: Array) -> Union:
-    return union(of.start, of.end, which)
+    yield "communication", [(ops, talks), *((s, _named(s, _COMMUNICATION.match)) for s in host)]
+    yield "runtime", [(calls, timeline.called & (calls.pid == pid))]
+    yield "data_loader", [(spans, _named(spans, _DATA_LOADER.match)) for spans in host]
+    yield "cpu", [(spans, None) for spans in host]

@@ -200,7 +200,7 @@ class Timeline:
             start, owner = self.ops.start[block], self.owner[block]
             known = (owner >= 0) & (start != MISSING)
             if known.any():
-                lag = start[known] - self.calls.start[owner[known]]
+                lag = taken(start, known) - self.calls.start.take(taken(owner, known))
                 lowest.append(int(lag.min()))
                 highest.append(int(lag.max()))
                 early += int(np.count_nonzero(lag < 0))

@@ -15,7 +15,7 @@ import numpy as np
 from nsysconv.importers.kineto.cells import MISSING, triples, whole
 from nsysconv.importers.kineto.events import Args, Event
 from nsysconv.importers.kineto.piece import Columns
-from nsysconv.importers.kineto.rows import Array, Rows, Spelled
+from nsysconv.importers.kineto.rows import ON_GPU, UNSPELLED, Array, Rows, Spelled
 from nsysconv.importers.kineto.sorting import by_kind, hashable
 from nsysconv.importers.kineto.words import COMMUNICATION_OPERATOR, DRIVER_OVERHEAD
 
@@ -64,19 +64,21 @@ class Builder(Rows):
         self._annotations(kinds["annotation"])
         self._overhead(kinds["overhead"])
         self._memory_events(kinds["instant"])
+        self._spelled = UNSPELLED  # which would keep the events
 
     def _api_calls(self, events: list[Event], layer: int) -> None:
         if not events:
             return
         args = [event.args for event in events]
         correlation = whole([a.correlation for a in args])
-        for event, a in zip(events, args, strict=True):
-            # ROCm tells the bytes of a copy on its API call.
-            size = a.bytes if a.bytes is not None else a.size
-            if size is not None:
-                pid, number, count = whole([event.pid, a.correlation, size]).tolist()
-                if count != MISSING:
-                    self._piece.sizes[pid, number] = count
+        # ROCm tells the bytes of a copy on its API call.
+        sizes = [a.bytes if a.bytes is not None else a.size for a in args]
+        if sizes.count(None) < len(sizes):
+            for event, a, size in zip(events, args, sizes, strict=True):
+                if size is not None:
+                    pid, number, count = whole([event.pid, a.correlation, size]).tolist()
+                    if count != MISSING:
+                        self._piece.sizes[pid, number] = count
         self._put(
             "api_call",
             events,
@@ -116,8 +118,10 @@ class Builder(Rows):
 
     def _sm_counts(self, args: list[Args], columns: Columns) -> None:
         """How many SMs a device has, out of blocks per SM: for traces that do not describe it."""
-        for place, a in enumerate(args):
-            device = int(columns["device_id"][place])
+        devices = columns["device_id"].tolist()
+        if self._piece.sm_counts.keys() >= set(devices):
+            return
+        for place, (device, a) in enumerate(zip(devices, args, strict=True)):
             if device in self._piece.sm_counts:
                 continue
             per_sm = a.blocks_per_sm
@@ -132,12 +136,11 @@ class Builder(Rows):
 
     def _collectives(self, events: list[Event], kind: int) -> None:
         args = [event.args for event in events]
-        where = self._on_gpu(events, args)
+        unknown = np.full(len(events), MISSING)
         if kind == _CALL:
-            where = dict.fromkeys(where, np.full(len(events), MISSING))
-            where.update(self._on_thread(events))
+            where = {**dict.fromkeys(ON_GPU, unknown), **self._on_thread(events)}
         else:
-            where["tid"] = np.full(len(events), MISSING)
+            where = {**self._on_gpu(events, args), "tid": unknown}
         self._put(
             "collective",
             events,

@@ -10,6 +10,7 @@ from nsysconv.importers.kineto import events as e
 from nsysconv.importers.kineto.cells import nanoseconds
 from nsysconv.importers.kineto.columns import Builder
 from nsysconv.importers.kineto.events import Event
+from nsysconv.importers.kineto.known_events import decode_known_events
 from nsysconv.importers.kineto.piece import Piece, Vocabulary
 from nsysconv.importers.kineto.repair import BORDER, mended, without_words
 from nsysconv.importers.kineto.rows import Spelled
@@ -18,6 +19,7 @@ from nsysconv.importers.kineto.words import CATEGORIES, Words
 _SHARE_BYTES = 1 << 19
 # Every event has this key.
 _PHASE = b'"ph"'
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Decoder:
@@ -34,16 +36,19 @@ class Decoder:
         """
         piece = Piece()
         builder = Builder(piece, self._words)
+        view = memoryview(text)
         for low, high in _shares(text):
-            events, spelled = _events(text[low:high], place + low, piece)
+            events, spelled = _events(view[low:high], place + low, piece)
             piece.event_count += len(events)
             builder.add(events, spelled, place + low, zero, python_functions=self._python_functions)
+            # Their memory serves the next ones while it is still in the cache.
+            del events, spelled
         builder.finish()
         return piece
 
     def earliest(self, text: bytes) -> int | None:
         """The earliest time (ns) of the rows in a text of whole events; None without one."""
-        events, spelled = _events(text, 0, Piece())
+        events, spelled = _events_of_any_kind(text, 0, Piece())
         known = [event for event in events if str(event.cat).lower() in CATEGORIES]
         timed = known or [event for event in events if event.ph == "X"]
         times = nanoseconds([event.ts for event in timed], lambda: spelled(timed, "ts"))
@@ -62,14 +67,26 @@ def _shares(text: bytes) -> Iterator[tuple[int, int]]:
         low = border.end() if border else len(text)
 
 
-def _events(share: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
+def _events(share: memoryview, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
     """The events of a text, and how to get their times as they are spelled."""
+    text = b"".join((b"[", share, b"]"))
+    try:
+        if not text.isascii():
+            text.decode()  # of what is passed over, this would not be seen
+        events = decode_known_events(text)
+    except _UNREADABLE:
+        return _events_of_any_kind(bytes(share), place, piece)
+    return events, _spelled_in(text, events)
+
+
+def _events_of_any_kind(share: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
+    """As above, of events whose category may be unknown, and of text that may be no JSON."""
     text = b"[%b]" % share
     whole_text = text
     for attempt in range(2):
         try:
             events = e.decode_events(whole_text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except _UNREADABLE:
             if attempt == 0:
                 whole_text, words = without_words(text)
                 if words:

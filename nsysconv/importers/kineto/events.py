@@ -8,7 +8,7 @@ import msgspec
 
 # Written by name in JSON, read here under names of ours. Values may be of any type: real files hold
 # numbers as text and text as numbers, and one odd cell must not cost the events around it.
-_SPELLED = {
+SPELLED = {
     "registers": "registers per thread",
     "shared": "shared memory",
     "occupancy": "est. achieved occupancy %",
@@ -44,7 +44,7 @@ _SPELLED = {
 }
 
 
-class Args(msgspec.Struct, frozen=True, gc=False, rename=_SPELLED):
+class Args(msgspec.Struct, frozen=True, gc=False, rename=SPELLED):
     """What an event's `args` may tell."""
 
     correlation: Any = None

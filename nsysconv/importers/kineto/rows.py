@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,20 @@ import numpy as np
 from nsysconv.importers.kineto.cells import MISSING, nanoseconds, whole
 from nsysconv.importers.kineto.events import Args, Event
 from nsysconv.importers.kineto.piece import Columns, Piece
-from nsysconv.importers.kineto.sorting import hashable
+from nsysconv.importers.kineto.sorting import distinct, hashable
 from nsysconv.importers.kineto.words import Words
 
 Array = np.ndarray
 Spelled = Callable[[Sequence[Event], str], Sequence[bytes]]
 """How events' `ts` or `dur` are spelled."""
 
+ON_GPU = ("pid", "device_id", "context_id", "stream_id", "correlation_id")
+"""The columns that say where work ran."""
+
+UNSPELLED: Spelled = lambda events, name: []  # noqa: E731 - has a type
+"""Of no events."""
+
 _TIME_LIMIT_NS = 1 << 53
-_PID = attrgetter("pid")
 _PROCESS_LIMIT = 1 << 62
 
 
@@ -48,7 +52,7 @@ class Rows:
         self._process = MISSING  # the process whose rows were met last
         self._owner_of: dict[int, int] | None = None
         # Of the events being added:
-        self._spelled: Spelled = lambda events, name: []
+        self._spelled = UNSPELLED
         self._place = self._zero = 0
 
     def finish(self) -> None:
@@ -65,7 +69,7 @@ class Rows:
     def _owners(self, events: Sequence[Event], kinds: dict[str, list[Event]]) -> None:
         """Which processes have rows; and, where several, whose stood before each row of a GPU."""
         on_threads = [*kinds["runtime"], *kinds["driver"], *kinds["operator"], *kinds["annotation"]]
-        numbers = map(_process_number, _distinct(map(_PID, on_threads)))
+        numbers = map(_process_number, distinct([event.pid for event in on_threads]))
         pids = {number for number in numbers if number is not None}
         seen = self._piece.processes_seen
         self._owner_of = None
@@ -96,6 +100,9 @@ class Rows:
         # One release spells all its times alike.
         self._piece.has_fractions |= not isinstance(events[0].ts, int)
         start = nanoseconds([event.ts for event in events], lambda: self._spelled(events, "ts"))
+        if self._all_are_plain(start, columns.get("dur_ns")):
+            self._parts[table].append({"start_ns": start - self._zero, **columns})
+            return
         kept = start != MISSING
         self._left_out("no time stamp", ~kept)
         timeless, start = start == 0, start - self._zero
@@ -125,6 +132,12 @@ class Rows:
             return
         self._parts[table].append(columns)
 
+    def _all_are_plain(self, start: Array, dur: Array | None) -> bool:
+        """Whether all rows stand behind the zero, and none is too far or too long to be kept."""
+        if not 0 <= self._zero < start.min() <= start.max() <= self._zero + _TIME_LIMIT_NS:
+            return False
+        return dur is None or bool(0 <= dur.min() <= dur.max() <= _TIME_LIMIT_NS)
+
     def _left_out(self, what: str, which: Array) -> None:
         self._piece.note(what, int(np.count_nonzero(which)), self._place)
 
@@ -134,7 +147,7 @@ class Rows:
     def _numbers_of(self, texts: list[Any]) -> Array:
         names = self._names
         try:
-            return np.array([names[text] for text in texts], np.int64)
+            return np.fromiter([names[text] for text in texts], np.int64, len(texts))
         except TypeError:  # a name that is a list or an object, or none
             return self._optional_numbers_of(texts)
 
@@ -142,8 +155,10 @@ class Rows:
         if texts[0] is None and texts.count(None) == len(texts):
             return np.full(len(texts), MISSING)
         names = self._names
-        return np.array(
-            [MISSING if text is None else names[hashable(text)] for text in texts], np.int64
+        return np.fromiter(
+            [MISSING if text is None else names[hashable(text)] for text in texts],
+            np.int64,
+            len(texts),
         )
 
     def _spelled_numbers_of(self, texts: list[Any]) -> Array:
@@ -151,8 +166,9 @@ class Rows:
         if texts[0] is None and texts.count(None) == len(texts):
             return np.full(len(texts), MISSING)
         names = self._names
-        return np.array(
-            [MISSING if text is None else names[bytes(text)] for text in texts], np.int64
+        # To add to nothing makes bytes of it in a third of the time that bytes() takes.
+        return np.fromiter(
+            [MISSING if text is None else names[b"" + text] for text in texts], np.int64, len(texts)
         )
 
     def _on_thread(self, events: list[Event]) -> Columns:
@@ -176,13 +192,9 @@ class Rows:
         stream = whole([a.stream for a in args])
         if (stream == MISSING).any():
             stream = np.where(stream == MISSING, whole([event.tid for event in events]), stream)
-        return {
-            "pid": self._process_of(events),
-            "device_id": device,
-            "context_id": context,
-            "stream_id": stream,
-            "correlation_id": whole([a.correlation for a in args]),
-        }
+        correlation = whole([a.correlation for a in args])
+        where = (self._process_of(events), device, context, stream, correlation)
+        return dict(zip(ON_GPU, where, strict=True))
 
 
 def _is_number(value: Any) -> bool:
@@ -196,10 +208,3 @@ def _is_number(value: Any) -> bool:
 def _process_number(value: Any) -> int | None:
     """A number that can be a process's, else None."""
     return value if isinstance(value, int) and 0 < abs(value) < _PROCESS_LIMIT else None
-
-
-def _distinct(values: Iterable[Any]) -> set[Any]:
-    try:
-        return set(values)
-    except TypeError:  # a list or an object in place of a number
-        return set(map(hashable, values))

@@ -18,6 +18,7 @@ from nsysconv.importers.kineto.words import (
     PASSED_OVER,
 )
 
+_CELLS = (str, int, float, type(None))
 _THREAD_NAME = re.compile(r"thread -?\d+ \((.*)\)$")
 
 
@@ -54,7 +55,7 @@ def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list
 
 
 def _kernels_and_old_copies(rows: list[Event], kinds: dict[str, list[Event]]) -> None:
-    names = {hashable(event.name) for event in rows}
+    names = distinct([event.name for event in rows])
     if names.isdisjoint(OLD_COPIES) and OLD_SET not in names:
         kinds["kernel"] += rows
         return
@@ -94,4 +95,12 @@ def _metadata(rows: list[Event], piece: Piece) -> None:
 
 def hashable(value: Any) -> Any:
     """The value as a key: itself where it is one cell, else its text."""
-    return value if isinstance(value, str | int | float | None) else str(value)
+    return value if isinstance(value, _CELLS) else str(value)
+
+
+def distinct(values: Sequence[Any]) -> set[Any]:
+    """The distinct values as keys."""
+    try:
+        return set(values)
+    except TypeError:  # a list or an object among them
+        return set(map(hashable, values))

@@ -33,7 +33,7 @@ _READ_BYTES = 1 << 20
 # More than this without the beginning of the events is no trace, and what is longer is no event: to see
 # what is wrong with a text takes 20 times its size.
 _LIMIT_BYTES, _EVENT_BYTES = 1 << 27, 1 << 25
-_WINDOW_BYTES = 1 << 16
+_WINDOW_BYTES = 1 << 13
 # What stands before the events is looked at so far when it is no JSON.
 _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20

@@ -109,4 +109,4 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording per file; its processes may be many."""
-    yield Reader(probes[0], POSSIBLE, ADVICE, options.include).recording()
+    yield Reader(probes[0], POSSIBLE, ADVICE, options).recording()

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, gpu_work
+from nsysconv.importers.contract import Options
 from nsysconv.importers.guards import guarded
 from nsysconv.importers.nsys_sqlite import capture as capture_facts
 from nsysconv.importers.nsys_sqlite import (
@@ -28,7 +29,7 @@ from nsysconv.importers.nsys_sqlite.mapping import Context, Sampled, select
 from nsysconv.importers.nsys_sqlite.mapping import Mapping as TableMapping
 from nsysconv.importers.nsys_sqlite.survey import Found, Survey
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import Columns, row_numbers
+from nsysconv.importers.sqlite_source import Columns
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows, rows_of
 
@@ -45,12 +46,12 @@ class Reader:
         probe: Probe,
         possible: frozenset[Fact],
         advice: Mapping[Fact, str],
-        included: frozenset[str],
+        options: Options,
     ) -> None:
         self._probe = probe
         self._possible = possible
         present = [source for source in tables.EVENT_SOURCES if source in probe.tables]
-        left_out = {s: f for s, f in tables.ON_REQUEST.items() if f not in included}
+        left_out = {s: f for s, f in tables.ON_REQUEST.items() if f not in options.include}
         self._wanted = frozenset(tables.EVENT_SOURCES) - left_out.keys()
         self._sources = tuple(source for source in present if source in self._wanted)
         self._advice = dict(advice) | {
@@ -64,7 +65,7 @@ class Reader:
         self._unread: set[Fact] = set()
         self._lost_gpu_work = False
         self._ranked = False
-        self._survey = Survey(probe, self._sources)
+        self._survey = Survey(probe, self._sources, from_pages=options.in_place)
 
     def recording(self) -> Recording:
         """The recording; its facts, notes and rows are complete once `batches` is used up."""
@@ -113,7 +114,7 @@ class Reader:
             )
             self._leave_unread(mapping.source, f"{what} and was not read")
             return None
-        first, last, count = row_numbers(self._probe, source)
+        first, last, count = self._survey.row_numbers(mapping.source)
         if first is None or last is None:
             return None
         context = self._context(mapping)

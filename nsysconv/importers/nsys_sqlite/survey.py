@@ -1,24 +1,32 @@
 """What has to be known of an export before its rows can be copied: who appears in it.
 
-One `SELECT DISTINCT` over the identifying columns of each event table (a handful of distinct rows among
-millions) gives processes, threads, device ordinals and the names that rows refer to. The scans run in
-the background of the copying; `sqlite3` releases the interpreter lock while it works.
+The distinct rows of the identifying columns of each event table (a handful among millions) give
+processes, threads, device ordinals and the names that rows refer to. They come from SQLite's
+`SELECT DISTINCT`, in the background of the copying, or, of a file that is read in place, straight from
+the pages of large tables, in one go for all that is asked of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from nsysconv.importers import directives
+from nsysconv.importers.distinct import Combination, Distinct
 from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import as_whole
+from nsysconv.importers.sqlite_source import as_whole, row_numbers, row_range
+from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.timeline.once import once
 
+# SQLite has told of fewer rows before their pages are at hand.
+_ROWS_WORTH_PAGES = 10_000
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
-# Two narrow sets are cheaper than one wide one, and only the first has to be known before rows are
-# copied.
+# Two narrow sets are cheaper for SQLite than one wide one, and only the first has to be known before rows
+# are copied.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     tables.KERNEL: (("globalPid", "deviceId"), ("demangledName", "shortName", "mangledName")),
     tables.MEMCPY: (
@@ -105,7 +113,10 @@ class Found:
 class Survey:
     """The scans of a file's event tables, running or done. Its methods wait for what they are asked."""
 
-    def __init__(self, probe: Probe, sources: Iterable[str]) -> None:
+    def __init__(self, probe: Probe, sources: Iterable[str], *, from_pages: bool) -> None:
+        """`from_pages`: large tables are searched without SQLite. That takes half the work, but Python's
+        lock: where rows are copied meanwhile, SQLite on another core is in nobody's way.
+        """
         self.sources = tuple(sources)
         scans = [
             (level, source, columns)
@@ -114,8 +125,14 @@ class Survey:
         ]
         # The GPU tables first: what waits first is a kernel's device.
         scans.sort(key=lambda scan: (scan[0], scan[1] not in _GPU_TABLES))
+        rows = {source: _Rows(probe, source, from_pages=from_pages) for source in self.sources}
+        self._numbers = {
+            source: probe.beside(rows[source].numbers)
+            for source in self.sources
+            if probe.tables[source].row_id is not None
+        }
         self._running: list[tuple[int, str, Future[Found]]] = [
-            (level, source, probe.beside(_scan, probe, source, columns))
+            (level, source, probe.beside(_scan, rows[source], columns))
             for level, source, columns in scans
         ]
 
@@ -139,6 +156,13 @@ class Survey:
         # Names that are none are refused when they are copied: no reason to wait for their scan.
         return source in self.devices_of([source]).suspects
 
+    def row_numbers(self, source: str) -> tuple[int | None, int | None, int]:
+        """The first and last row number of a table that has them (None: it is empty) and how many rows.
+
+        Raises InputError as `sqlite_source.row_numbers`.
+        """
+        return self._numbers[source].result()
+
     @property
     def gpu_sources(self) -> tuple[str, ...]:
         """The tables that name devices."""
@@ -146,6 +170,8 @@ class Survey:
 
     def close(self) -> None:
         """Ends the scans that have not begun."""
+        for numbers in self._numbers.values():
+            numbers.cancel()
         for _, _, scan in self._running:
             scan.cancel()
 
@@ -157,12 +183,72 @@ def _merged(scans: Iterable[Future[Found]]) -> Found:
     return result
 
 
-def _scan(probe: Probe, source: str, wanted: tuple[str, ...]) -> Found:
-    columns = [name for name in wanted if name in probe.tables[source].columns]
+@dataclass(frozen=True)
+class _Told:
+    """What the pages of a table tell of it."""
+
+    numbers: tuple[int, int, int]
+    """Its first and last row number, and how many rows it has."""
+    combinations: list[Combination]
+    """The distinct rows of its identifying columns."""
+
+
+class _Rows:
+    """The rows of one table. Threads may share it."""
+
+    def __init__(self, probe: Probe, source: str, *, from_pages: bool) -> None:
+        self.source = source
+        self._probe = probe
+        self._from_pages = from_pages and probe.tables[source].row_id is not None
+
+    def present(self, wanted: Iterable[str]) -> list[str]:
+        """Those of these columns that the table has."""
+        return [name for name in wanted if name in self._probe.tables[self.source].columns]
+
+    def distinct(self, columns: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+        """The distinct rows of some identifying columns."""
+        if self._told is None:
+            return self._probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {self.source}")
+        places = [self._identifying.index(name) for name in columns]
+        return dict.fromkeys(tuple(row[at] for at in places) for row in self._told.combinations)
+
+    def numbers(self) -> tuple[int | None, int | None, int]:
+        """As `sqlite_source.row_numbers`."""
+        if self._told is None:
+            return row_numbers(self._probe, self._probe.tables[self.source])
+        return self._told.numbers
+
+    @property
+    def _identifying(self) -> list[str]:
+        return self.present(name for columns in _IDENTIFYING[self.source] for name in columns)
+
+    @once
+    def _told(self) -> _Told | None:
+        """All that is asked of a table, from one go over its pages; None where SQLite has to be asked."""
+        if not self._from_pages or not self._identifying:
+            return None
+        first, last = row_range(self._probe, self._probe.tables[self.source])
+        if first is None or last is None or last - first < _ROWS_WORTH_PAGES:
+            return None
+        count, distinct = 0, Distinct()
+        try:
+            with closing(self._probe.columns(self.source, self._identifying)) as batches:
+                for columns in batches:
+                    count += len(columns[0])
+                    distinct.add(columns)
+        except NotPlainError:
+            return None
+        if count > last - first + 1:  # SQLite does not see the same tree
+            return None
+        return _Told((first, last, count), distinct.combinations())
+
+
+def _scan(rows: _Rows, wanted: tuple[str, ...]) -> Found:
+    source, columns = rows.source, rows.present(wanted)
     found = Found()
     if not columns:
         return found
-    for values in probe.iterate(f"SELECT DISTINCT {', '.join(columns)} FROM {source}"):
+    for values in rows.distinct(columns):
         cells = zip(columns, map(as_whole, values), strict=True)
         row = {name: value for name, value in cells if value is not None}
         if any(

@@ -31,7 +31,7 @@ from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Sql
 from nsysconv.store.sqlite import descriptors
 from nsysconv.store.sqlite.network import file_system, is_added_to
-from nsysconv.store.sqlite.pages import ID, NotPlainError, Pages
+from nsysconv.store.sqlite.pages import ID, NotPlainError, Pages, are_stored_as_read
 from nsysconv.store.views import views
 
 # 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
@@ -58,6 +58,11 @@ class DamagedError(InputError):
     """SQLite cannot read a file that it had begun to read."""
 
 
+def disk_full(place: str) -> UsageError:
+    """What is said where a file cannot grow."""
+    return UsageError("the disk is full", where=place, hint="Free some space; nothing was changed.")
+
+
 class SqliteConnection(Connection):
     """A connection to a SQLite file, or to a database in memory."""
 
@@ -65,6 +70,7 @@ class SqliteConnection(Connection):
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         self._descriptor: int | None = None
+        self._batch_bytes: int | None = None
         descriptors.hold()
         try:
             super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
@@ -101,12 +107,15 @@ class SqliteConnection(Connection):
         statement = selected(columns).where(of).order_by(*columns[0].table.primary_key.columns)
         return (converted(batch, columns) for batch in self.batches(statement, rows))
 
-    def read_pages(self, descriptor: int | None, path: Path) -> None:
+    def read_pages(
+        self, descriptor: int | None, path: Path, batch_bytes: int | None = None
+    ) -> None:
         """Has `columns` read pages through a descriptor that was taken before this connected to `path`;
-        not where another file has taken that name since.
+        not where another file has taken that name since. `batch_bytes` as for `Pages`.
         """
         if descriptor is not None and descriptors.is_of(descriptor, path):
             self._descriptor = descriptor
+            self._batch_bytes = batch_bytes
 
     def columns(
         self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
@@ -114,7 +123,7 @@ class SqliteConnection(Connection):
         """As for any connection. Where the pages tell, SQLite is not asked."""
         if self._descriptor is not None and last_id - first_id + 1 >= _ROWS_WORTH_PAGES:
             try:
-                for last, values in self._from_pages(columns, first_id, last_id):
+                for last, values in self.paged(columns, first_id, last_id):
                     first_id = last + 1
                     if len(values[0]):
                         yield values
@@ -124,10 +133,10 @@ class SqliteConnection(Connection):
                 return
         yield from super().columns(columns, profile_id, first_id, last_id)
 
-    def _from_pages(
+    def paged(
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """As `columns`, each batch with its last id. Raises NotPlainError: SQLite has to read on."""
+        """As `columns`, each batch with the last id read. Raises NotPlainError: SQLite has to read on."""
         table = columns[0].table
         names = [None if column.primary_key else column.name for column in columns]
         return self._stored("main", table.name, names, first_id, last_id, key=table.c.id.name)
@@ -142,7 +151,7 @@ class SqliteConnection(Connection):
         key: str | None = None,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Columns of the rows of a table with numbers from `first` to `last`; None for the numbers, which
-        are those of the column `key`. Raises as `_from_pages`.
+        are those of the column `key`. Raises as `paged`.
         """
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         self.execute("BEGIN")
@@ -157,11 +166,15 @@ class SqliteConnection(Connection):
             keys = [(row["name"], row["type"]) for row in there if row["pk"]]
             if key is not None and keys != [(key, "INTEGER")]:
                 raise NotPlainError
-            places = {str(row["name"]): place for place, row in enumerate(there) if _is_plain(row)}
+            places = {
+                str(row["name"]): place
+                for place, row in enumerate(there)
+                if are_stored_as_read(str(row["type"]), is_key=bool(row["pk"]))
+            }
             if not places.keys() >= set(names) - {None}:
                 raise NotPlainError
             wanted = [ID if name is None else places[name] for name in names]
-            yield from Pages(self._descriptor).rows(
+            yield from Pages(self._descriptor, self._batch_bytes).rows(
                 int(str(found[0]["rootpage"])), wanted, first, last
             )
         finally:
@@ -198,9 +211,7 @@ class SqliteConnection(Connection):
                 hint="Wait until that process is done, then try again.",
             )
         if "full" in text and "disk" in text:
-            return UsageError(
-                "the disk is full", where=self.place, hint="Free some space; nothing was changed."
-            )
+            return disk_full(self.place)
         if "out of memory" in text or "annot allocate memory" in text:
             return UsageError("not enough memory", where=self.place, hint="Raise the limit of it.")
         if "malformed" in text or "not a database" in text:
@@ -245,13 +256,6 @@ class SqliteConnection(Connection):
         self.execute(f"ATTACH '{uri}' AS {name}")
         # Its tables are read from end to end: a cache would hold pages that nobody asks for again.
         self.execute(f"PRAGMA {name}.cache_size=-256")
-
-
-def _is_plain(column: Mapping[str, object]) -> bool:
-    """Whether cells of a column are stored as they are read: what is declared real is stored as whole
-    numbers where it can be, and the row's number is not stored twice.
-    """
-    return "INT" in str(column["type"]).upper() and not column["pk"]
 
 
 def _common(column: pa.ChunkedArray) -> str:

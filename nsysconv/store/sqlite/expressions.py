@@ -164,7 +164,7 @@ def _is_null(tested: Value) -> Truth:
 
 def _is_safe(tested: Value) -> bool:
     known = np.asarray(tested)
-    if known.dtype == np.int64:
+    if known.size and int(known.min()) == MISSING:
         known = known[known != MISSING]
     return known.size == 0 or (int(known.min()) >= -_SAFE and int(known.max()) <= _SAFE)
 

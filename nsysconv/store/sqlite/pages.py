@@ -32,6 +32,8 @@ _INTERIOR, _LEAF = 5, 13
 _LEAF_HEADER, _INTERIOR_HEADER = 8, 12
 _DEEPEST = 20
 _LONGEST_VARINT = 9
+# Of eight bytes at a cell's beginning, what is left where its size took two.
+_BYTES_OF_IDS = 6
 # Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
 _SLACK = 1 << 13
 
@@ -56,25 +58,38 @@ _LENGTHS = np.array(
         _UNUSED,
         *((kind - 12) // 2 for kind in range(12, 128)),
     ],
-    np.uint8,
+    np.int64,
 )
 _LARGEST_NUMBER, _REAL, _ZERO, _ONE, _FIRST_UNUSED = 6, 7, 8, 9, 10
 # What values without bytes are, by serial type.
 _WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
+# What of eight bytes that begin with a value is not its, in bits; all but the sign where it has none.
+_SPARE_BITS = np.minimum(64 - 8 * _LENGTHS[: _ONE + 1], 63)
 
 
 class NotPlainError(Exception):
     """The pages hold what is not read here; SQLite knows what it is."""
 
 
+def are_stored_as_read(declared: str, *, is_key: bool) -> bool:
+    """Whether whole numbers in a column of this declared type are stored as they are read: what is
+    declared real is stored as whole numbers where it can be, and the row's number is not stored twice.
+    """
+    return "INT" in declared.upper() and not is_key
+
+
 class Pages:
     """The pages of a SQLite file behind a descriptor. Threads may share it."""
 
-    def __init__(self, descriptor: int) -> None:
-        """Raises NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`."""
+    def __init__(self, descriptor: int, batch_bytes: int | None = None) -> None:
+        """So many bytes of pages are read at a time; more are faster, and take more memory.
+
+        Raises NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`.
+        """
         if not hasattr(os, "preadv"):  # pragma: no cover - Windows
             raise NotPlainError
         self._descriptor = descriptor
+        self._batch_bytes = batch_bytes or _BATCH_BYTES
         header = self._read(_HEADER_BYTES, 0)
         if header[:16] != _MAGIC or header[19] != _ROLLBACK:
             raise NotPlainError
@@ -95,7 +110,7 @@ class Pages:
         Raises NotPlainError: what was given until then stands.
         """
         leaves = self._leaves(root, first, last)
-        step = max(1, _BATCH_BYTES // self._size)
+        step = max(1, self._batch_bytes // self._size)
         room = _Room(np.zeros(step * self._size + _SLACK, np.uint8))
         before: int | None = None
         for low in range(0, len(leaves), step):
@@ -108,8 +123,7 @@ class Pages:
             # At the ends of a range others stand beside the wanted ones.
             records = records.between(first, last)
             if len(records.ids):
-                found = dict(_numbers(records, set(places) - {ID}))
-                yield int(records.ids[-1]), [found.get(place, records.ids) for place in places]
+                yield int(records.ids[-1]), _columns(records, places)
 
     def _read(self, size: int, begin: int) -> bytes:
         try:
@@ -128,24 +142,30 @@ class Pages:
 
     def _leaves(self, root: int, first: int, last: int) -> Array:
         """The numbers of the pages that hold the rows with ids from `first` to `last`, in order."""
-        level, seen, count = [root], {root}, 1
+        if not 2 <= root <= self._count:
+            raise NotPlainError
+        level = np.array([root], np.uint32)
+        met = np.zeros(self._count + 1, bool)  # a page has one place in a tree
+        met[root] = True
         for _ in range(_DEEPEST):
-            if self._page(level[0])[0] == _LEAF:
-                return np.array(level)
-            below = list[int]()
-            for number in level:
+            if self._page(int(level[0]))[0] == _LEAF:
+                return level
+            below = list[Array]()
+            for number in level.tolist():
                 children = self._children(number, first, last)
-                below += children
-                seen.update(children)
-                count += len(children)
-                if len(seen) != count:  # a page has one place in a tree
+                if (
+                    len(set(children.tolist())) != len(children)
+                    or met.take(children, mode="clip").any()
+                ):
                     raise NotPlainError
-            if not below:
+                met[children[children <= self._count]] = True
+                below.append(children)
+            level = np.concatenate(below)
+            if not len(level):
                 raise NotPlainError
-            level = below
         raise NotPlainError
 
-    def _children(self, number: int, first: int, last: int) -> list[int]:
+    def _children(self, number: int, first: int, last: int) -> Array:
         """The pages below an interior one on which rows with these ids may stand."""
         page = self._page(number)
         count = int(page[3]) << 8 | int(page[4])
@@ -163,7 +183,8 @@ class Pages:
         pages = np.append(pages, int.from_bytes(page[8:12].tobytes(), "big"))
         wanted = least < last
         wanted[:-1] &= keys >= first
-        children: list[int] = pages[wanted].tolist()
+        # A large file has hundreds of thousands.
+        children: Array = pages[wanted].astype(np.uint32)
         return children
 
     def _records(self, pages: Array, room: _Room) -> _Records:
@@ -190,28 +211,32 @@ class Pages:
         if (places < np.repeat(tops, counts)).any() or (places >= self._usable).any():
             raise NotPlainError
         places += np.repeat(page, counts)
-        sizes, places = self._sizes(places, room)
-        ids, lengths = _ids(places, room)
+        sizes, places, eight = self._sizes(places, room)
+        ids, lengths = _ids(places, eight, room)
         begin = places + lengths
         end = begin + sizes
         if (end > np.repeat(page + self._usable, counts)).any() or (ids[1:] <= ids[:-1]).any():
             raise NotPlainError
         return _Records(room, ids, begin, end)
 
-    def _sizes(self, places: Array, room: _Room) -> tuple[Array, Array]:
-        """The sizes of the records whose cells begin at these places, and where their ids stand."""
-        sizes = room.bytes[places].astype(np.int64)
+    def _sizes(self, places: Array, room: _Room) -> tuple[Array, Array, Array]:
+        """The sizes of the records whose cells begin at these places, where their ids stand, and the
+        eight bytes that stand there, of which the first `_BYTES_OF_IDS` are right.
+        """
+        eight = room.eights[places]
+        sizes = (eight & np.uint64(255)).view(np.int64)
         long = sizes >= 128
-        places = places + 1
         if long.any():
-            second = room.bytes[places]
-            if (second[long] >= 128).any():
+            if ((eight & np.uint64(0x8080)) == np.uint64(0x8080)).any():
                 raise NotPlainError
+            second = (eight >> np.uint64(8)).view(np.int64) & 127
             sizes = np.where(long, (sizes & 127) << 7 | second, sizes)
-            places += long
+            eight >>= long.astype(np.uint64) << np.uint64(3)
+            places = places + long
         if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest stands on other pages
             raise NotPlainError
-        return sizes, places
+        eight >>= np.uint64(8)
+        return sizes, places + 1, eight
 
 
 class _Room:
@@ -242,18 +267,19 @@ class _Records:
         return _Records(self.room, self.ids[part], self.begin[part], self.end[part])
 
 
-def _ids(places: Array, room: _Room) -> tuple[Array, Array]:
-    """The variable-length integers that begin at these places, and how many bytes each takes."""
+def _ids(places: Array, eight: Array, room: _Room) -> tuple[Array, Array]:
+    """The ids at these places, where `eight` stand, and how many bytes each takes."""
     length = int(_varints(room.bytes, places[:1])[1].sum())
-    if 0 < length < _LONGEST_VARINT:
+    if 0 < length <= _BYTES_OF_IDS:
         # Ids of one batch are nearly always of one length: all bytes but the last have the upper bit.
-        eight = room.eights[places]
         upper = np.uint64(int.from_bytes(bytes([128] * length), "little"))
         wanted = np.uint64(int.from_bytes(bytes([128] * (length - 1)), "little"))
         if ((eight & upper) == wanted).all():
-            ids = np.zeros(len(places), np.uint64)
-            for byte in range(length):
-                ids = ids << np.uint64(7) | eight >> np.uint64(8 * byte) & np.uint64(127)
+            ids = eight & np.uint64(127)
+            for _ in range(length - 1):
+                eight >>= np.uint64(8)
+                ids <<= np.uint64(7)
+                ids |= eight & np.uint64(127)
             return ids.view(np.int64), np.broadcast_to(length, places.shape)
     return _varints(room.bytes, places)
 
@@ -281,6 +307,12 @@ def _varints(data: Array, places: Array) -> tuple[Array, Array]:
     return values, lengths
 
 
+def _columns(records: _Records, places: Sequence[int]) -> list[Array]:
+    """The values in columns of these places; of ID the ids."""
+    found = dict(_numbers(records, set(places) - {ID}))
+    return [found.get(place, records.ids) for place in places]
+
+
 def _numbers(records: _Records, places: Collection[int]) -> Iterator[tuple[int, Array]]:
     """The values of whole numbers in columns of these places, by place."""
     header = records.room.bytes[records.begin]
@@ -299,11 +331,14 @@ def _numbers(records: _Records, places: Collection[int]) -> Iterator[tuple[int, 
 
 
 def _serial_types(records: _Records, count: int) -> Iterator[Array]:
-    """The serial types of each row's first columns, by column."""
+    """The serial types of the first columns, by column: each row's, or one if all have the same."""
     for place in range(count):
-        if place % 8 == 0:
+        shift = 8 * (place % 8)
+        if shift == 0:
             eight = records.room.eights[records.begin + (1 + place)]
-        kind = (eight >> np.uint64(8 * (place % 8))).astype(np.uint8)
+            differing = int(np.bitwise_or.reduce(eight ^ eight[0]))
+        some = eight if differing >> shift & 255 else eight[:1]
+        kind = (some >> np.uint64(shift)).astype(np.uint8)
         top = int(kind.max())
         if top >= _FIRST_UNUSED and (top >= 128 or ((kind == 10) | (kind == 11)).any()):
             raise NotPlainError
@@ -316,16 +351,16 @@ def _column(room: _Room, begin: Array, kind: Array, lengths: Array) -> Array:
         raise NotPlainError
     longest = int(lengths.max())
     if longest == 0:
-        values = _WITHOUT_BYTES.take(kind)
+        values = np.empty(len(begin), np.int64)
+        values[:] = _WITHOUT_BYTES.take(kind)
+    elif longest == 1:
+        values = room.bytes[begin].view(np.int8)
     else:
         values = room.eights[begin].byteswap(inplace=True).view(np.int64)
-        if int(lengths.min()) == longest:
-            values >>= 64 - 8 * longest
-        else:
-            values >>= np.minimum(64 - 8 * lengths.astype(np.int64), 63)
+        values >>= _SPARE_BITS.take(kind)
         if longest == 8 and int(values.min()) == MISSING:  # it stands for null here, but not there
             raise NotPlainError
-        if int(lengths.min()) == 0:
-            values = np.where(lengths == 0, _WITHOUT_BYTES.take(kind, mode="clip"), values)
+    if longest and int(lengths.min()) == 0:
+        values = np.where(lengths == 0, _WITHOUT_BYTES.take(kind, mode="clip"), values)
     small = longest <= 4 and int(kind.min()) > 0
-    return values.astype(np.int32) if small else values
+    return values.astype(np.int32 if small else np.int64, copy=False)

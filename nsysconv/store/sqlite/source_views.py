@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,11 @@ class ViewsConnection(SqliteConnection):
         super().__init__(":memory:", str(place))
         self._views: dict[str, list[SourceRows]] = {}
 
-    def attach(self, path: Path) -> None:
-        """Attaches the source."""
+    def attach(self, path: Path, batch_bytes: int | None = None) -> None:
+        """Attaches the source; so many bytes of its pages are read at a time."""
         descriptor = descriptors.descriptor(path)
         self.attach_source(path, SOURCE)
-        self.read_pages(descriptor, path)
+        self.read_pages(descriptor, path, batch_bytes)
 
     def lay(self, table: str, batches: Sequence[SourceRows], profile_id: int) -> None:
         """Makes a temporary view that bears an event table's name and hides the table, if there is one.
@@ -58,16 +58,17 @@ class ViewsConnection(SqliteConnection):
         self.execute(f'CREATE TEMP VIEW "{table}" AS {self.compiled(statement)}')
         self._views[table] = list(batches)
 
-    def _from_pages(
+    def paged(
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """As for any SQLite file."""
         for batch, shift in _shifted(self._views[columns[0].table.name]):
             first = max(first_id - shift, batch.first)
             last = min(last_id - shift, batch.last)
             if first <= last:
-                yield from self._mapped(batch, shift, columns, first, last)
+                yield from self.mapped(batch, shift, columns, first, last)
 
-    def _mapped(
+    def mapped(
         self,
         batch: SourceRows,
         shift: int,
@@ -75,7 +76,10 @@ class ViewsConnection(SqliteConnection):
         first: int,
         last: int,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """The columns of the source's rows with these numbers, as the batch maps them."""
+        """The source's rows with these numbers as the batch maps them, from pages alone: their columns,
+        some rows at a time, each time with the number of the last one that was read. `shift` is added to
+        numbers. Raises NotPlainError: SQLite has to read on.
+        """
         mapped = {column.name: column for column in batch.select.selected_columns}
         wanted = [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
         where = batch.select.whereclause
@@ -86,14 +90,25 @@ class ViewsConnection(SqliteConnection):
         table = sources[0].name
         for row, (ids, *others) in self._stored(SOURCE, table, [None, *read], first, last):
             found = dict(zip(read, others, strict=True))
-            kept = True if where is None else truth(where, found)
-            every = [
-                np.broadcast_to(ids + shift if e is None else value(e, found), ids.shape)
-                for e in wanted
-            ]
-            if not np.all(kept):
-                every = [values[np.broadcast_to(kept, ids.shape)] for values in every]
-            yield row + shift, every
+            ours = _worked_out(wanted, where, ids + shift, found)
+            # What is not kept by whoever takes the rows makes room for the next.
+            del ids, others, found
+            yield row + shift, ours
+            del ours
+
+
+def _worked_out(
+    wanted: Sequence[sa.ColumnElement[Any] | None],
+    where: sa.ColumnElement[bool] | None,
+    ids: np.ndarray,
+    found: Mapping[str, np.ndarray],
+) -> list[np.ndarray]:
+    """What expressions come to in the rows for which `where` holds; None stands for the ids."""
+    every = [np.broadcast_to(ids if e is None else value(e, found), ids.shape) for e in wanted]
+    kept = True if where is None else truth(where, found)
+    if not np.all(kept):
+        every = [values[np.broadcast_to(kept, ids.shape)] for values in every]
+    return every
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
@@ -114,6 +129,6 @@ def is_sound(connection: Connection, table: str, part: Extent) -> bool:
             # Null is asked for where nothing else is left: one comparison less for most cells.
             wrong.append(sa.func.typeof(column).not_in(types) & column.is_not(None))
     checks = (c for c in source.constraints if isinstance(c, sa.CheckConstraint))
-    wrong += [sa.literal_column(f"NOT ({check.sqltext})", sa.Boolean) for check in checks]
+    wrong += [sa.not_(check.sqltext) for check in checks]
     here = source.c.id.between(part.first_id, part.last_id)
     return not connection.rows(sa.select(source.c.id).where(here, sa.or_(*wrong)).limit(1))

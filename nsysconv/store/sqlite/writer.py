@@ -6,22 +6,19 @@ gets everything in one transaction. A killed import leaves the store as it was.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.errors import InputError, UsageError
-from nsysconv.notes import Note
-from nsysconv.report import Column, build_table
 from nsysconv.store.database import require_store
 from nsysconv.store.publish import building, publish, sweep
-from nsysconv.store.recording import SOURCE, Batch, SourceRows
+from nsysconv.store.recording import SOURCE
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
@@ -29,30 +26,37 @@ from nsysconv.store.sqlite.connection import (
     create_schema,
     sqlite_uri,
 )
+from nsysconv.store.sqlite.growth import Growth
 from nsysconv.store.sqlite.network import alone, file_system
-from nsysconv.store.write import ProfileRows, Progress, Span, Writer
-from nsysconv.units import Unit
+from nsysconv.store.sqlite.rows import GrownRows, SqliteRows
+from nsysconv.store.sqlite.source_views import ViewsConnection
+from nsysconv.store.write import ProfileRows, Writer
 
-# What SQLite says of a row that the table does not admit.
-_REFUSED = ("constraint failed", "cannot store")
-
-# Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
-_ROWS_AT_ONCE = 500_000
+# Of a source at a time: an import takes no more than 100 MB, of which the libraries are 90.
+_SOURCE_BYTES = 1 << 18
 
 
 class SqliteWriter(Writer):
-    """Writes to a SQLite store; nobody else can meanwhile."""
+    """Writes to a SQLite store; nobody else can meanwhile. Given `growth`, that of a new store, it puts
+    the rows of large tables there, and only then begins a transaction for all others.
+    """
 
     _connection: SqliteConnection
 
-    def __init__(self, connection: SqliteConnection) -> None:
+    def __init__(self, connection: SqliteConnection, growth: Growth | None = None) -> None:
         super().__init__(connection)
+        self._growth = growth
+        self._source: ViewsConnection | None = None
+        self._later = ExitStack()
+        self._begun = True
 
     @contextmanager
     def _attached(self, source: Path) -> Iterator[None]:
         self._connection.attach_source(source, SOURCE)
         try:
-            yield
+            with ViewsConnection(source) as self._source:
+                self._source.attach(source, _SOURCE_BYTES)
+                yield
         except DamagedError as error:
             # SQLite does not say which of the two files it met the damage in.
             if not self._is_sound(SOURCE):
@@ -70,6 +74,21 @@ class SqliteWriter(Writer):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._growth is None:
+            with self._through_sqlite():
+                yield
+            return
+        with self._growth.kept(), ExitStack() as self._later:
+            self._begun = False
+            yield
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._later.enter_context(self._through_sqlite())
+
+    @contextmanager
+    def _through_sqlite(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._set_strict(strict=True)
@@ -100,77 +119,16 @@ class SqliteWriter(Writer):
         yield from count(self._connection.number(last) + 1)
 
     def _rows_of(self, profile_id: int) -> ProfileRows:
-        return _SqliteRows(self._connection, profile_id)
+        if self._growth is not None and not self._begun:
+            others = SqliteRows(self._connection, profile_id)
+            return GrownRows(others, profile_id, self._growth, self._source, self._begin)
+        if self._growth is not None:
+            for table in schema.EVENT_TABLES:
+                self._growth.leave(table)
+        return SqliteRows(self._connection, profile_id)
 
     def _alone(self) -> None:
         pass  # since the transaction began
-
-
-class _SqliteRows(ProfileRows):
-    """The database numbers the rows; those of a profile are contiguous (docs/decisions/0004)."""
-
-    def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
-        self._connection = connection
-        self._profile_id = profile_id
-        self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
-
-    def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """As for any database."""
-        if not isinstance(batch, SourceRows):
-            if batch.rows.num_rows:
-                self._ingest(batch.table, batch.rows)
-            if batch.done:
-                progress(batch.done, batch.rows.num_rows)
-            return []
-        self._connection.execute("SAVEPOINT batch")
-        try:
-            self._copy(batch, progress)
-        except InputError as error:
-            if not any(words in str(error) for words in _REFUSED):
-                raise
-            # The database refused a row: a wrong type or an impossible time. Copy with guards.
-            self._connection.execute("ROLLBACK TO batch")
-            careful, notes = batch.guarded()
-            self._copy(careful, lambda table, rows: None)
-        else:
-            notes = []
-        self._connection.execute("RELEASE batch")
-        return notes
-
-    def spans(self) -> dict[str, Span]:
-        """As for any database."""
-        last = {name: self._last_id(name) for name in self._before}
-        return {
-            name: Span(before + 1, last[name])
-            for name, before in self._before.items()
-            if last[name] > before
-        }
-
-    def _copy(self, batch: SourceRows, progress: Progress) -> None:
-        table = schema.metadata.tables[batch.table]
-        names = ["profile_id", *(c.name for c in batch.select.selected_columns)]
-        rows = batch.select.with_only_columns(
-            sa.literal_column(str(self._profile_id)), *batch.select.selected_columns
-        )
-        if batch.sparse:
-            self._connection.execute(sa.insert(table).from_select(names, rows))
-            return
-        for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
-            high = min(low + _ROWS_AT_ONCE - 1, batch.last)
-            piece = rows.where(
-                batch.row_id.between(sa.literal_column(str(low)), sa.literal_column(str(high)))
-            )
-            self._connection.execute(sa.insert(table).from_select(names, piece))
-            progress(batch.table, high - low + 1)
-
-    def _ingest(self, table: str, rows: pa.Table) -> None:
-        columns = [Column("profile_id", Unit.ID, "")]
-        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, self._profile_id)})
-        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
-
-    def _last_id(self, name: str) -> int:
-        table = schema.metadata.tables[name]
-        return self._connection.number(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)))
 
 
 def _opened(path: Path) -> SqliteConnection:
@@ -186,6 +144,19 @@ def _opened(path: Path) -> SqliteConnection:
             where=str(path),
             hint="Import everything at once into a new store, or into PostgreSQL.",
         ) from None
+
+
+@contextmanager
+def _growing(connection: SqliteConnection, partial: Path, path: Path) -> Iterator[Growth | None]:
+    """What has the event tables of a new store grow by pages; None where the system cannot do that."""
+    if not hasattr(os, "pwrite"):  # pragma: no cover - Windows
+        yield None
+        return
+    found = connection.rows("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'")
+    roots = {str(row["name"]): int(str(row["rootpage"])) for row in found}
+    roots = {name: root for name, root in roots.items() if name in schema.EVENT_TABLES}
+    with closing(Growth(partial, str(path), PAGE_SIZE, roots)) as growth:
+        yield growth
 
 
 @contextmanager
@@ -217,6 +188,9 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute("PRAGMA journal_mode=MEMORY")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
+            # Most pages are none of SQLite's.
+            connection.execute("PRAGMA cache_size=-192")
             create_schema(connection)
-            yield SqliteWriter(connection)
+            with _growing(connection, partial, path) as growth:
+                yield SqliteWriter(connection, growth)
         publish(partial, path)

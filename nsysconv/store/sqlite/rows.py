@@ -1,0 +1,255 @@
+"""The rows of one new profile on their way into a SQLite store: through SQLite, or as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from nsysconv import schema
+from nsysconv.errors import InputError
+from nsysconv.notes import Note
+from nsysconv.report import MISSING, Column, build_table, values_of
+from nsysconv.store.recording import ArrowRows, Batch, SourceRows
+from nsysconv.store.sqlite.admission import admits
+from nsysconv.store.sqlite.connection import SqliteConnection
+from nsysconv.store.sqlite.growth import Growth
+from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.source_views import ViewsConnection
+from nsysconv.store.write import ProfileRows, Progress, Span
+from nsysconv.units import Unit
+
+# What SQLite says of a row that the table does not admit.
+_REFUSED = ("constraint failed", "cannot store")
+
+# Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
+_ROWS_AT_ONCE = 500_000
+
+# Fewer rows are not worth pages of their own.
+_ROWS_WORTH_PAGES = 4096
+
+
+class SqliteRows(ProfileRows):
+    """The database numbers the rows; those of a profile are contiguous (docs/decisions/0004)."""
+
+    def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
+        self._connection = connection
+        self._profile_id = profile_id
+        self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
+
+    def add(self, batch: Batch, progress: Progress) -> list[Note]:
+        """As for any database."""
+        if not isinstance(batch, SourceRows):
+            if batch.rows.num_rows:
+                self._ingest(batch.table, batch.rows)
+            if batch.done:
+                progress(batch.done, batch.rows.num_rows)
+            return []
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            self._copy(batch, progress)
+        except InputError as error:
+            if not any(words in str(error) for words in _REFUSED):
+                raise
+            # The database refused a row: a wrong type or an impossible time. Copy with guards.
+            self._connection.execute("ROLLBACK TO batch")
+            careful, notes = batch.guarded()
+            self._copy(careful, lambda table, rows: None)
+        else:
+            notes = []
+        self._connection.execute("RELEASE batch")
+        return notes
+
+    def spans(self) -> dict[str, Span]:
+        """As for any database."""
+        last = {name: self._last_id(name) for name in self._before}
+        return {
+            name: Span(before + 1, last[name])
+            for name, before in self._before.items()
+            if last[name] > before
+        }
+
+    def _copy(self, batch: SourceRows, progress: Progress) -> None:
+        table = schema.metadata.tables[batch.table]
+        names = ["profile_id", *(c.name for c in batch.select.selected_columns)]
+        rows = batch.select.with_only_columns(
+            sa.literal_column(str(self._profile_id)), *batch.select.selected_columns
+        )
+        if batch.sparse:
+            self._connection.execute(sa.insert(table).from_select(names, rows))
+            return
+        for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
+            high = min(low + _ROWS_AT_ONCE - 1, batch.last)
+            piece = rows.where(
+                batch.row_id.between(sa.literal_column(str(low)), sa.literal_column(str(high)))
+            )
+            self._connection.execute(sa.insert(table).from_select(names, piece))
+            progress(batch.table, high - low + 1)
+
+    def _ingest(self, table: str, rows: pa.Table) -> None:
+        columns = [Column("profile_id", Unit.ID, "")]
+        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, self._profile_id)})
+        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
+
+    def _last_id(self, name: str) -> int:
+        table = schema.metadata.tables[name]
+        return self._connection.number(sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0)))
+
+
+class GrownRows(ProfileRows):
+    """Rows of a new store. Those of large tables become pages as they come; when these stand, SQLite
+    writes the others, and what pages cannot hold or the schema does not admit.
+    """
+
+    def __init__(
+        self,
+        others: SqliteRows,
+        profile_id: int,
+        growth: Growth,
+        source: ViewsConnection | None,
+        begin: Callable[[], None],
+    ) -> None:
+        """`others` takes what is left to SQLite, after a call of `begin`; `source` holds SourceRows."""
+        self._others = others
+        self._profile_id = profile_id
+        self._growth = growth
+        self._source = source
+        self._begin = begin
+        self._waiting: dict[str, list[ArrowRows]] = {}
+        self._left: list[tuple[Batch, Progress]] = []
+
+    def add(self, batch: Batch, progress: Progress) -> list[Note]:
+        """As for any database."""
+        if isinstance(batch, SourceRows):
+            if not self._copied(batch, progress):
+                self._leave(batch, progress)
+            return []
+        if batch.done:
+            progress(batch.done, batch.rows.num_rows)
+        self._take(replace(batch, done=""))
+        return []
+
+    def finish(self) -> list[Note]:
+        """As for any database."""
+        for table, batches in self._waiting.items():
+            # Where the table has pages, a few rows more are welcome.
+            if self._growth.rows(table):
+                self._grow_by(batches)
+            else:
+                self._leave_all(batches)
+        self._growth.graft()
+        self._begin()
+        return [
+            note for batch, progress in self._left for note in self._others.add(batch, progress)
+        ]
+
+    def spans(self) -> dict[str, Span]:
+        """As for any database."""
+        return self._others.spans()
+
+    def _leave(self, batch: Batch, progress: Progress) -> None:
+        self._growth.leave(batch.table)
+        self._left.append((batch, progress))
+
+    def _leave_all(self, batches: Sequence[ArrowRows]) -> None:
+        for batch in batches:
+            self._leave(batch, _silent)
+
+    def _take(self, batch: ArrowRows) -> None:
+        """Keeps rows until they are worth pages."""
+        if not self._growth.takes(batch.table):
+            self._leave(batch, _silent)
+            return
+        waiting = self._waiting.setdefault(batch.table, [])
+        waiting.append(batch)
+        if sum(one.rows.num_rows for one in waiting) >= _ROWS_WORTH_PAGES:
+            del self._waiting[batch.table]
+            self._grow_by(waiting)
+
+    def _grow_by(self, batches: Sequence[ArrowRows]) -> None:
+        table = schema.metadata.tables[batches[0].table]
+        try:
+            self._grow(table, [self._in_order(table, _columns(one.rows)) for one in batches])
+        except NotPlainError:
+            self._leave_all(batches)
+
+    def _copied(self, batch: SourceRows, progress: Progress) -> bool:
+        """Whether the rows of a SQLite source became pages: all of them, or none."""
+        table = schema.metadata.tables[batch.table]
+        if self._source is None or not self._growth.takes(table.name):
+            return False
+        if batch.last - batch.first < _ROWS_WORTH_PAGES:
+            return False
+        mark, parts, before = self._growth.mark(), list[_Part](), batch.first - 1
+        try:
+            with closing(self._read(table, batch, self._source)) as several:
+                for last, part in several:
+                    parts.append(part)
+                    if sum(len(part[0]) for part in parts) >= _ROWS_WORTH_PAGES:
+                        self._grow(table, parts)
+                        parts = []
+                    del part  # makes room for the next
+                    progress(table.name, last - before)
+                    before = last
+            self._grow(table, parts)
+        except NotPlainError:
+            self._growth.cut(mark)
+            return False
+        return True
+
+    def _read(
+        self, table: sa.Table, batch: SourceRows, source: ViewsConnection
+    ) -> Generator[tuple[int, _Part]]:
+        """The source's rows, some at a time, each time with the number of the last one that was read."""
+        mapped = {column.name for column in batch.select.selected_columns}
+        wanted = [column for column in table.columns if column.name in mapped]
+        if any(column.info["unit"] in (Unit.TEXT, Unit.REAL) for column in wanted):
+            raise NotPlainError
+        for last, found in source.mapped(batch, 0, wanted, batch.first, batch.last):
+            part = self._in_order(table, dict(zip((c.name for c in wanted), found, strict=True)))
+            yield last, part
+            del found, part
+
+    def _in_order(self, table: sa.Table, columns: Mapping[str, np.ndarray]) -> _Part:
+        """A value for each column of the table; null where nothing is known."""
+        count = len(next(iter(columns.values())))
+        known = {**columns, "profile_id": np.broadcast_to(np.int64(self._profile_id), count)}
+        null = np.broadcast_to(np.int64(MISSING), count)
+        return [known.get(column.name, null) for column in table.columns]
+
+    def _grow(self, table: sa.Table, parts: Sequence[_Part]) -> None:
+        """Makes rows pages. Raises NotPlainError where that cannot be."""
+        if not any(len(part[0]) for part in parts):
+            return
+        several = zip(*parts, strict=True)
+        columns = parts[0] if len(parts) == 1 else [np.concatenate(each) for each in several]
+        if not admits(table, dict(zip(table.columns.keys(), columns, strict=True))):
+            raise NotPlainError
+        self._growth.add(table.name, columns)
+
+
+_Part = list[np.ndarray]
+"""Values of consecutive rows, an array for each column of their table."""
+
+
+def _columns(rows: pa.Table) -> dict[str, np.ndarray]:
+    """Arrow rows as numpy has them. Raises NotPlainError for others than numbers."""
+    return dict(zip(rows.column_names, map(_values, rows.columns), strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> np.ndarray:
+    if column.null_count == len(column):
+        return np.broadcast_to(np.int64(MISSING), len(column))
+    if column.type == pa.int64():
+        return np.concatenate([values_of(chunk) for chunk in column.chunks])
+    if column.type == pa.float64():
+        return np.concatenate([values_of(chunk, np.nan) for chunk in column.chunks])
+    raise NotPlainError
+
+
+def _silent(table: str, rows: int) -> None:
+    """Progress of what was told before."""
