@@ -11,6 +11,7 @@ wall and CPU time and memory. Nothing else should run on the machine.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -134,6 +135,8 @@ def main() -> None:
         parser.add_argument(flag, type=int, default=number, help=text)
     asked = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
+    # As an installer does: where Python may not write beside the sources, each start would compile them.
+    compileall.compile_dir(HERE.parent / "nsysconv", quiet=1)
     for name in asked.only:
         if name == "samples":
             samples.main([])

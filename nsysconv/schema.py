@@ -146,13 +146,17 @@ TIME_LIMIT_NS = 1 << 53
 
 
 # Checks are comparisons, joined by OR where several will do: `store/sqlite/admission.py` relies on it.
+# Their numbers are spelled out: a table's definition has no parameters.
 _START, _DURATION, _PID = (sa.column(name, sa.BigInteger) for name in ("start_ns", "dur_ns", "pid"))
-_IN_TIME = _START.between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
-_NOT_NEGATIVE = _DURATION.between(0, TIME_LIMIT_NS)
+_LEAST, _ZERO, _MOST = (
+    sa.literal_column(str(number), sa.BigInteger) for number in (-TIME_LIMIT_NS, 0, TIME_LIMIT_NS)
+)
+_IN_TIME = _START.between(_LEAST, _MOST)
+_NOT_NEGATIVE = _DURATION.between(_ZERO, _MOST)
 # Profilers write 0 and 0 where they have no time; here that is null.
-_HAS_TIME = (_START != 0) | (_DURATION != 0)
+_HAS_TIME = (_START != _ZERO) | (_DURATION != _ZERO)
 # What arithmetic on a damaged process id gives.
-_IS_PROCESS = _PID != 0
+_IS_PROCESS = _PID != _ZERO
 
 
 def _in_time() -> sa.CheckConstraint:

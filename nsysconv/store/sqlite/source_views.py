@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from nsysconv.store.connection import Connection
 from nsysconv.store.read import Extent
 from nsysconv.store.recording import SOURCE, SourceRows
 from nsysconv.store.sqlite import descriptors
-from nsysconv.store.sqlite.connection import SqliteConnection
+from nsysconv.store.sqlite.connection import SqliteConnection, schema_version
 from nsysconv.store.sqlite.expressions import names_in, truth, value
 from nsysconv.store.sqlite.pages import NotPlainError
 from nsysconv.units import Unit
@@ -25,14 +27,26 @@ class ViewsConnection(SqliteConnection):
 
     def __init__(self, place: Path) -> None:
         """Errors name `place`."""
+        self._own: int | None = None
         super().__init__(":memory:", str(place))
         self._views: dict[str, list[SourceRows]] = {}
 
     def attach(self, path: Path, batch_bytes: int | None = None) -> None:
         """Attaches the source; so many bytes of its pages are read at a time."""
-        descriptor = descriptors.descriptor(path)
+        if schema_version(path) is None:
+            # Of a file that is no store nobody holds locks, which closing it would drop.
+            with suppress(OSError):
+                self._own = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = descriptors.descriptor(path) if self._own is None else self._own
         self.attach_source(path, SOURCE)
         self.read_pages(descriptor, path, batch_bytes)
+
+    def close(self) -> None:
+        """As for any connection."""
+        super().close()
+        if self._own is not None:
+            os.close(self._own)
+            self._own = None
 
     def lay(self, table: str, batches: Sequence[SourceRows], profile_id: int) -> None:
         """Makes a temporary view that bears an event table's name and hides the table, if there is one.
