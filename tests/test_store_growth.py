@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from itertools import product
@@ -46,7 +47,7 @@ from nsysconv.store.sqlite import writer as sqlite_writer
 from nsysconv.store.sqlite.growth import Growth
 from nsysconv.store.sqlite.leaves import leaves
 from nsysconv.store.sqlite.pages import NotPlainError
-from nsysconv.store.write import writing
+from nsysconv.store.write import Progress, writing
 
 PAGE_SIZES = [2**n for n in range(9, 17)]
 FOLDERS = ("kineto", "nsys_stats", "nvidia_smi", "nvprof_database", "nvprof_log")
@@ -297,12 +298,14 @@ def by_pages(monkeypatch: MonkeyPatch) -> Callable[[], int]:
     return lambda: sum(added)
 
 
-def import_all(source: Path, store: Path) -> None:
+def import_all(
+    source: Path, store: Path, progress: Progress = lambda table, rows: None
+) -> None:
     """Imports all recordings of a file."""
     with Probe(source) as probe, writing(store) as writer:
         recordings = detect(probe).read([probe], Options())
         origin = Origin(source.name, "test", str(source), "sha", "identity")
-        writer.add(recordings, lambda: origin, lambda table, rows: None)
+        writer.add(recordings, lambda: origin, progress)
 
 
 def through_sqlite(source: Path, store: Path, monkeypatch: MonkeyPatch) -> dict[str, Rows]:
@@ -393,6 +396,28 @@ def test_pages_hold_most_rows(
     """Otherwise the test before this one would compare SQLite with itself."""
     imported = import_file(multiplied(FIXTURES / name, tmp_path), tmp_path / "store.db")
     assert by_pages() > share * sum(imported.row_counts[table] for table in EVENTS)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_progress_adds_up(
+    damaged: bool, by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where a table begins anew, because its last row has to be left to SQLite."""
+    source = multiplied(NSYS / "basic-3.25.0.sqlite", tmp_path)
+    kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
+    with closing(sqlite3.connect(source)) as connection, connection:
+        (last,) = connection.execute(f"SELECT max(rowid) FROM {kernels}").fetchone()
+        if damaged:
+            connection.execute(f"UPDATE {kernels} SET gridX = 'x' WHERE rowid = {last}")
+
+    done = Counter[str]()
+    # A page of the source at a time.
+    monkeypatch.setattr(sqlite_writer, "_SOURCE_BYTES", 1)
+    import_all(source, tmp_path / "store.db", lambda table, rows: done.update({table: rows}))
+    assert by_pages() > 0
+    # Of a table that is looked at cell by cell nothing is told.
+    assert done["kernel"] == (0 if damaged else last)
+    assert done["api_call"] > 1000
 
 
 def test_files_into_one_new_store(

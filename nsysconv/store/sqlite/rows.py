@@ -193,11 +193,14 @@ class GrownRows(ProfileRows):
                         self._grow(table, parts)
                         parts = []
                     del part  # makes room for the next
-                    progress(table.name, last - before)
-                    before = last
+                    if not batch.sparse:
+                        progress(table.name, last - before)
+                        before = last
             self._grow(table, parts)
         except NotPlainError:
             self._growth.cut(mark)
+            # It begins anew.
+            progress(table.name, batch.first - 1 - before)
             return False
         return True
 
