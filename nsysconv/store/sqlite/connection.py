@@ -70,7 +70,6 @@ class SqliteConnection(Connection):
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         self._descriptor: int | None = None
-        self._batch_bytes: int | None = None
         descriptors.hold()
         try:
             super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
@@ -107,15 +106,12 @@ class SqliteConnection(Connection):
         statement = selected(columns).where(of).order_by(*columns[0].table.primary_key.columns)
         return (converted(batch, columns) for batch in self.batches(statement, rows))
 
-    def read_pages(
-        self, descriptor: int | None, path: Path, batch_bytes: int | None = None
-    ) -> None:
+    def read_pages(self, descriptor: int | None, path: Path) -> None:
         """Has `columns` read pages through a descriptor that was taken before this connected to `path`;
-        not where another file has taken that name since. `batch_bytes` as for `Pages`.
+        not where another file has taken that name since.
         """
         if descriptor is not None and descriptors.is_of(descriptor, path):
             self._descriptor = descriptor
-            self._batch_bytes = batch_bytes
 
     def columns(
         self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
@@ -174,7 +170,7 @@ class SqliteConnection(Connection):
             if not places.keys() >= set(names) - {None}:
                 raise NotPlainError
             wanted = [ID if name is None else places[name] for name in names]
-            yield from Pages(self._descriptor, self._batch_bytes).rows(
+            yield from Pages(self._descriptor).rows(
                 int(str(found[0]["rootpage"])), wanted, first, last
             )
         finally:

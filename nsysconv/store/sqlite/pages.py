@@ -81,15 +81,11 @@ def are_stored_as_read(declared: str, *, is_key: bool) -> bool:
 class Pages:
     """The pages of a SQLite file behind a descriptor. Threads may share it."""
 
-    def __init__(self, descriptor: int, batch_bytes: int | None = None) -> None:
-        """So many bytes of pages are read at a time; more are faster, and take more memory.
-
-        Raises NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`.
-        """
+    def __init__(self, descriptor: int) -> None:
+        """Raises NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`."""
         if not hasattr(os, "preadv"):  # pragma: no cover - Windows
             raise NotPlainError
         self._descriptor = descriptor
-        self._batch_bytes = batch_bytes or _BATCH_BYTES
         header = self._read(_HEADER_BYTES, 0)
         if header[:16] != _MAGIC or header[19] != _ROLLBACK:
             raise NotPlainError
@@ -110,7 +106,7 @@ class Pages:
         Raises NotPlainError: what was given until then stands.
         """
         leaves = self._leaves(root, first, last)
-        step = max(1, self._batch_bytes // self._size)
+        step = max(1, _BATCH_BYTES // self._size)
         room = _Room(np.zeros(step * self._size + _SLACK, np.uint8))
         before: int | None = None
         for low in range(0, len(leaves), step):

@@ -31,15 +31,15 @@ class ViewsConnection(SqliteConnection):
         super().__init__(":memory:", str(place))
         self._views: dict[str, list[SourceRows]] = {}
 
-    def attach(self, path: Path, batch_bytes: int | None = None) -> None:
-        """Attaches the source; so many bytes of its pages are read at a time."""
+    def attach(self, path: Path) -> None:
+        """Attaches the source."""
         if schema_version(path) is None:
             # Of a file that is no store nobody holds locks, which closing it would drop.
             with suppress(OSError):
                 self._own = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         descriptor = descriptors.descriptor(path) if self._own is None else self._own
         self.attach_source(path, SOURCE)
-        self.read_pages(descriptor, path, batch_bytes)
+        self.read_pages(descriptor, path)
 
     def close(self) -> None:
         """As for any connection."""

@@ -32,9 +32,6 @@ from nsysconv.store.sqlite.rows import GrownRows, SqliteRows
 from nsysconv.store.sqlite.source_views import ViewsConnection
 from nsysconv.store.write import ProfileRows, Writer
 
-# Of a source at a time: an import takes no more than 100 MB, of which the libraries are 90.
-_SOURCE_BYTES = 1 << 18
-
 
 class SqliteWriter(Writer):
     """Writes to a SQLite store; nobody else can meanwhile. Given `growth`, that of a new store, it puts
@@ -55,7 +52,7 @@ class SqliteWriter(Writer):
         self._connection.attach_source(source, SOURCE)
         try:
             with ViewsConnection(source) as self._source:
-                self._source.attach(source, _SOURCE_BYTES)
+                self._source.attach(source)
                 yield
         except DamagedError as error:
             # SQLite does not say which of the two files it met the damage in.
