@@ -93,8 +93,10 @@ def test_a_damaged_source_is_told_by_its_own_name(tmp_path: Path) -> None:
     source = tmp_path / "export.sqlite"
     source.write_bytes(content)
     (result,) = import_files([source], tmp_path / "store.db").files
-    assert str(result.error).startswith(f"{source}: ")
-    assert "SQLite cannot read it" in str(result.error)
+    assert str(result.error) == (
+        f"{source}: SQLite cannot read it: database disk image is malformed\n"
+        "The file is damaged or incomplete; export or copy it again."
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["export.sqlite"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +22,7 @@ from test_import_ranks import runs_of
 import nsysconv
 from nsysconv import schema
 from nsysconv.errors import InputError, UsageError
-from nsysconv.store.read import reading
+from nsysconv.store.read import Store, reading
 
 SOURCES = [
     NSYS / "basic-3.25.0.sqlite",
@@ -165,10 +167,46 @@ def test_a_store_that_changes_while_it_is_read(
     assert not (tmp_path / "job.db").exists()
 
 
+COMMIT_TO = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE run SET label = 'changed'")
+    connection.execute("COMMIT")
+    print("committed")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+def test_a_store_cannot_change_between_its_rows_and_the_check(
+    parts: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where rows come into a new store, in which SQLite begins late."""
+    source = tmp_path / "a.db"
+    shutil.copyfile(parts[0], source)
+    told = [another_process_commits(source)]
+    true = Store.extents_now
+
+    def and_another_process(store: Store, profile_id: int) -> dict[str, Any]:
+        told.append(another_process_commits(source))
+        return true(store, profile_id)
+
+    monkeypatch.setattr(Store, "extents_now", and_another_process)
+    assert not nsysconv.import_files([source], tmp_path / "job.db").errors
+    locked = "database is locked"
+    assert told == ["committed", locked, locked]
+
+
+def another_process_commits(store: Path) -> str:
+    """What another process is told that changes a store."""
+    command = [sys.executable, "-c", COMMIT_TO, str(store)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def _two_answers() -> Any:
     """What a store says of where rows stand: the second time they are gone."""
-    from nsysconv.store.read import Store
-
     true, asked = Store.extents_now, itertools.count()
 
     def answer(store: Store, profile_id: int) -> dict[str, Any]:

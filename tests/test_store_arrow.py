@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from conftest import EVENTS, event_rows, integer_columns, known, texts_in_order
+from pytest import MonkeyPatch
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
@@ -19,6 +21,7 @@ from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import reading
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.sqlite import rows as sqlite_rows
 from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.write import Imported, writing
 
@@ -40,6 +43,8 @@ RANGES = [
     {"start_ns": 1, "dur_ns": None, "pid": 7, "tid": 7, "kind": 2, "domain_id": 0, "text": None,
      "name_id": 1},
 ]  # fmt: skip
+# Many are worth pages of their own.
+FEW_OR_MANY = pytest.mark.parametrize("count", [1, 5000], ids=["few rows", "many rows"])
 ORIGIN = Origin("label", "made_up", "trace.json", "sha", "identity")
 
 
@@ -56,6 +61,10 @@ def recording(batches: Iterable[Batch], notes: Sequence[Note] = ()) -> Recording
 
 
 def import_rows(store: Path, *batches: Batch, identity: str = "identity") -> Imported:
+    return import_batches(store, batches, identity)
+
+
+def import_batches(store: Path, batches: Iterable[Batch], identity: str = "identity") -> Imported:
     origin = Origin("label", "made_up", "trace.json", "sha", identity)
     with writing(store) as writer:
         (imported,) = writer.add(
@@ -143,6 +152,31 @@ def test_columns_may_come_in_any_order_and_be_left_out(tmp_path: Path) -> None:
         "start_ns": 4, "dur_ns": 3}  # fmt: skip
 
 
+def test_rows_that_wait_for_sqlite_are_not_all_kept(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    """It begins early, and large tables may still grow after that: names may be as many as events."""
+    monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
+    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]
+    given: list[weakref.ref[pa.Table]] = []
+
+    def batches() -> Iterator[Batch]:
+        yield rows("kernel", many)
+        for first in range(1, 500, 50):
+            batch = rows("name", [{"id": n, "text": str(n)} for n in range(first, first + 50)])
+            given.append(weakref.ref(batch.rows))
+            yield batch
+            del batch
+            assert sum(ref() is not None for ref in given) <= 3
+        yield rows("kernel", many)
+
+    imported = import_batches(tmp_path / "store.db", batches())
+    assert imported.row_counts["kernel"] == 10_000
+    with reading(tmp_path / "store.db") as opened:
+        (profile,) = opened.profiles()
+        assert profile.names([1, 500]) == {1: "1", 500: "500"}
+        starts = profile.columns("kernel", ("start_ns",))["start_ns"]
+        assert starts.tolist() == [*range(1, 5001)] * 2
+
+
 def test_large_numbers_stay_exact(tmp_path: Path) -> None:
     numbers = [(1 << 63) - 1, -(1 << 63) + 1, (1 << 53) + 1]
     cells = [{"start_ns": 1, "dur_ns": 1, "bytes": number} for number in numbers]
@@ -177,15 +211,17 @@ def test_rows_that_the_schema_does_not_admit(tmp_path: Path, what: str, old: boo
 
 @pytest.mark.parametrize("values", [pa.array(["wide"]), pa.array([1.5]), pa.array([b"\x00"])],
                          ids=["text", "fraction", "bytes"])  # fmt: skip
-def test_columns_of_a_wrong_type_are_refused(tmp_path: Path, values: pa.Array) -> None:
-    table = pa.table({"start_ns": pa.array([1], pa.int64()), "grid_x": values})
+@FEW_OR_MANY
+def test_columns_of_a_wrong_type_are_refused(tmp_path: Path, values: pa.Array, count: int) -> None:
+    table = pa.table({"start_ns": range(1, count + 1), "grid_x": values.take([0] * count)})
     with pytest.raises(NsysconvError):
         import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_column_that_is_not_in_the_schema_is_refused(tmp_path: Path) -> None:
-    table = pa.table({"start_ns": pa.array([1], pa.int64()), "mood": pa.array([2], pa.int64())})
+@FEW_OR_MANY
+def test_a_column_that_is_not_in_the_schema_is_refused(tmp_path: Path, count: int) -> None:
+    table = pa.table({"start_ns": range(1, count + 1), "mood": range(count)})
     with pytest.raises(NsysconvError):
         import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
 

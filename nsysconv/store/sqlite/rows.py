@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import Note
 from nsysconv.report import MISSING, Column, build_table, values_of
+from nsysconv.store.batches import arrow_type
 from nsysconv.store.recording import ArrowRows, Batch, SourceRows
 from nsysconv.store.sqlite.admission import admits
 from nsysconv.store.sqlite.connection import SqliteConnection
@@ -31,6 +33,9 @@ _ROWS_AT_ONCE = 500_000
 
 # Fewer rows are not worth pages of their own.
 _ROWS_WORTH_PAGES = 4096
+
+# So many rows are kept in memory until pages stand: names may be as many as events.
+_MOST_KEPT = 100_000
 
 
 class SqliteRows(ProfileRows):
@@ -101,8 +106,9 @@ class SqliteRows(ProfileRows):
 
 
 class GrownRows(ProfileRows):
-    """Rows of a new store. Those of large tables become pages as they come; when these stand, SQLite
-    writes the others, and what pages cannot hold or the schema does not admit.
+    """Rows of a new store. Those of large tables become pages as they come; when all of these stand, or
+    too many others wait, SQLite writes the rest: small tables, what pages cannot hold, and what the
+    schema does not admit.
     """
 
     def __init__(
@@ -121,9 +127,14 @@ class GrownRows(ProfileRows):
         self._begin = begin
         self._waiting: dict[str, list[ArrowRows]] = {}
         self._left: list[tuple[Batch, Progress]] = []
+        self._kept = 0  # rows of those left that are in memory
+        self._stands = False
 
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
         """As for any database."""
+        if self._stands:
+            self._growth.leave(batch.table)
+            return self._others.add(batch, progress)
         if isinstance(batch, SourceRows):
             if not self._copied(batch, progress):
                 self._leave(batch, progress)
@@ -131,10 +142,13 @@ class GrownRows(ProfileRows):
         if batch.done:
             progress(batch.done, batch.rows.num_rows)
         self._take(replace(batch, done=""))
-        return []
+        return self.finish() if self._kept > _MOST_KEPT else []
 
     def finish(self) -> list[Note]:
-        """As for any database."""
+        """As for any database. From now on SQLite writes all rows."""
+        if self._stands:
+            return []
+        self._stands = True
         for table, batches in self._waiting.items():
             # Where the table has pages, a few rows more are welcome.
             if self._growth.rows(table):
@@ -143,9 +157,8 @@ class GrownRows(ProfileRows):
                 self._leave_all(batches)
         self._growth.graft()
         self._begin()
-        return [
-            note for batch, progress in self._left for note in self._others.add(batch, progress)
-        ]
+        left, self._left = self._left, []
+        return [note for each in left for note in self._others.add(*each)]
 
     def spans(self) -> dict[str, Span]:
         """As for any database."""
@@ -154,6 +167,7 @@ class GrownRows(ProfileRows):
     def _leave(self, batch: Batch, progress: Progress) -> None:
         self._growth.leave(batch.table)
         self._left.append((batch, progress))
+        self._kept += batch.rows.num_rows if isinstance(batch, ArrowRows) else 0
 
     def _leave_all(self, batches: Sequence[ArrowRows]) -> None:
         for batch in batches:
@@ -173,7 +187,7 @@ class GrownRows(ProfileRows):
     def _grow_by(self, batches: Sequence[ArrowRows]) -> None:
         table = schema.metadata.tables[batches[0].table]
         try:
-            self._grow(table, [self._in_order(table, _columns(one.rows)) for one in batches])
+            self._grow(table, [self._in_order(table, _columns(table, one.rows)) for one in batches])
         except NotPlainError:
             self._leave_all(batches)
 
@@ -239,19 +253,20 @@ _Part = list[np.ndarray]
 """Values of consecutive rows, an array for each column of their table."""
 
 
-def _columns(rows: pa.Table) -> dict[str, np.ndarray]:
-    """Arrow rows as numpy has them. Raises NotPlainError for others than numbers."""
-    return dict(zip(rows.column_names, map(_values, rows.columns), strict=True))
+def _columns(table: sa.Table, rows: pa.Table) -> dict[str, np.ndarray]:
+    """Arrow rows as numpy has them. Raises NotPlainError where they are not the table's own numbers."""
+    if not set(rows.column_names) <= set(table.c.keys()):
+        raise NotPlainError
+    return {name: _values(rows.column(name), table.c[name]) for name in rows.column_names}
 
 
-def _values(column: pa.ChunkedArray) -> np.ndarray:
-    if column.null_count == len(column):
-        return np.broadcast_to(np.int64(MISSING), len(column))
-    if column.type == pa.int64():
-        return np.concatenate([values_of(chunk) for chunk in column.chunks])
-    if column.type == pa.float64():
-        return np.concatenate([values_of(chunk, np.nan) for chunk in column.chunks])
-    raise NotPlainError
+def _values(values: pa.ChunkedArray, column: sa.Column[Any]) -> np.ndarray:
+    if values.null_count == len(values):
+        return np.broadcast_to(np.int64(MISSING), len(values))
+    if values.type != arrow_type(column) or values.type == pa.string():
+        raise NotPlainError
+    null = np.nan if values.type == pa.float64() else MISSING
+    return np.concatenate([values_of(chunk, null) for chunk in values.chunks])
 
 
 def _silent(table: str, rows: int) -> None:

@@ -24,6 +24,7 @@ from nsysconv.store.sqlite.connection import (
     DamagedError,
     SqliteConnection,
     create_schema,
+    schema_version,
     sqlite_uri,
 )
 from nsysconv.store.sqlite.growth import Growth
@@ -44,15 +45,20 @@ class SqliteWriter(Writer):
         super().__init__(connection)
         self._growth = growth
         self._source: ViewsConnection | None = None
+        self._source_is_store = False
         self._later = ExitStack()
         self._begun = True
 
     @contextmanager
     def _attached(self, source: Path) -> Iterator[None]:
         self._connection.attach_source(source, SOURCE)
+        # Others may write to a store, until the transaction has read from it: then it comes first.
+        self._source_is_store = schema_version(source) is not None
         try:
-            with ViewsConnection(source) as self._source:
-                self._source.attach(source)
+            with ExitStack() as stack:
+                if self._growth is not None and not self._source_is_store:
+                    self._source = stack.enter_context(ViewsConnection(source))
+                    self._source.attach(source)
                 yield
         except DamagedError as error:
             # SQLite does not say which of the two files it met the damage in.
@@ -60,6 +66,7 @@ class SqliteWriter(Writer):
                 error.where = str(source)
             raise
         finally:
+            self._source, self._source_is_store = None, False
             self._connection.execute(f"DETACH {SOURCE}")
 
     def _is_sound(self, database: str) -> bool:
@@ -77,6 +84,8 @@ class SqliteWriter(Writer):
             return
         with self._growth.kept(), ExitStack() as self._later:
             self._begun = False
+            if self._source_is_store:
+                self._begin()
             yield
 
     def _begin(self) -> None:
@@ -185,8 +194,6 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute("PRAGMA journal_mode=MEMORY")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
-            # Most pages are none of SQLite's.
-            connection.execute("PRAGMA cache_size=-192")
             create_schema(connection)
             with _growing(connection, partial, path) as growth:
                 yield SqliteWriter(connection, growth)
