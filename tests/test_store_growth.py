@@ -42,12 +42,11 @@ from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.profiles import Origin
 from nsysconv.store.sqlite import growth as growing
-from nsysconv.store.sqlite import pages
 from nsysconv.store.sqlite import rows as sqlite_rows
 from nsysconv.store.sqlite import writer as sqlite_writer
 from nsysconv.store.sqlite.growth import Growth
 from nsysconv.store.sqlite.leaves import leaves
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 from nsysconv.store.write import Progress, writing
 
 PAGE_SIZES = [2**n for n in range(9, 17)]
@@ -413,7 +412,7 @@ def test_progress_adds_up(
 
     done = Counter[str]()
     # A page of the source at a time.
-    monkeypatch.setattr(pages, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(sqlite_writer, "_SOURCE_BYTES", 1)
     import_all(source, tmp_path / "store.db", lambda table, rows: done.update({table: rows}))
     assert by_pages() > 0
     # Of a table that is looked at cell by cell nothing is told.

@@ -35,7 +35,8 @@ from nsysconv.store.sqlite.connection import (
     SqliteConnection,
     open_for_reading,
 )
-from nsysconv.store.sqlite.pages import ID, NotPlainError, Pages
+from nsysconv.store.sqlite.pages import Pages
+from nsysconv.store.sqlite.records import ID, NotPlainError
 
 BATCH_BYTES = "nsysconv.store.sqlite.pages._BATCH_BYTES"
 ROWS_WORTH_PAGES = "nsysconv.store.sqlite.connection._ROWS_WORTH_PAGES"

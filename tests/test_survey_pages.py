@@ -25,7 +25,7 @@ from nsysconv.importers.nsys_sqlite import survey, tables
 from nsysconv.importers.nsys_sqlite.survey import Survey
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 
 Array = np.ndarray
 Columns = Sequence[Array]

@@ -23,7 +23,8 @@ from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
 from nsysconv.store.private import private_folder
-from nsysconv.store.sqlite.pages import NotPlainError, Pages, are_stored_as_read
+from nsysconv.store.sqlite.pages import Pages, are_stored_as_read
+from nsysconv.store.sqlite.records import NotPlainError
 
 T = TypeVar("T")
 

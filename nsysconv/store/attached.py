@@ -70,7 +70,7 @@ class _AttachedStore(Store):
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
         SqliteWriter(self._connection).add([small], lambda: origin, lambda table, rows: None)
-        if any(batch.sparse for batches in self._rows.values() for batch in batches):
+        if any(batch.sparse() for batches in self._rows.values() for batch in batches):
             self.close()
             raise NotInPlace
         suspects = [t for t, batches in self._rows.items() if any(b.suspect() for b in batches)]

@@ -22,7 +22,9 @@ class SourceRows:
 
     `select` names its columns as ours and reads from the schema SOURCE; `row_id` is the source row's
     number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
-    `sparse`: the numbers have large holes, so that they are no measure of the work. `guarded` gives the
+    `sparse`: whether the numbers have large holes, so that they are no measure of the work; to be asked
+    before SQLite reads all rows, because rows may have to be counted for it: it raises InputError where a
+    file is so damaged that they come round again. `guarded` gives the
     same rows without those that the schema does not admit, and notes that count them; it is asked only
     where the plain rows were refused or are `suspect`, because checking costs a scan. `constants` are
     columns known to hold one value in every row; asked once all batches are written.
@@ -34,7 +36,7 @@ class SourceRows:
     first: int
     last: int
     guarded: Callable[[], tuple[SourceRows, list[Note]]]
-    sparse: bool = False
+    sparse: Callable[[], bool] = lambda: False
     suspect: Callable[[], bool] = lambda: False
     constants: Callable[[], Mapping[str, int]] = dict
 

@@ -34,8 +34,6 @@ from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows, rows_of
 
 _GPU_SOURCES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
-# Row numbers with more holes than this are no measure of the work.
-_SPARSE = 8
 
 
 class Reader:
@@ -114,7 +112,7 @@ class Reader:
             )
             self._leave_unread(mapping.source, f"{what} and was not read")
             return None
-        first, last, count = self._survey.row_numbers(mapping.source)
+        first, last = self._survey.row_range(mapping.source)
         if first is None or last is None:
             return None
         context = self._context(mapping)
@@ -139,7 +137,7 @@ class Reader:
             first=first,
             last=last,
             guarded=careful,
-            sparse=last - first > _SPARSE * count,
+            sparse=lambda: self._survey.is_sparse(mapping.source),
             suspect=lambda: self._survey.suspects(mapping.source),
             constants=lambda: self._constants(mapping),
         )

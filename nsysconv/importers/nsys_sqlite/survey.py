@@ -19,11 +19,13 @@ from nsysconv.importers.distinct import Combination, Distinct
 from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import as_whole, row_numbers, row_range
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 from nsysconv.timeline.once import once
 
 # SQLite has told of fewer rows before their pages are at hand.
 _ROWS_WORTH_PAGES = 10_000
+# Row numbers with more holes than this are no measure of the work.
+_SPARSE = 8
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
 # Two narrow sets are cheaper for SQLite than one wide one, and only the first has to be known before rows
 # are copied.
@@ -126,6 +128,7 @@ class Survey:
         # The GPU tables first: what waits first is a kernel's device.
         scans.sort(key=lambda scan: (scan[0], scan[1] not in _GPU_TABLES))
         rows = {source: _Rows(probe, source, from_pages=from_pages) for source in self.sources}
+        self._rows = rows
         self._numbers = {
             source: probe.beside(rows[source].numbers)
             for source in self.sources
@@ -144,7 +147,9 @@ class Survey:
         )
 
     def everything(self) -> Found:
-        """What all tables mention."""
+        """What all tables mention. Raises InputError as `is_sparse`."""
+        for numbers in self._numbers.values():
+            numbers.result()
         return _merged(scan for _, _, scan in self._running)
 
     def of(self, source: str) -> Found:
@@ -156,12 +161,18 @@ class Survey:
         # Names that are none are refused when they are copied: no reason to wait for their scan.
         return source in self.devices_of([source]).suspects
 
-    def row_numbers(self, source: str) -> tuple[int | None, int | None, int]:
-        """The first and last row number of a table that has them (None: it is empty) and how many rows.
+    def row_range(self, source: str) -> tuple[int | None, int | None]:
+        """The first and last row number of a table that has them; None: it is empty."""
+        return self._rows[source].range
 
-        Raises InputError as `sqlite_source.row_numbers`.
-        """
+    def row_numbers(self, source: str) -> tuple[int | None, int | None, int]:
+        """As `sqlite_source.row_numbers`; all rows are counted for it."""
         return self._numbers[source].result()
+
+    def is_sparse(self, source: str) -> bool:
+        """Whether the row numbers of a table have large holes. Raises InputError as `row_numbers`."""
+        first, last, count = self.row_numbers(source)
+        return first is not None and last is not None and last - first > _SPARSE * count
 
     @property
     def gpu_sources(self) -> tuple[str, ...]:
@@ -212,6 +223,11 @@ class _Rows:
         places = [self._identifying.index(name) for name in columns]
         return dict.fromkeys(tuple(row[at] for at in places) for row in self._told.combinations)
 
+    @property
+    def range(self) -> tuple[int | None, int | None]:
+        """Its first and last row number; None: it is empty."""
+        return row_range(self._probe, self._probe.tables[self.source])
+
     def numbers(self) -> tuple[int | None, int | None, int]:
         """As `sqlite_source.row_numbers`."""
         if self._told is None:
@@ -227,7 +243,7 @@ class _Rows:
         """All that is asked of a table, from one go over its pages; None where SQLite has to be asked."""
         if not self._from_pages or not self._identifying:
             return None
-        first, last = row_range(self._probe, self._probe.tables[self.source])
+        first, last = self.range
         if first is None or last is None or last - first < _ROWS_WORTH_PAGES:
             return None
         count, distinct = 0, Distinct()

@@ -157,7 +157,7 @@ class Reader:
             first=first,
             last=last,
             guarded=careful,
-            sparse=last - first > _SPARSE * count,
+            sparse=lambda: last - first > _SPARSE * count,
             constants=lambda: self._constants(mapping),
         )
         if mapping.source in self._found.suspects:

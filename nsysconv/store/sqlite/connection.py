@@ -31,7 +31,8 @@ from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Sql
 from nsysconv.store.sqlite import descriptors
 from nsysconv.store.sqlite.network import file_system, is_added_to
-from nsysconv.store.sqlite.pages import ID, NotPlainError, Pages, are_stored_as_read
+from nsysconv.store.sqlite.pages import Pages, are_stored_as_read
+from nsysconv.store.sqlite.records import ID, NotPlainError
 from nsysconv.store.views import views
 
 # 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
@@ -70,6 +71,7 @@ class SqliteConnection(Connection):
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         self._descriptor: int | None = None
+        self._batch_bytes: int | None = None
         descriptors.hold()
         try:
             super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
@@ -170,9 +172,8 @@ class SqliteConnection(Connection):
             if not places.keys() >= set(names) - {None}:
                 raise NotPlainError
             wanted = [ID if name is None else places[name] for name in names]
-            yield from Pages(self._descriptor).rows(
-                int(str(found[0]["rootpage"])), wanted, first, last
-            )
+            pages = Pages(self._descriptor, self._batch_bytes)
+            yield from pages.rows(int(str(found[0]["rootpage"])), wanted, first, last)
         finally:
             self.execute("COMMIT")
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.sql import elements, operators, visitors
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 
 Array = np.ndarray
 Columns = Mapping[str, Array]
@@ -25,6 +25,9 @@ Value = Array | int
 """Numbers of all rows, or one for each; null is MISSING."""
 Truth = Array | bool
 """Of all rows whether something holds."""
+Work = Callable[[Columns], Value]
+Test = Callable[[Columns], Truth]
+_Result = TypeVar("_Result")
 
 # Sums and differences of smaller numbers are whole numbers; of larger ones SQLite may make reals.
 _SAFE = 1 << 62
@@ -51,91 +54,118 @@ def names_in(expressions: Iterable[sa.ClauseElement]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def value(expression: Any, columns: Columns) -> Value:
-    """What an expression comes to in each row. Raises NotPlainError where that is not known here."""
+def value(expression: Any) -> Work:
+    """How to tell what an expression comes to in each row. Raises NotPlainError where that is not known
+    here, now or when rows are given.
+    """
     match expression:
         case elements.Label() | elements.Grouping():
-            return value(expression.element, columns)
+            return value(expression.element)
         case elements.Null():
-            return MISSING
+            return _always(MISSING)
         case elements.BindParameter(value=int(number)):
-            return number
+            return _always(number)
         case elements.ColumnClause(is_literal=True):
-            return _spelled(expression.name)
+            return _always(_spelled(expression.name))
         case elements.ColumnClause():
-            return columns[expression.name]
+            name = expression.name
+            return lambda columns: _single(columns[name])
         case elements.Case():
-            return _case(expression, columns)
+            return _case(expression)
         case sa.Function(name="coalesce"):
-            first, *others = (value(part, columns) for part in expression.clauses)
-            return reduce(lambda a, b: _chosen(_is_null(a), b, a), others, first)
+            return _reduced(lambda a, b: _chosen(_is_null(a), b, a), map(value, expression.clauses))
         case sa.Function(name="nullif"):
-            kept, other = (value(part, columns) for part in expression.clauses)
-            return _chosen(_compared(operator.eq, kept, other), MISSING, kept)
+            equal = partial(_compared, operator.eq)
+            return _reduced(
+                lambda a, b: _chosen(equal(a, b), MISSING, a), map(value, expression.clauses)
+            )
         case elements.BinaryExpression():
-            left, right = value(expression.left, columns), value(expression.right, columns)
-            return _calculated(expression.operator, left, right)
+            work = partial(_calculated, _calculation(expression.operator))
+            return _reduced(work, map(value, (expression.left, expression.right)))
         case elements.ExpressionClauseList():
-            parts = [value(part, columns) for part in expression.clauses]
-            return reduce(partial(_calculated, expression.operator), parts)
+            work = partial(_calculated, _calculation(expression.operator))
+            return _reduced(work, map(value, expression.clauses))
     raise NotPlainError
 
 
-def truth(expression: Any, columns: Columns) -> Truth:
-    """Where a condition holds; a comparison with null holds nowhere. Raises as `value` does."""
+def truth(expression: Any) -> Test:
+    """How to tell where a condition holds; a comparison with null holds nowhere. Raises as `value`."""
     match expression:
         case elements.Grouping():
-            return truth(expression.element, columns)
+            return truth(expression.element)
         case elements.ExpressionClauseList() if expression.operator in _ALL_OR_ANY:
-            parts = [truth(part, columns) for part in expression.clauses]
-            return reduce(_ALL_OR_ANY[expression.operator], parts)
+            return _reduced(_ALL_OR_ANY[expression.operator], map(truth, expression.clauses))
         case elements.BinaryExpression():
-            return _condition(expression, columns)
+            return _condition(expression)
     raise NotPlainError
 
 
-def _condition(expression: elements.BinaryExpression[Any], columns: Columns) -> Truth:
-    tested, sign = value(expression.left, columns), expression.operator
+def _condition(expression: elements.BinaryExpression[Any]) -> Test:
+    tested, sign = value(expression.left), expression.operator
     if sign in _COMPARISONS:
-        return _compared(_COMPARISONS[sign], tested, value(expression.right, columns))
+        return _reduced(partial(_compared, _COMPARISONS[sign]), (tested, value(expression.right)))
     match expression.right:
         case elements.ExpressionClauseList(clauses=[low, high]) if sign is operators.between_op:
-            least, most = value(low, columns), value(high, columns)
-            above = _compared(operator.ge, tested, least)
-            return np.logical_and(above, _compared(operator.le, tested, most))
+            above = _reduced(partial(_compared, operator.ge), (tested, value(low)))
+            below = _reduced(partial(_compared, operator.le), (tested, value(high)))
+            return _reduced(np.logical_and, (above, below))
         case elements.BindParameter(value=[*listed]) if sign is operators.in_op:
-            return _is_one_of(tested, listed)
+            return lambda columns: _is_one_of(tested(columns), listed)
         case elements.BindParameter(value=[*listed]) if sign is operators.not_in_op:
-            others = np.logical_not(_is_one_of(tested, listed))
-            return np.logical_and(others, np.logical_not(_is_null(tested)))
+            return lambda columns: _is_none_of(tested(columns), listed)
         case elements.Null() if sign is operators.is_:
-            return _is_null(tested)
+            return lambda columns: _is_null(tested(columns))
         case elements.Null() if sign is operators.is_not:
-            return np.logical_not(_is_null(tested))
+            return lambda columns: np.logical_not(_is_null(tested(columns)))
     raise NotPlainError
 
 
-def _case(expression: elements.Case[Any], columns: Columns) -> Value:
-    otherwise = expression.else_
-    result = MISSING if otherwise is None else value(otherwise, columns)
+def _case(expression: elements.Case[Any]) -> Work:
+    otherwise = _always(MISSING) if expression.else_ is None else value(expression.else_)
+    equal = partial(_compared, operator.eq)
+    whens: list[tuple[Test, Work]] = []
     for condition, then in reversed(expression.whens):
         if expression.value is None:
-            holds = truth(condition, columns)
+            holds = truth(condition)
         else:
-            sides = value(expression.value, columns), value(condition, columns)
-            holds = _compared(operator.eq, *sides)
-        result = _chosen(holds, value(then, columns), result)
-    return result
+            holds = _reduced(equal, (value(expression.value), value(condition)))
+        whens.append((holds, value(then)))
+
+    def work(columns: Columns) -> Value:
+        result = otherwise(columns)
+        for holds, then in whens:
+            result = _chosen(holds(columns), then(columns), result)
+        return result
+
+    return work
 
 
-def _calculated(sign: Any, left: Value, right: Value) -> Value:
-    if isinstance(sign, operators.custom_op):
-        work = _BITS.get(sign.opstring)
-    else:
-        work = _ARITHMETIC.get(sign)
-        if not (_is_safe(left) and _is_safe(right)):
-            raise NotPlainError
-    if work is None:
+def _always(number: int) -> Work:
+    return lambda columns: number
+
+
+def _reduced(
+    work: Callable[[Any, Any], _Result], parts: Iterable[Callable[[Columns], Any]]
+) -> Callable[[Columns], _Result]:
+    """Works on what the first two parts come to, on what comes of that and of the third, and so on."""
+    first, *others = parts
+    if len(others) == 1:
+        (second,) = others
+        return lambda columns: work(first(columns), second(columns))
+    return lambda columns: reduce(work, (part(columns) for part in others), first(columns))
+
+
+def _calculation(sign: Any) -> Callable[[Any, Any], Any]:
+    known = (
+        _BITS.get(sign.opstring) if isinstance(sign, operators.custom_op) else _ARITHMETIC.get(sign)
+    )
+    if known is None:
+        raise NotPlainError
+    return known
+
+
+def _calculated(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+    if work in _ARITHMETIC.values() and not (_is_safe(left) and _is_safe(right)):
         raise NotPlainError
     # Of narrower columns, because what comes out may need more.
     result: Array = work(np.asarray(left, np.int64), np.asarray(right, np.int64))
@@ -143,9 +173,16 @@ def _calculated(sign: Any, left: Value, right: Value) -> Value:
     return _chosen(null, MISSING, result) if np.any(null) else result
 
 
-def _chosen(holds: Truth, then: Value, otherwise: Value) -> Array:
+def _chosen(holds: Truth, then: Value, otherwise: Value) -> Value:
+    if not isinstance(holds, np.ndarray):
+        return then if holds else otherwise
     # numpy would take a narrower column's type for both, and cut null to it.
     return np.where(holds, np.asarray(then, np.int64), np.asarray(otherwise, np.int64))
+
+
+def _single(values: Array) -> Value:
+    """A column, or the number that all its rows share."""
+    return int(values[0]) if len(values) and values.strides == (0,) else values
 
 
 def _spelled(number: str) -> int:
@@ -173,6 +210,10 @@ def _compared(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Tru
     null = np.logical_or(_is_null(left), _is_null(right))
     result: Truth = np.logical_and(work(left, right), np.logical_not(null))
     return result
+
+
+def _is_none_of(tested: Value, listed: Sequence[Any]) -> Truth:
+    return np.logical_not(np.logical_or(_is_one_of(tested, listed), _is_null(tested)))
 
 
 def _is_one_of(tested: Value, listed: Sequence[Any]) -> Truth:

@@ -23,7 +23,7 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.store.sqlite.connection import disk_full
 from nsysconv.store.sqlite.leaves import Array, leaves, varint
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 
 _INTERIOR = 5
 _INTERIOR_HEADER = 12

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError
 
 Array = np.ndarray
 
@@ -50,6 +50,12 @@ class _Column:
     common: bytes = b""
     null: Array | None = None
 
+    def of(self, rows: Array | slice) -> _Column:
+        """What records of some rows hold, of which none holds null instead."""
+        if self.values is None:
+            return self
+        return _Column(self.kind, self.size, self.values[rows])
+
 
 def leaves(first_id: int, columns: Sequence[Array], page_size: int) -> Leaves:
     """The leaves that hold rows, at least one, with ids from `first_id`. `columns`, at most 100, hold
@@ -59,11 +65,15 @@ def leaves(first_id: int, columns: Sequence[Array], page_size: int) -> Leaves:
     """
     described = [_described(values) for values in columns]
     ids = np.arange(first_id, first_id + len(columns[0]))
-    room = _Cells(page_size, len(ids))
     layouts = _layouts(ids, described)
-    made = [(rows, _cells(ids[rows], _laid_out(described, rows))) for rows in layouts]
-    for rows, cells in made:
+    if len(layouts) == 1:
+        return _alike(ids, described, page_size)
+    room = _Cells(page_size, len(ids))
+    made = []
+    for rows in layouts:
+        cells = _cells(ids[rows], _laid_out(described, rows))
         room.sizes[rows] = cells.shape[1]
+        made.append((rows, cells))
     places = room.arranged()
     for rows, cells in made:
         room.put(places[rows], cells)
@@ -127,56 +137,63 @@ def _layouts(ids: Array, columns: Sequence[_Column]) -> list[Array | slice]:
 
 def _laid_out(columns: Sequence[_Column], rows: Array | slice) -> list[_Column]:
     """The columns of rows that are laid out alike."""
-    laid_out = []
-    for column in columns:
-        if column.null is not None and column.null[rows][0]:
-            laid_out.append(_Column(_NULL, 0))
-        elif column.values is None:
-            laid_out.append(column)
-        else:
-            laid_out.append(_Column(column.kind, column.size, column.values[rows]))
-    return laid_out
+    none = _Column(_NULL, 0)
+    return [
+        none if column.null is not None and column.null[rows][0] else column.of(rows)
+        for column in columns
+    ]
 
 
 def _cells(ids: Array, columns: Sequence[_Column]) -> Array:
     """Cells of rows that are laid out alike, a line of bytes each: size of the record, id, record."""
-    kinds = bytes(column.kind for column in columns)
-    header = bytes([len(kinds) + 1]) + kinds
-    record = len(header) + sum(column.size for column in columns)
-    id_size = _varint_size(int(ids[-1]))
-    before = varint(record)
-    cells = np.empty((len(ids), len(before) + id_size + record), np.uint8)
-    place = _put(cells, 0, before)
-    for byte in reversed(range(id_size)):
-        np.bitwise_or(ids >> 7 * byte & 127, 128 if byte else 0, cells[:, place], casting="unsafe")
-        place += 1
-    place = _put(cells, place, header)
-    for column in columns:
-        if column.values is None:
-            place = _put(cells, place, column.common)
-        elif column.kind == _REAL:
-            _numbers(cells, place, ">f8")[...] = column.values
-            place += column.size
-        else:
-            left = column.size
-            for size in _WRITTEN[column.size]:
-                left -= size
-                part = column.values >> 8 * left if left else column.values
-                _numbers(cells, place, f">u{size}")[...] = part
-                place += size
+    same = _same(ids, columns)
+    cells = np.empty((len(ids), len(same)), np.uint8)
+    _write(cells, same, ids, columns)
     return cells
 
 
-def _put(cells: Array, place: int, same: bytes) -> int:
-    """Writes into all cells the same bytes; the place after them."""
-    after = place + len(same)
-    cells[:, place:after] = np.frombuffer(same, np.uint8)
-    return after
+def _same(ids: Array, columns: Sequence[_Column]) -> bytes:
+    """What cells of rows that are laid out alike share, and zeros for the rest."""
+    header = bytes([len(columns) + 1, *(column.kind for column in columns)])
+    record = header + b"".join(
+        column.common if column.values is None else bytes(column.size) for column in columns
+    )
+    return varint(len(record)) + bytes(_varint_size(int(ids[-1]))) + record
+
+
+def _write(cells: Array, same: bytes, ids: Array, columns: Sequence[_Column]) -> None:
+    """Writes cells of rows that are laid out alike: lines of bytes, in an array of any form."""
+    cells[...] = np.frombuffer(same, np.uint8)
+    place = len(same)
+    for column in reversed(columns):
+        place -= column.size
+        if column.values is not None:
+            _write_numbers(cells, place, column, column.values.reshape(cells.shape[:-1]))
+    place -= len(columns) + 1
+    ids = ids.reshape(cells.shape[:-1])
+    for byte in range(_varint_size(int(ids.flat[-1]))):
+        place -= 1
+        np.bitwise_or(
+            ids >> 7 * byte & 127, 128 if byte else 0, cells[..., place], casting="unsafe"
+        )
+
+
+def _write_numbers(cells: Array, place: int, column: _Column, values: Array) -> None:
+    """Writes a column's values into all cells."""
+    if column.kind == _REAL:
+        _numbers(cells, place, ">f8")[...] = values
+        return
+    left = column.size
+    for size in _WRITTEN[column.size]:
+        left -= size
+        _numbers(cells, place, f">u{size}")[...] = values >> 8 * left if left else values
+        place += size
 
 
 def _numbers(cells: Array, place: int, kind: str) -> Array:
     """The bytes from `place` in all cells as numbers."""
-    numbers: Array = np.ndarray((len(cells),), kind, cells, place, cells.strides[:1])
+    size = np.dtype(kind).itemsize
+    numbers: Array = cells[..., place : place + size].view(kind)[..., 0]
     return numbers
 
 
@@ -188,6 +205,34 @@ def varint(number: int) -> bytes:
     """A number that is not negative, as records and cells hold it."""
     size = _varint_size(number)
     return bytes(number >> 7 * byte & 127 | (128 if byte else 0) for byte in reversed(range(size)))
+
+
+def _alike(ids: Array, columns: Sequence[_Column], page_size: int) -> Leaves:
+    """The leaves of rows that are laid out alike: as many on each page, but on the last."""
+    same = _same(ids, columns)
+    most = (page_size - _PAGE_HEADER) // (len(same) + _POINTER)
+    edges = [*range(0, len(ids), most), len(ids)]
+    full = len(ids) // most
+    pages = np.zeros((len(edges) - 1, page_size), np.uint8)
+    for some, rows in (
+        (pages[:full], slice(0, full * most)),
+        (pages[full:], slice(full * most, None)),
+    ):
+        if len(some):
+            cells = _room(some, len(ids[rows]) // len(some), len(same))
+            _write(cells, same, ids[rows], [column.of(rows) for column in columns])
+    return Leaves(pages.reshape(-1), ids[np.array(edges[1:]) - 1])
+
+
+def _room(pages: Array, count: int, size: int) -> Array:
+    """Makes pages leaves with so many cells each, of this size, the last one first; where these stand."""
+    top = pages.shape[1] - count * size
+    places = (top + size * np.arange(count)[::-1]).astype(">u2")
+    pages[:, _PAGE_HEADER : _PAGE_HEADER + _POINTER * count] = places.view(np.uint8)
+    pages[:, 0] = _LEAF
+    pages[:, 3:7] = np.array([count, top], ">u2").view(np.uint8)
+    cells: Array = pages[:, top:].reshape(len(pages), count, size)[:, ::-1]
+    return cells
 
 
 class _Cells:

@@ -12,19 +12,17 @@ Nothing here takes a lock. Whoever reads a file that others may write to holds S
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from nsysconv.report import MISSING
+from nsysconv.store.sqlite.records import Array, NotPlainError, Records, Room
 
-Array = np.ndarray
-
-# Bytes of pages at a time: with fewer, threads wait for each other between operations; with more, nothing
-# is in the cache any more. 0.5 MB took a quarter longer, 1 and 4 MB much the same.
-_BATCH_BYTES = 1 << 21
+# Bytes of pages at a time: with fewer, threads wait for each other between operations. Large reports took
+# a tenth longer with 2 MB, a quarter with 1 MB.
+_BATCH_BYTES = 1 << 22
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
 _ROLLBACK = 1  # the format's read version; that of a write-ahead log is 2
@@ -37,39 +35,6 @@ _BYTES_OF_IDS = 6
 # Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
 _SLACK = 1 << 13
 
-ID = -1
-"""The place of what is the row's id: its record holds null there."""
-
-# Bytes of a value by its serial type: whole numbers, reals, short blobs and texts. None has types 10, 11.
-_UNUSED = 255
-_LENGTHS = np.array(
-    [
-        0,
-        1,
-        2,
-        3,
-        4,
-        6,
-        8,
-        8,
-        0,
-        0,
-        _UNUSED,
-        _UNUSED,
-        *((kind - 12) // 2 for kind in range(12, 128)),
-    ],
-    np.int64,
-)
-_LARGEST_NUMBER, _REAL, _ZERO, _ONE, _FIRST_UNUSED = 6, 7, 8, 9, 10
-# What values without bytes are, by serial type.
-_WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
-# What of eight bytes that begin with a value is not its, in bits; all but the sign where it has none.
-_SPARE_BITS = np.minimum(64 - 8 * _LENGTHS[: _ONE + 1], 63)
-
-
-class NotPlainError(Exception):
-    """The pages hold what is not read here; SQLite knows what it is."""
-
 
 def are_stored_as_read(declared: str, *, is_key: bool) -> bool:
     """Whether whole numbers in a column of this declared type are stored as they are read: what is
@@ -81,11 +46,14 @@ def are_stored_as_read(declared: str, *, is_key: bool) -> bool:
 class Pages:
     """The pages of a SQLite file behind a descriptor. Threads may share it."""
 
-    def __init__(self, descriptor: int) -> None:
-        """Raises NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`."""
+    def __init__(self, descriptor: int, batch_bytes: int | None = None) -> None:
+        """Columns come of so many bytes of pages at a time, a few MB if nothing is said. Raises
+        NotPlainError where there is a write-ahead log, no SQLite file, or no `preadv`.
+        """
         if not hasattr(os, "preadv"):  # pragma: no cover - Windows
             raise NotPlainError
         self._descriptor = descriptor
+        self._batch_bytes = batch_bytes or _BATCH_BYTES
         header = self._read(_HEADER_BYTES, 0)
         if header[:16] != _MAGIC or header[19] != _ROLLBACK:
             raise NotPlainError
@@ -101,13 +69,14 @@ class Pages:
     ) -> Iterator[tuple[int, list[Array]]]:
         """Columns of the table whose tree has its root on page `root`: per batch of rows in the order of
         their ids the last id, and per place (0 for a table's first column) an array of int64, or of int32
-        where all its values fit; null is MISSING; of ID the ids. Rows have ids from `first` to `last`.
+        where all its values fit, one value broadcast where all are equal; null is MISSING; of ID the ids.
+        Rows have ids from `first` to `last`.
 
         Raises NotPlainError: what was given until then stands.
         """
         leaves = self._leaves(root, first, last)
-        step = max(1, _BATCH_BYTES // self._size)
-        room = _Room(np.zeros(step * self._size + _SLACK, np.uint8))
+        step = max(1, self._batch_bytes // self._size)
+        room = Room(np.zeros(step * self._size + _SLACK, np.uint8))
         before: int | None = None
         for low in range(0, len(leaves), step):
             records = self._records(leaves[low : low + step], room)
@@ -117,9 +86,13 @@ class Pages:
                 raise NotPlainError
             before = int(records.ids[-1])
             # At the ends of a range others stand beside the wanted ones.
-            records = records.between(first, last)
-            if len(records.ids):
-                yield int(records.ids[-1]), _columns(records, places)
+            begin = int(np.searchsorted(records.ids, first))
+            end = int(np.searchsorted(records.ids, last, side="right"))
+            several = records.part(begin, end).columns(places) if begin < end else []
+            # What is not kept by whoever takes the values makes room for what comes of them.
+            del records
+            while several:
+                yield several.pop(0)
 
     def _read(self, size: int, begin: int) -> bytes:
         try:
@@ -183,7 +156,7 @@ class Pages:
         children: Array = pages[wanted].astype(np.uint32)
         return children
 
-    def _records(self, pages: Array, room: _Room) -> _Records:
+    def _records(self, pages: Array, room: Room) -> Records:
         """The rows on these leaves, which are read into `room`."""
         if pages.min() < 2 or pages.max() > self._count:
             raise NotPlainError
@@ -213,9 +186,9 @@ class Pages:
         end = begin + sizes
         if (end > np.repeat(page + self._usable, counts)).any() or (ids[1:] <= ids[:-1]).any():
             raise NotPlainError
-        return _Records(room, ids, begin, end)
+        return Records(room, ids, begin, end)
 
-    def _sizes(self, places: Array, room: _Room) -> tuple[Array, Array, Array]:
+    def _sizes(self, places: Array, room: Room) -> tuple[Array, Array, Array]:
         """The sizes of the records whose cells begin at these places, where their ids stand, and the
         eight bytes that stand there, of which the first `_BYTES_OF_IDS` are right.
         """
@@ -235,35 +208,7 @@ class Pages:
         return sizes, places + 1, eight
 
 
-class _Room:
-    """Bytes that pages are read into, and what of them eight and two make at any place."""
-
-    def __init__(self, room: Array) -> None:
-        self.bytes = room
-        self.pairs = room.view(">u2")
-        self.eights = np.lib.stride_tricks.as_strided(
-            room[:8].view("<u8"), (len(room) - 7,), (1,), writeable=False
-        )
-
-
-@dataclass(frozen=True)
-class _Records:
-    """Rows of a table: their ids, which ascend, and where in `room` each one's record begins and ends."""
-
-    room: _Room
-    ids: Array
-    begin: Array
-    end: Array
-
-    def between(self, first: int, last: int) -> _Records:
-        """Those with ids from `first` to `last`."""
-        low = int(np.searchsorted(self.ids, first))
-        high = int(np.searchsorted(self.ids, last, side="right"))
-        part = slice(low, high)
-        return _Records(self.room, self.ids[part], self.begin[part], self.end[part])
-
-
-def _ids(places: Array, eight: Array, room: _Room) -> tuple[Array, Array]:
+def _ids(places: Array, eight: Array, room: Room) -> tuple[Array, Array]:
     """The ids at these places, where `eight` stand, and how many bytes each takes."""
     length = int(_varints(room.bytes, places[:1])[1].sum())
     if 0 < length <= _BYTES_OF_IDS:
@@ -301,62 +246,3 @@ def _varints(data: Array, places: Array) -> tuple[Array, Array]:
         if not more.any():
             break
     return values, lengths
-
-
-def _columns(records: _Records, places: Sequence[int]) -> list[Array]:
-    """The values in columns of these places; of ID the ids."""
-    found = dict(_numbers(records, set(places) - {ID}))
-    return [found.get(place, records.ids) for place in places]
-
-
-def _numbers(records: _Records, places: Collection[int]) -> Iterator[tuple[int, Array]]:
-    """The values of whole numbers in columns of these places, by place."""
-    header = records.room.bytes[records.begin]
-    count = max(places, default=-1) + 1
-    # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
-    if (header >= 128).any() or (header <= count).any():
-        raise NotPlainError
-    value = records.begin + header
-    for place, kind in enumerate(_serial_types(records, count)):
-        lengths = _LENGTHS.take(kind)
-        if place in places:
-            yield place, _column(records.room, value, kind, lengths)
-        value += lengths
-    if (value > records.end).any():
-        raise NotPlainError
-
-
-def _serial_types(records: _Records, count: int) -> Iterator[Array]:
-    """The serial types of the first columns, by column: each row's, or one if all have the same."""
-    for place in range(count):
-        shift = 8 * (place % 8)
-        if shift == 0:
-            eight = records.room.eights[records.begin + (1 + place)]
-            differing = int(np.bitwise_or.reduce(eight ^ eight[0]))
-        some = eight if differing >> shift & 255 else eight[:1]
-        kind = (some >> np.uint64(shift)).astype(np.uint8)
-        top = int(kind.max())
-        if top >= _FIRST_UNUSED and (top >= 128 or ((kind == 10) | (kind == 11)).any()):
-            raise NotPlainError
-        yield kind
-
-
-def _column(room: _Room, begin: Array, kind: Array, lengths: Array) -> Array:
-    """The values that begin at these places, of these serial types and lengths in bytes."""
-    if int(kind.max()) > _LARGEST_NUMBER and ((kind == _REAL) | (kind > _ONE)).any():
-        raise NotPlainError
-    longest = int(lengths.max())
-    if longest == 0:
-        values = np.empty(len(begin), np.int64)
-        values[:] = _WITHOUT_BYTES.take(kind)
-    elif longest == 1:
-        values = room.bytes[begin].view(np.int8)
-    else:
-        values = room.eights[begin].byteswap(inplace=True).view(np.int64)
-        values >>= _SPARE_BITS.take(kind)
-        if longest == 8 and int(values.min()) == MISSING:  # it stands for null here, but not there
-            raise NotPlainError
-    if longest and int(lengths.min()) == 0:
-        values = np.where(lengths == 0, _WITHOUT_BYTES.take(kind, mode="clip"), values)
-    small = longest <= 4 and int(kind.min()) > 0
-    return values.astype(np.int32 if small else np.int64, copy=False)

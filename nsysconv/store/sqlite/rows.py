@@ -20,7 +20,7 @@ from nsysconv.store.recording import ArrowRows, Batch, SourceRows
 from nsysconv.store.sqlite.admission import admits
 from nsysconv.store.sqlite.connection import SqliteConnection
 from nsysconv.store.sqlite.growth import Growth
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.records import NotPlainError, alike
 from nsysconv.store.sqlite.source_views import ViewsConnection
 from nsysconv.store.write import ProfileRows, Progress, Span
 from nsysconv.units import Unit
@@ -84,7 +84,7 @@ class SqliteRows(ProfileRows):
         rows = batch.select.with_only_columns(
             sa.literal_column(str(self._profile_id)), *batch.select.selected_columns
         )
-        if batch.sparse:
+        if batch.sparse():
             self._connection.execute(sa.insert(table).from_select(names, rows))
             return
         for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
@@ -198,44 +198,43 @@ class GrownRows(ProfileRows):
             return False
         if batch.last - batch.first < _ROWS_WORTH_PAGES:
             return False
-        mark, parts, before = self._growth.mark(), list[_Part](), batch.first - 1
+        mark, parts, done = self._growth.mark(), list[_Part](), 0
         try:
             with closing(self._read(table, batch, self._source)) as several:
-                for last, part in several:
+                for part in several:
                     parts.append(part)
                     if sum(len(part[0]) for part in parts) >= _ROWS_WORTH_PAGES:
                         self._grow(table, parts)
                         parts = []
+                    done += len(part[0])
+                    progress(table.name, len(part[0]))
                     del part  # makes room for the next
-                    if not batch.sparse:
-                        progress(table.name, last - before)
-                        before = last
             self._grow(table, parts)
         except NotPlainError:
             self._growth.cut(mark)
             # It begins anew.
-            progress(table.name, batch.first - 1 - before)
+            progress(table.name, -done)
             return False
         return True
 
     def _read(
         self, table: sa.Table, batch: SourceRows, source: ViewsConnection
-    ) -> Generator[tuple[int, _Part]]:
-        """The source's rows, some at a time, each time with the number of the last one that was read."""
+    ) -> Generator[_Part]:
+        """The source's rows, some at a time."""
         mapped = {column.name for column in batch.select.selected_columns}
         wanted = [column for column in table.columns if column.name in mapped]
         if any(column.info["unit"] in (Unit.TEXT, Unit.REAL) for column in wanted):
             raise NotPlainError
-        for last, found in source.mapped(batch, 0, wanted, batch.first, batch.last):
+        for _, found in source.mapped(batch, 0, wanted, batch.first, batch.last):
             part = self._in_order(table, dict(zip((c.name for c in wanted), found, strict=True)))
-            yield last, part
+            yield part
             del found, part
 
     def _in_order(self, table: sa.Table, columns: Mapping[str, np.ndarray]) -> _Part:
         """A value for each column of the table; null where nothing is known."""
         count = len(next(iter(columns.values())))
-        known = {**columns, "profile_id": np.broadcast_to(np.int64(self._profile_id), count)}
-        null = np.broadcast_to(np.int64(MISSING), count)
+        known = {**columns, "profile_id": alike(self._profile_id, count)}
+        null = alike(MISSING, count)
         return [known.get(column.name, null) for column in table.columns]
 
     def _grow(self, table: sa.Table, parts: Sequence[_Part]) -> None:
@@ -262,7 +261,7 @@ def _columns(table: sa.Table, rows: pa.Table) -> dict[str, np.ndarray]:
 
 def _values(values: pa.ChunkedArray, column: sa.Column[Any]) -> np.ndarray:
     if values.null_count == len(values):
-        return np.broadcast_to(np.int64(MISSING), len(values))
+        return alike(MISSING, len(values))
     if values.type != arrow_type(column) or values.type == pa.string():
         raise NotPlainError
     null = np.nan if values.type == pa.float64() else MISSING

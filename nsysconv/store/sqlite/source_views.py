@@ -17,18 +17,19 @@ from nsysconv.store.read import Extent
 from nsysconv.store.recording import SOURCE, SourceRows
 from nsysconv.store.sqlite import descriptors
 from nsysconv.store.sqlite.connection import SqliteConnection, schema_version
-from nsysconv.store.sqlite.expressions import names_in, truth, value
-from nsysconv.store.sqlite.pages import NotPlainError
+from nsysconv.store.sqlite.expressions import Test, Value, Work, names_in, truth, value
+from nsysconv.store.sqlite.records import NotPlainError, alike
 from nsysconv.units import Unit
 
 
 class ViewsConnection(SqliteConnection):
     """A database in memory, and views over a source that is attached to it."""
 
-    def __init__(self, place: Path) -> None:
-        """Errors name `place`."""
+    def __init__(self, place: Path, batch_bytes: int | None = None) -> None:
+        """Errors name `place`; `batch_bytes` as for `Pages`."""
         self._own: int | None = None
         super().__init__(":memory:", str(place))
+        self._batch_bytes = batch_bytes
         self._views: dict[str, list[SourceRows]] = {}
 
     def attach(self, path: Path) -> None:
@@ -102,9 +103,11 @@ class ViewsConnection(SqliteConnection):
         if len(sources) != 1 or not isinstance(sources[0], sa.TableClause):
             raise NotPlainError
         table = sources[0].name
+        work = [None if part is None else value(part) for part in wanted]
+        kept = None if where is None else truth(where)
         for row, (ids, *others) in self._stored(SOURCE, table, [None, *read], first, last):
             found = dict(zip(read, others, strict=True))
-            ours = _worked_out(wanted, where, ids + shift, found)
+            ours = _worked_out(work, kept, ids + shift, found)
             # What is not kept by whoever takes the rows makes room for the next.
             del ids, others, found
             yield row + shift, ours
@@ -112,17 +115,18 @@ class ViewsConnection(SqliteConnection):
 
 
 def _worked_out(
-    wanted: Sequence[sa.ColumnElement[Any] | None],
-    where: sa.ColumnElement[bool] | None,
-    ids: np.ndarray,
-    found: Mapping[str, np.ndarray],
+    work: Sequence[Work | None], kept: Test | None, ids: np.ndarray, found: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
-    """What expressions come to in the rows for which `where` holds; None stands for the ids."""
-    every = [np.broadcast_to(ids if e is None else value(e, found), ids.shape) for e in wanted]
-    kept = True if where is None else truth(where, found)
-    if not np.all(kept):
-        every = [values[np.broadcast_to(kept, ids.shape)] for values in every]
+    """What comes of columns in the rows that are kept; no work stands for the ids."""
+    every = [ids if each is None else _of_length(each(found), len(ids)) for each in work]
+    rows = True if kept is None else kept(found)
+    if not np.all(rows):
+        every = [values[np.broadcast_to(rows, ids.shape)] for values in every]
     return every
+
+
+def _of_length(found: Value, count: int) -> np.ndarray:
+    return found if isinstance(found, np.ndarray) else alike(int(found), count)
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:
