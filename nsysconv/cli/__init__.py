@@ -25,6 +25,8 @@ os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _OBJECTS = 30_000
+# A thread that comes back from numpy waits so long for one that does not leave Python.
+_TURN_S = 0.0002
 _INTERNAL = 70
 _INTERRUPTED = 130
 # What threads and libraries say where the system has no memory for them.
@@ -36,6 +38,9 @@ def main() -> NoReturn:
     # What is loaded stays. To look through it for garbage at every 700th new object, which is Python's
     # habit, takes a tenth of a short command.
     gc.set_threshold(_OBJECTS)
+    # Reports are made by two threads that are in and out of numpy all the time: with Python's habit of
+    # 5 ms they take a twentieth longer.
+    sys.setswitchinterval(_TURN_S)
     streams.prepare()
     try:
         with ending():
