@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_store_pages import expected, opened, read, table
+from test_store_pages import expected, new_database, opened, read, table, taken
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.records import ID, NotPlainError
+from nsysconv.store.sqlite.records import ID, NotPlainError, alike
 
 # A value of each length that records have, and both without bytes.
 VALUES = [None, 0, 1, -5, 300, -70_000, 2**30, -(2**40), 2**60]
@@ -65,6 +66,26 @@ def test_records_longer_than_the_first_one() -> None:
     rows = [[0] * 60 + [7, -7]] * 100 + [[2**60] * 60 + [7, -7]] * 100
     content, root, found = table(65_536, ", ".join(f"c{n} INTEGER" for n in range(62)), rows)
     assert read(content, root, [60, 61]) == (expected(found, [60, 61]), True)
+
+
+@pytest.mark.parametrize("first", ["with", "without"])
+def test_runs_of_rows_without_a_column_that_was_added(first: str) -> None:
+    """Where it would stand are others' values."""
+    with closing(new_database(65_536)) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(2304,)] * 100)  # 09 00, as type: 1
+        connection.execute("ALTER TABLE t ADD COLUMN b INTEGER DEFAULT 5")
+        sign = "<" if first == "with" else ">"
+        connection.execute(f"UPDATE t SET b = 7 WHERE rowid {sign} 50")
+        content, root, found = taken(connection)
+    assert read(content, root, [0]) == (expected(found, [0]), True)
+    with pytest.raises(NotPlainError):
+        parts(content, root, [1])
+
+
+def test_one_value_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        alike(7, 3)[0] = 8
 
 
 def test_headers_of_several_sizes() -> None:

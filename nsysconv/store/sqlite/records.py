@@ -104,8 +104,10 @@ class Records:
 
 
 def alike(value: int, count: int) -> Array:
-    """An array of so many equal numbers, which takes no room."""
-    return np.ndarray((count,), np.int64, np.array([value]), 0, (0,))
+    """An array of so many equal numbers, which takes no room; they cannot be changed."""
+    numbers: Array = np.ndarray((count,), np.int64, np.array([value]), 0, (0,))
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _tops(records: Records, count: int) -> Array:
@@ -114,9 +116,6 @@ def _tops(records: Records, count: int) -> Array:
     """
     at, room = int(records.begin[0]), records.room.bytes
     header = int(room[at])
-    # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
-    if not count < header < _LONG_HEADER:
-        raise NotPlainError
     values = _LENGTHS.take(room[at + 1 : at + 1 + count], mode="clip").sum()
     words = -(-min(header + int(values), _WIDEST) // _WORD) + 1
     return records.room.taken(records.begin, words * _WORD)
@@ -142,7 +141,8 @@ def _numbers(
 ) -> Iterator[tuple[int, Array]]:
     """The values of whole numbers in the wanted ones of the first columns, by place."""
     header, first = tops[:, 0], tops[0].tolist()
-    if differing and not count < int(header.min()) <= int(header.max()) < _LONG_HEADER:
+    # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
+    if not count < int(header.min()) <= int(header.max()) < _LONG_HEADER:
         raise NotPlainError
     # Values stand so many bytes behind a base: as long as that is where records begin, in their tops.
     base, at, in_tops = records.begin, first[0], True
