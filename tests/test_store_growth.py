@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from test_store_pages import EDGES
 
-from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.nsys_sqlite.tables import EVENT_SOURCES
@@ -418,6 +418,29 @@ def test_progress_adds_up(
     # Of a table that is looked at cell by cell nothing is told.
     assert done["kernel"] == (0 if damaged else last)
     assert done["api_call"] > 1000
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new store", "old store"])
+def test_rows_that_come_round_again_are_refused(
+    old: bool, by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
+) -> None:
+    """More rows than numbers: told beside the copying by pages, and before SQLite reads a row."""
+    source, store = multiplied(NSYS / "basic-3.25.0.sqlite", tmp_path), tmp_path / "store.db"
+    if old:
+        import_file(NSYS / "ranges-3.28.1.sqlite", store)
+    before = store.read_bytes() if old else b""
+    copied, pages_then = list[object](), by_pages()
+
+    def refuses(*_: object) -> Any:
+        raise InputError("the file is damaged", where="here")
+
+    monkeypatch.setattr("nsysconv.importers.nsys_sqlite.survey.row_numbers", refuses)
+    progress: Progress = lambda table, rows: copied.append(rows)  # noqa: E731
+    with pytest.raises(InputError, match="the file is damaged"):
+        import_all(source, store, progress)
+    assert (by_pages() > pages_then) != old
+    assert not (old and copied)
+    assert (store.read_bytes() if store.exists() else b"") == before
 
 
 def test_files_into_one_new_store(

@@ -24,10 +24,10 @@ class SourceRows:
     number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
     `sparse`: whether the numbers have large holes, so that they are no measure of the work; to be asked
     before SQLite reads all rows, because rows may have to be counted for it: it raises InputError where a
-    file is so damaged that they come round again. `guarded` gives the
-    same rows without those that the schema does not admit, and notes that count them; it is asked only
-    where the plain rows were refused or are `suspect`, because checking costs a scan. `constants` are
-    columns known to hold one value in every row; asked once all batches are written.
+    file is so damaged that they come round again. `guarded` gives the same rows without those that the
+    schema does not admit, and notes that count them; it is asked only where the plain rows were refused
+    or are `suspect`, because checking costs a scan. `constants` are columns known to hold one value in
+    every row; asked once all batches are written.
     """
 
     table: str
