@@ -61,6 +61,12 @@ def test_records_longer_than_what_is_taken_of_them_at_once(places: list[int]) ->
     assert read(content, root, places) == (expected(found, places), True)
 
 
+def test_a_column_of_one_length_behind_one_of_several() -> None:
+    rows = [(VALUES[n % 5 + 2], n + 70_000, n + 300) for n in range(500)]
+    content, root, found = table(4096, "a INTEGER, b INTEGER, c INTEGER", rows)
+    assert read(content, root, [1, 2]) == (expected(found, [1, 2]), True)
+
+
 def test_records_longer_than_the_first_one() -> None:
     """So much is taken of all as the first one has; in the second run a column stands behind that."""
     rows = [[0] * 60 + [7, -7]] * 100 + [[2**60] * 60 + [7, -7]] * 100
