@@ -180,9 +180,7 @@ class Slow:
         return found
 
     @staticmethod
-    def _groups(
-        kind: str, mine: list[Any], several: bool
-    ) -> list[tuple[str | None, list[Any]]]:
+    def _groups(kind: str, mine: list[Any], several: bool) -> list[tuple[str | None, list[Any]]]:
         if kind == "no_op":
             return [(None, mine)]
         if kind == "no_kernel":

@@ -1,19 +1,13 @@
-"""Columns of reports and rows between Arrow and numpy, both ways, and texts told apart on the way."""
+"""Columns of reports and rows between Arrow and numpy, both ways."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
-import pytest
-from conftest import NSYS
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nsysconv
 from nsysconv.report import MISSING, Column, build_table, values_of
-from nsysconv.store import connection
 from nsysconv.timeline.statistics import distinct
 from nsysconv.units import Unit
 
@@ -42,19 +36,3 @@ def test_what_is_null_is_as_asked_for() -> None:
 def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
     array = np.array(values, np.int64)
     assert distinct(array).tolist() == np.unique(array).tolist()
-
-
-def test_few_texts_are_told_apart_as_many_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Ranges of a store have texts of their own."""
-    nsysconv.import_files(NSYS / "ranges-3.28.1.sqlite", tmp_path / "job.db")
-
-    def rows() -> list[dict[str, object]]:
-        (report,) = nsysconv.report_on(tmp_path / "job.db", "ranges")
-        return report.rows()
-
-    few = rows()
-    monkeypatch.setattr(connection, "_FEW_TEXTS", 0)
-    assert few == rows()
-    assert len({row["tree"] for row in few}) > 1

@@ -292,8 +292,8 @@ def _by_key(
 ) -> dict[Key, np.ndarray]:
     """Values per step by the keys that rows have; of rows that are one, added up."""
     found: dict[Key, np.ndarray] = {}
-    for key, values in zip(samples.keys, samples.values, strict=True):
-        row = dict.fromkeys(names.keys) | {"rank": rank} | dict(zip(keys, key, strict=True))
-        place = names.key(side, row)
+    rest = dict.fromkeys(names.keys) | {"rank": rank}
+    rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]
+    for place, values in zip(names.named(side, rows), samples.values, strict=True):
         found[place] = found[place] + values if place in found else values
     return found

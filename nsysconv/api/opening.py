@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
-from nsysconv.api.ranks import Told, ranked, voices
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
-from nsysconv.importers import detection
-from nsysconv.importers.contract import Importer, Options
-from nsysconv.importers.probe import Probe
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, split
-from nsysconv.store.private import private_folder
-from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Profile, Store, find_profile, reading
-from nsysconv.store.recording import Recording
-from nsysconv.store.write import writing
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -275,7 +264,10 @@ def _store_of(place: Place, stack: ExitStack, say: Say, include: frozenset[Fact]
             where=str(place),
             hint=f"Import it first: nsysconv import {place} -o STORE.db",
         )
-    return _in_place(place, stack, say, include)
+    # Stores are opened without what reads files.
+    from nsysconv.api.in_place import store_over
+
+    return stack.enter_context(store_over(place, say, include))
 
 
 def _choose(store: Store, place: Place, selector: str | None) -> Profile:
@@ -307,29 +299,3 @@ def _choose(store: Store, place: Place, selector: str | None) -> Profile:
     raise UsageError(
         f"the store holds {len(profiles)} profiles: name one", where=str(place), hint=known
     )
-
-
-def _in_place(path: Path, stack: ExitStack, say: Say, include: frozenset[Fact]) -> Store:
-    """A store over the file as it is; where it has to be copied, over a private copy of its rows."""
-    probe = stack.enter_context(detection.opened(path, say))
-    importer = detection.detect(probe)
-    origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
-    # The word that includes rows of a kind is the fact's own.
-    options = Options(frozenset(include & importer.INCLUDABLE.keys()), in_place=True)
-    # As an import does.
-    recordings = partial(_ranked, importer, probe, options, voices(path, None))
-    try:
-        return stack.enter_context(in_place(next(recordings()), origin))
-    except NotInPlace:
-        copy = stack.enter_context(private_folder()) / "store.db"
-        with writing(copy) as writer:
-            writer.add(recordings(), lambda: origin, silent)
-        return stack.enter_context(reading(copy))
-
-
-def _ranked(
-    importer: Importer, probe: Probe, options: Options, told: Sequence[Told]
-) -> Iterator[Recording]:
-    """The recordings of a file with what its name and the record beside it say of ranks."""
-    for recording in importer.read([probe], options):
-        yield ranked(recording, told)

@@ -147,16 +147,23 @@ def _compared(
     sides: Sequence[Sequence[_Run]],
     interval: Interval | None,
 ) -> Compared:
-    found = [[run.rows[key] for run in side if key in run.rows] for side in sides]
-    where = BOTH if all(found) else ONLY_BASE if found[0] else ONLY_OTHER
+    base, other = (_spelled(side, key) for side in sides)
+    where = BOTH if base and other else ONLY_BASE if base else ONLY_OTHER
     per_run = [[run.values(key) for run in side] for side in sides]
     values = [_means(measures, runs) for runs in per_run]
-    spelled = [side[0].spelled if side else {} for side in found]
     basis = SINGLE if interval is None else WITHIN
     if len(sides[0]) > 1 or len(sides[1]) > 1:
         interval = welch(*([float(run[main.name] or 0) for run in runs] for runs in per_run))
         basis = SINGLE if interval is None else REPEATS
-    return Compared(key, where, spelled[0], spelled[1], values[0], values[1], interval, basis)
+    return Compared(key, where, base, other, values[0], values[1], interval, basis)
+
+
+def _spelled(side: Sequence[_Run], key: Key) -> Row:
+    """The row as the first of a side's runs that has it spells it; none of it where none has."""
+    for run in side:
+        if key in run.rows:
+            return run.rows[key].spelled
+    return {}
 
 
 def _measures(columns: Sequence[Column]) -> list[Column]:

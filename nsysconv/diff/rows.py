@@ -41,16 +41,18 @@ class Naming:
     places: tuple[Mapping[str, Mapping[Any, int]], Mapping[str, Mapping[Any, int]]]
     spelling: Mapping[str, Spelling]
 
-    def key(self, side: int, row: Row) -> Key:
-        """What a row of a side is called."""
-        return tuple(self._part(side, name, row[name]) for name in self.keys)
+    def named(self, side: int, rows: Sequence[Row]) -> list[Key]:
+        """What each row of a side is called."""
+        parts = [self._parts(side, name, [row[name] for row in rows]) for name in self.keys]
+        return list(zip(*parts, strict=True)) if parts else [()] * len(rows)
 
-    def _part(self, side: int, name: str, value: Any) -> Any:
+    def _parts(self, side: int, name: str, values: list[Any]) -> list[Any]:
         if name in self.places[side]:
-            return self.places[side][name].get(value)
-        if name in self.spelling and value is not None:
-            return self.spelling[name](value)
-        return value
+            return list(map(self.places[side][name].get, values))
+        if name in self.spelling:
+            spelling = self.spelling[name]
+            return [None if value is None else spelling(value) for value in values]
+        return values
 
 
 def naming(
@@ -101,14 +103,14 @@ class Merged:
 
 
 def merged(
-    rows: Iterable[Row], measures: Sequence[Column], names: Naming, side: int
+    rows: Sequence[Row], measures: Sequence[Column], names: Naming, side: int
 ) -> dict[Key, Merged]:
     """The rows of a run by key. Values of several are added up where that means something."""
     found: dict[Key, Merged] = {}
-    for row in rows:
-        key = names.key(side, row)
+    of_measures = [column.name for column in measures]
+    for key, row in zip(names.named(side, rows), rows, strict=True):
         if key not in found:
-            found[key] = Merged(row, {column.name: row[column.name] for column in measures})
+            found[key] = Merged(row, {name: row[name] for name in of_measures})
             continue
         into = found[key].values
         found[key].also += [

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -23,8 +24,6 @@ from nsysconv.report import values_of
 _EVENT_BATCH_ROWS = 2048
 # SQLite's driver tells a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
-# So few are told apart sooner than what Arrow computes with is loaded (30 ms).
-_FEW_TEXTS = 1000
 
 Sql = str | sa.ClauseElement
 """A statement, or its text in the words of the database at hand."""
@@ -180,20 +179,17 @@ class Connection(ABC):
 
     def texts(self, sql: Sql) -> Texts:
         """A query of an id and a text that is not null."""
-        known: dict[str, int] = {}
+        known: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
             for batch in _reader(statement):
                 if not batch.num_rows:
                     continue
-                column, place = batch.column(1), None
-                if len(column) > _FEW_TEXTS:
-                    coded = column.dictionary_encode()
-                    column, place = coded.dictionary, values_of(coded.indices)
-                ours = [known.setdefault(text, len(known)) for text in _decoded(column)]
+                ours = [known.setdefault(cell, len(known)) for cell in _cells(batch.column(1))]
                 ids.append(_int64(batch.column(0)))
-                numbers.append(np.array(ours, np.int32)[slice(None) if place is None else place])
-        return Texts(np.concatenate(ids), np.concatenate(numbers), list(known))
+                numbers.append(np.array(ours, np.int32))
+        texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in known]
+        return Texts(np.concatenate(ids), np.concatenate(numbers), texts)
 
     def ingest(self, table: str, rows: pa.Table) -> None:
         """Appends Arrow rows to a table, columns by name."""
@@ -280,7 +276,26 @@ def _decoded(column: pa.Array | pa.ChunkedArray) -> list[Any]:
         return list(column.to_pylist())
     # A view, where a cast would load what Arrow computes with.
     raw = column.view(pa.binary()).to_pylist()
-    return [None if value is None else value.decode("utf-8", "replace") for value in raw]
+    return [None if value is None else _text(value) for value in raw]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _cells(column: pa.Array) -> Iterator[Any]:
+    """The values of a column without nulls, texts as their bytes.
+
+    From its buffers: `dictionary_encode` would load what Arrow computes with, which takes longer than
+    100,000 texts do.
+    """
+    if not pa.types.is_string(column.type):
+        return iter(column.to_pylist())
+    _, places, data = column.buffers()
+    first = 4 * column.offset
+    edges = np.frombuffer(places, np.int32, len(column) + 1, first).tolist()
+    raw = b"" if data is None else data.to_pybytes()
+    return (raw[low:high] for low, high in pairwise(edges))
 
 
 def _run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:

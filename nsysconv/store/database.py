@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """What a module offers that keeps stores in one kind of database. A place is one of its kind."""
+    """What a package offers that keeps stores in one kind of database. A place is one of its kind."""
 
     def schema_version(self, place: Any) -> int | None:
         """The version of the schema of the store there; None where there is no store."""
@@ -25,14 +25,26 @@ class Engine(Protocol):
     def open_for_reading(self, place: Any) -> Connection:
         """A connection to the store there, that changes nothing."""
 
+
+class Writers(Protocol):
+    """What the module `writer` of such a package offers."""
+
     def writing(self, place: Any) -> AbstractContextManager[Writer]:
         """A writer on the store there, which is made if it does not exist."""
 
 
 def engine(place: Place) -> Engine:
-    """What keeps the stores of such places. Loaded when asked for: few need both."""
-    name = "postgresql" if isinstance(place, Url) else "sqlite"
-    return cast(Engine, importlib.import_module(f"nsysconv.store.{name}"))
+    """What keeps the stores of such places. Loaded when asked for: few need both kinds."""
+    return cast(Engine, importlib.import_module(_package(place)))
+
+
+def writers(place: Place) -> Writers:
+    """What writes the stores of such places. Loaded when asked for: most commands only read."""
+    return cast(Writers, importlib.import_module(f"{_package(place)}.writer"))
+
+
+def _package(place: Place) -> str:
+    return f"nsysconv.store.{'postgresql' if isinstance(place, Url) else 'sqlite'}"
 
 
 def is_store(place: Place) -> bool:

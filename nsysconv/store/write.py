@@ -20,7 +20,7 @@ from nsysconv import schema
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.store.connection import Connection
-from nsysconv.store.database import engine
+from nsysconv.store.database import writers
 from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin, add_profile, remove_profile
 from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows
@@ -318,7 +318,7 @@ def writing(place: Place) -> Iterator[Writer]:
     A new file appears under its name when the block ends, and not at all when it raises. Raises
     UsageError or InputError where something else stands there, or where it cannot be written.
     """
-    with engine(place).writing(place) as writer:
+    with writers(place).writing(place) as writer:
         yield writer
 
 

@@ -43,7 +43,10 @@ def sums(groups: Array, values: Array, count: int) -> Array:
     result = np.zeros(count, np.int64)
     for block in blocks(len(values)):
         group, value = groups[block], values[block]
-        if int(value.min()) >= 0 and int(value.max()) < _EXACT:
+        least, most = int(value.min()), int(value.max())
+        if least == most == 0:
+            continue
+        if least >= 0 and most < _EXACT:
             result += np.bincount(group, value, count).astype(np.int64)
         else:
             np.add.at(result, group, value)

@@ -2,6 +2,5 @@
 
 from nsysconv.store.postgresql.connection import open_for_reading
 from nsysconv.store.postgresql.tables import schema_version
-from nsysconv.store.postgresql.writer import writing
 
-__all__ = ["open_for_reading", "schema_version", "writing"]
+__all__ = ["open_for_reading", "schema_version"]
