@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from nsysconv.diff.noise import Interval, welch
 from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, adds, merged, naming
@@ -27,11 +27,11 @@ Intervals = Callable[[Naming], Mapping[Key, Interval]]
 """Intervals of the ratio of a report's main measure by row, of sides that are one run each."""
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(NamedTuple):
     """What two sides' rows of one kind are: values by measure, and what can be said of the change.
 
-    `basis` is what a verdict rests on; None: there is to be none.
+    `differences` are those of the values, other less base; None where one is not known. `basis` is what
+    a verdict rests on; None: there is to be none.
     """
 
     key: Key
@@ -40,6 +40,7 @@ class Compared:
     other: Row
     base_values: Mapping[str, Any]
     other_values: Mapping[str, Any]
+    differences: Mapping[str, Any]
     interval: Interval | None
     basis: str | None
 
@@ -85,22 +86,22 @@ def compare_reports(
     told = [[report.rows() for report in reports] for reports in (base, other)]
     names = naming(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
     measures, main = _measures(first.columns), main_measure(first.columns)
-    sides = [
-        [_Run.of(merged(rows, measures, names, i), measures) for rows in runs]
+    of_base, of_other = sides = [
+        _Side([_Run.of(merged(rows, measures, names, i), measures) for rows in runs], measures)
         for i, runs in enumerate(told)
     ]
     single = len(base) == len(other) == 1
     known = intervals(names) if single else {}
     rows = [
-        _compared(measures, main, key, sides, known.get(key))
-        for key in dict.fromkeys(key for side in sides for run in side for key in run.rows)
+        _compared(main.name, key, of_base, of_other, known.get(key))
+        for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
     ]
     if not judged:
-        rows = [replace(row, basis=None) for row in rows]
+        rows = [row._replace(basis=None) for row in rows]
     # Shares of a whole change with every other row.
-    own = [column for column in measures if not (column.unit is Unit.PCT and column.adds)]
-    changed = [row for row in rows if row.where != BOTH or any(_difference(row, c) for c in own)]
-    changed.sort(key=lambda row: (-abs(_difference(row, main) or 0), repr(row.key)))
+    own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
+    changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
+    changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
     said = [
         *notes,
         *_on_names(sides),
@@ -135,52 +136,54 @@ class _Run:
 
         return cls(rows, {c.name: 0 if adds(c) and is_told(c.name) else None for c in measures})
 
-    def values(self, key: Key) -> Mapping[str, Any]:
-        """The measures of a row."""
-        return self.rows[key].values if key in self.rows else self.absent
+
+@dataclass(frozen=True)
+class _Side:
+    """The runs of a side, which have these measures."""
+
+    runs: Sequence[_Run]
+    measures: Sequence[Column]
+
+    def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
+        """A row as the first run that has it spells it, None where none has; and its measures, of
+        several runs their means.
+        """
+        if len(self.runs) == 1:
+            (run,) = self.runs
+            row = run.rows.get(key)
+            return (None, run.absent) if row is None else (row.spelled, row.values)
+        found = [run.rows.get(key) for run in self.runs]
+        spelled = next((row.spelled for row in found if row is not None), None)
+        values = {column.name: self.told(key, column.name) for column in self.measures}
+        return spelled, {n: None if None in v else sum(v) / len(v) for n, v in values.items()}
+
+    def told(self, key: Key, name: str) -> list[Any]:
+        """One measure of a row in each run."""
+        rows = ((run.rows.get(key), run.absent) for run in self.runs)
+        return [absent[name] if row is None else row.values[name] for row, absent in rows]
 
 
 def _compared(
-    measures: Sequence[Column],
-    main: Column,
-    key: Key,
-    sides: Sequence[Sequence[_Run]],
-    interval: Interval | None,
+    main: str, key: Key, base: _Side, other: _Side, interval: Interval | None
 ) -> Compared:
-    base, other = (_spelled(side, key) for side in sides)
-    where = BOTH if base and other else ONLY_BASE if base else ONLY_OTHER
-    per_run = [[run.values(key) for run in side] for side in sides]
-    values = [_means(measures, runs) for runs in per_run]
+    """A row of both sides; `main` is the measure that is judged."""
+    (here, before), (there, after) = base.row(key), other.row(key)
+    where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
+    differences = {
+        name: None if value is None or after[name] is None else after[name] - value
+        for name, value in before.items()
+    }
     basis = SINGLE if interval is None else WITHIN
-    if len(sides[0]) > 1 or len(sides[1]) > 1:
-        interval = welch(*([float(run[main.name] or 0) for run in runs] for runs in per_run))
+    if len(base.runs) > 1 or len(other.runs) > 1:
+        interval = welch(*([float(v or 0) for v in side.told(key, main)] for side in (base, other)))
         basis = SINGLE if interval is None else REPEATS
-    return Compared(key, where, base, other, values[0], values[1], interval, basis)
-
-
-def _spelled(side: Sequence[_Run], key: Key) -> Row:
-    """The row as the first of a side's runs that has it spells it; none of it where none has."""
-    for run in side:
-        if key in run.rows:
-            return run.rows[key].spelled
-    return {}
+    return Compared(
+        key, where, here or {}, there or {}, before, after, differences, interval, basis
+    )
 
 
 def _measures(columns: Sequence[Column]) -> list[Column]:
     return [column for column in columns if not column.key and column.unit is not Unit.TEXT]
-
-
-def _means(measures: Sequence[Column], runs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The measures of a side: of one run as they are, of several their means."""
-    if len(runs) == 1:
-        return runs[0]
-    several = {column.name: [run[column.name] for run in runs] for column in measures}
-    return {n: None if None in each else sum(each) / len(each) for n, each in several.items()}
-
-
-def _difference(row: Compared, column: Column) -> Any:
-    base, other = row.base_values[column.name], row.other_values[column.name]
-    return None if base is None or other is None else other - base
 
 
 # -- the report
@@ -304,7 +307,7 @@ def _cells(
         name = column.name
         base = [row.base_values[name] for row in rows]
         other = [row.other_values[name] for row in rows]
-        difference = [_difference(row, column) for row in rows]
+        difference = [row.differences[name] for row in rows]
         cells[f"base_{name}"], cells[f"other_{name}"] = base, other
         cells[f"diff_{name}"] = difference
         cells[ratio_of(column)] = [
@@ -336,7 +339,7 @@ def _from_count(row: Compared, column: Column) -> Any:
 
     (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are.
     """
-    difference = _difference(row, column)
+    difference = row.differences[column.name]
     before, after = (
         values.get(column.counted_by) for values in (row.base_values, row.other_values)
     )
@@ -352,7 +355,7 @@ def _from_count(row: Compared, column: Column) -> Any:
 
 
 def _verdict(row: Compared, main: Column) -> str | None:
-    difference = _difference(row, main)
+    difference = row.differences[main.name]
     if difference is None or row.basis is None:
         return None
     if row.uncertain:
@@ -362,9 +365,9 @@ def _verdict(row: Compared, main: Column) -> str | None:
     return _WORSE[main.better][0 if difference > 0 else 1]
 
 
-def _on_names(sides: Sequence[Sequence[_Run]]) -> list[Note]:
+def _on_names(sides: Sequence[_Side]) -> list[Note]:
     """What names of one profile are one here."""
-    merged_rows = [row for side in sides for run in side for row in run.rows.values() if row.also]
+    merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
     if not merged_rows:
         return []
     first = merged_rows[0].also[0]
