@@ -1,12 +1,15 @@
 """Work in processes of their own, each fed through a pipe.
 
-`python -m nsysconv.processes` reads items from stdin and writes results to stdout until its input ends.
+`python -m nsysconv.processes [MODULE]...` loads the modules, then reads items from stdin and writes
+results to stdout until its input ends.
 Plain processes rather than `multiprocessing`: that runs the caller's own script again.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import importlib
 import pickle
 import signal
 import socket
@@ -26,9 +29,53 @@ Result = TypeVar("Result")
 
 _LENGTH_BYTES = 8
 
+_ahead: list[subprocess.Popen[bytes]] = []
+
 
 class EndedEarly(Exception):  # noqa: N818 - says what became of a process
     """A process ended before it gave its result: it was killed, or the memory ran out."""
+
+
+def start_ahead(count: int, module: str) -> None:
+    """Has as many processes, with this module loaded, at hand for those who ask for `Processes` later.
+
+    They wait for that. Those that nobody asks for end with this one.
+    """
+    if not _ahead:
+        atexit.register(_dismiss)
+    _ahead.extend(_started(module) for _ in range(count - len(_ahead)))
+
+
+def _from_ahead() -> subprocess.Popen[bytes] | None:
+    """One that is at hand and still runs."""
+    while _ahead:
+        process = _ahead.pop()
+        if process.poll() is None:
+            return process
+        _closed(process)
+    return None
+
+
+def _dismiss() -> None:
+    """Ends the processes that nobody asked for."""
+    while _ahead:
+        process = _ahead.pop()
+        process.kill()
+        _closed(process)
+
+
+def _started(*modules: str) -> subprocess.Popen[bytes]:
+    # Ctrl-C comes to all processes of a terminal. This one ends them, by closing their pipes; they
+    # inherit that it is blocked, for they could not ignore it before Python has started.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", __name__, *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Processes(Generic[Item, Result]):
@@ -46,7 +93,7 @@ class Processes(Generic[Item, Result]):
         self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
         for _ in range(count):
-            self._free.put(self._started())
+            self._free.put(self._next())
         self._threads = ThreadPoolExecutor(count)
 
     def __enter__(self) -> Processes[Item, Result]:
@@ -59,11 +106,16 @@ class Processes(Generic[Item, Result]):
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            for process in self._processes:
-                process.kill()
+            self._kill()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        # They are idle; by themselves they would first look through all that they had loaded.
+        self._kill()
         for process in self._processes:
             _closed(process)
+
+    def _kill(self) -> None:
+        for process in self._processes:
+            process.kill()
 
     def map(
         self, items: Iterable[Item], lost: Callable[[Item], Result] | None = None
@@ -81,16 +133,9 @@ class Processes(Generic[Item, Result]):
         while waiting:
             yield waiting.popleft().result()
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        # Ctrl-C comes to all processes of a terminal. This one ends them, by closing their pipes; they
-        # inherit that it is blocked, for they could not ignore it before Python has started.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def _next(self) -> subprocess.Popen[bytes]:
+        """A process that knows how to do the work."""
+        process = _from_ahead() or _started()
         self._processes.append(process)
         with contextlib.suppress(OSError):  # it has ended; the first item will tell
             _send(process.stdin, self._begin)
@@ -106,7 +151,7 @@ class Processes(Generic[Item, Result]):
             answer = None
         if answer is None:
             _closed(process)
-            process = self._started()
+            process = self._next()
         self._free.put(process)
         if answer is None:
             if lost is None:
@@ -145,6 +190,8 @@ def main() -> None:
     """The process's side: the first message says how results are made, each further one is an item."""
     items, results = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what anything prints must not stand between results
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     begin = _received(items)
     if begin is None:
         return

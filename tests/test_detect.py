@@ -173,6 +173,26 @@ def test_two_claims_are_an_error_that_names_both(monkeypatch: pytest.MonkeyPatch
     assert e.value.hint
 
 
+def test_after_a_claim_that_stands_alone_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(probe: Probe) -> No:
+        raise AssertionError
+
+    alone = SimpleNamespace(NAME="alone", TITLE="Alone", sniff=lambda probe: Yes(alone=True))
+    other = SimpleNamespace(NAME="other", TITLE="Other", sniff=asked)
+    monkeypatch.setattr(detection, "all_importers", lambda: [alone, other])
+    with Probe(NSYS_FILES[0]) as probe:
+        assert detect(probe) is alone
+
+
+def test_a_trace_may_quote_other_profilers(tmp_path: Path) -> None:
+    trace = (FIXTURES / "kineto" / "basic-2.13.json").read_text()
+    quoting = trace.replace("{", '{"note": "==7== NVPROF is profiling process 7",', 1)
+    (tmp_path / "trace.json").write_text(quoting)
+    assert set(claims(tmp_path / "trace.json")) > {"kineto"}
+    with Probe(tmp_path / "trace.json") as probe:
+        assert detect(probe).NAME == "kineto"
+
+
 def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An importer that knows what the file is explains it better than a list of refusals."""
     near = SimpleNamespace(

@@ -44,7 +44,7 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options, Yes
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto import reader
+from nsysconv.importers.kineto import beside as decoders
 from nsysconv.importers.kineto.cells import MISSING
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.piece import Vocabulary
@@ -818,7 +818,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 file.write(b",\n" * (number > 0 or event is KERNEL))
                 file.write(event.replace(time_, times).replace(b'"correlation": 5', ids))
         file.write(TAIL)
-    assert path.stat().st_size > reader._ALONE_BYTES
+    assert path.stat().st_size > decoders._ALONE_BYTES
     return path
 
 
@@ -904,7 +904,7 @@ def test_workers_change_no_row(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.import_files([large], tmp_path / "beside.db")
-    monkeypatch.setattr(reader, "_ALONE_BYTES", 1 << 40)
+    monkeypatch.setattr(decoders, "_ALONE_BYTES", 1 << 40)
     api.import_files([large], tmp_path / "alone.db")
     beside, alone = _everything(tmp_path / "beside.db"), _everything(tmp_path / "alone.db")
     assert len(alone["kernel"]) == len(alone["api_call"]) == 100_000
@@ -921,7 +921,7 @@ def test_workers_change_no_row_of_a_fixture(
     if "merged-ranks" in path.name or path.stat().st_size < 5_000:
         pytest.skip("too small for two pieces, or of two processes")
     wanted = shelf.profile(path)  # before anything is changed
-    monkeypatch.setattr(reader, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decoders, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)
     api.import_files([path], tmp_path / "store.db")
@@ -948,7 +948,7 @@ def test_a_damaged_trace_reads_the_same_in_pieces(
     content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 200)
     source = tmp_path / "trace.json"
     source.write_bytes(content)
-    monkeypatch.setattr(reader, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decoders, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)
     (file,) = api.import_files([source], tmp_path / "store.db").files

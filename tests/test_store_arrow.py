@@ -106,6 +106,24 @@ def test_a_null_is_missing_though_all_others_agree(tmp_path: Path) -> None:
     assert found["device_id"].tolist() == [0, MISSING]
 
 
+def test_few_rows_come_with_the_columns_that_they_have(tmp_path: Path) -> None:
+    """Batches that follow each other are taken together where their columns are the same."""
+    one = {"start_ns": 1, "dur_ns": 1, "pid": 7, "device_id": 0}
+    batches = [[one], [one, one], [one | {"grid_x": 3}], [one | {"grid_x": 4}], [{"pid": 7}]]
+    store = tmp_path / "store.db"
+    import_rows(store, *(_narrow(cells) for cells in batches))
+    with reading(store) as opened:
+        (profile,) = opened.profiles()
+        found = profile.columns("kernel", ("start_ns", "grid_x"))
+    assert known(found["start_ns"]) == [1, 1, 1, 1, 1, None]
+    assert known(found["grid_x"]) == [None, None, None, 3, 4, None]
+
+
+def _narrow(cells: Sequence[Mapping[str, int]]) -> ArrowRows:
+    """Rows of kernels with no columns but theirs."""
+    return ArrowRows("kernel", pa.table({n: pa.array([c[n] for c in cells]) for n in cells[0]}))
+
+
 def test_batches_of_a_table_are_contiguous(tmp_path: Path) -> None:
     """Even when other tables' batches come between them, and other profiles before and after."""
     store = tmp_path / "store.db"

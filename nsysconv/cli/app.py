@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nsysconv.cli import completion
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.choices import By, Idle, Match, Names
 from nsysconv.cli.flags import DaskOption, FormatOption, LimitOption, OutputOption
@@ -26,6 +27,7 @@ from nsysconv.cli.slice_flags import (
     TimeOption,
 )
 from nsysconv.export import FORMATS
+from nsysconv.importers import ahead
 
 app = typer.Typer(
     name="nsysconv",
@@ -42,16 +44,6 @@ def _version(wanted: bool) -> None:
 
         typer.echo(f"nsysconv {__version__}")
         raise typer.Exit
-
-
-def _report_names(incomplete: str) -> list[str]:
-    from nsysconv.queries import REPORTS
-
-    return [name for name in REPORTS if name.startswith(incomplete)]
-
-
-def _formats(incomplete: str) -> list[str]:
-    return [name for name in FORMATS if name.startswith(incomplete)]
 
 
 @app.callback()
@@ -144,6 +136,7 @@ def import_(
     dask: DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
+    ahead.start(inputs)
     from nsysconv.cli import imports
 
     return imports.run(
@@ -176,7 +169,7 @@ def report(
         typer.Argument(
             metavar="[REPORT[:OPTION[=VALUE]]...]...",
             help="Reports to print; the core reports by default, --list names them all.",
-            autocompletion=_report_names,
+            autocompletion=completion.report_names,
         ),
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the flag's name
@@ -224,6 +217,7 @@ def report(
     dask: DaskOption = None,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
+    ahead.start([target] if target else [])
     from nsysconv.cli import answers, slices
 
     if list_:
@@ -302,7 +296,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
-            autocompletion=_formats,
+            autocompletion=completion.formats,
         ),
     ] = None,
     output: Annotated[
@@ -361,7 +355,7 @@ def diff(
         typer.Argument(
             metavar="[REPORT]...",
             help="Reports to compare; the most useful by default.",
-            autocompletion=_report_names,
+            autocompletion=completion.report_names,
         ),
     ] = None,
     format: FormatOption = None,  # noqa: A002
@@ -396,6 +390,7 @@ def diff(
     name: NameOption = None,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
+    ahead.start([base, other])
     from nsysconv.cli import diffs, slices
 
     return diffs.run(

@@ -42,7 +42,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Yes:
-    """The importer reads this file."""
+    """The importer reads this file. `alone`: no other reads such files, and none has to be asked."""
+
+    alone: bool = False
 
 
 @dataclass(frozen=True)

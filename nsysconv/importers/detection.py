@@ -67,7 +67,12 @@ def detect(probe: Probe) -> Importer:
     Raises InputError with every importer's reason where none does, and where several do: what tools
     print may stand in one file, but whose rows are meant nobody can say.
     """
-    answers = [(importer, importer.sniff(probe)) for importer in all_importers()]
+    answers: list[tuple[Importer, Yes | No]] = []
+    for importer in all_importers():
+        answer = importer.sniff(probe)
+        if isinstance(answer, Yes) and answer.alone:
+            return importer
+        answers.append((importer, answer))
     claims = [importer for importer, answer in answers if isinstance(answer, Yes)]
     if len(claims) == 1:
         return claims[0]

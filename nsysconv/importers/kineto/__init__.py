@@ -79,7 +79,8 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     # Not before: to load them takes longer than to tell that a file is a database.
-    from nsysconv.importers.kineto.trace import GZIP, beginning
+    from nsysconv.importers.kineto.beside import GZIP
+    from nsysconv.importers.kineto.trace import beginning
     from nsysconv.importers.kineto.words import CATEGORIES
 
     text = probe.head
@@ -95,11 +96,11 @@ def sniff(probe: Probe) -> Yes | No:
     signs = sum(sign in text for sign in _SIGNS)
     events = b'"traceEvents"' in text
     if opening.startswith(b"{") and (signs and events):
-        return Yes()
+        return Yes(alone=True)
     if known or (categories & CATEGORIES.keys() and (signs or events)):
-        return Yes()
+        return Yes(alone=True)
     if signs >= 2 and opening.startswith(b"{"):
-        return Yes()  # what it says of itself is longer than what was looked at
+        return Yes(alone=True)  # what it says of itself is longer than what was looked at
     if _AUTOGRAD.search(text):
         return No(
             "a trace of PyTorch's old autograd profiler, which has no GPU times of its own",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,13 +15,13 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
 from nsysconv.importers.gpu_work import NO_GPU_WORK
-from nsysconv.importers.kineto import remarks, small_tables
+from nsysconv.importers.kineto import beside, remarks, small_tables
 from nsysconv.importers.kineto.cells import MISSING
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
 from nsysconv.importers.kineto.metadata import Metadata
 from nsysconv.importers.kineto.piece import Columns, Piece, Vocabulary
-from nsysconv.importers.kineto.trace import GZIP, Span, Trace
+from nsysconv.importers.kineto.trace import Span, Trace
 from nsysconv.importers.kineto.worker import Job, decoding
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
@@ -34,10 +33,6 @@ PYTHON_FUNCTIONS = "python_functions"
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
 _TIME_OF_DAY_NS = 10**18
-# Below this, starting processes takes longer than decoding.
-_ALONE_BYTES = 24 << 20
-_INFLATION = 10
-_MAX_WORKERS = 8
 # Tables whose rows do not name their process.
 _OF_A_PROCESS = (*GPU_TABLES, "sync", "collective", "overhead")
 _VOCABULARY = Vocabulary(schema.DIRECTIONS, schema.MEMORY_KINDS)
@@ -133,14 +128,12 @@ class Reader:
 
     def _decoded(self) -> Iterator[Piece]:
         """The pieces of the file with times from the zero, in order."""
-        packed = self._probe.head.startswith(GZIP)
-        size = self._probe.size * (_INFLATION if packed else 1)
-        count = self._processes or min(os.cpu_count() or 1, _MAX_WORKERS)
+        count = beside.count(self._probe.size, self._probe.head, self._processes)
         with ExitStack() as stack:
             file = stack.enter_context(self._trace.path.open("rb"))
             decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
             workers: Processes[Job, Piece] | None = None
-            if size >= _ALONE_BYTES and count > 1:
+            if count:
                 # Their start takes as long as the first piece.
                 how = self._trace.path, _VOCABULARY, self._python_functions
                 workers = stack.enter_context(Processes(count, decoding, *how))

@@ -19,9 +19,9 @@ from typing import BinaryIO
 from isal import isal_zlib
 
 from nsysconv.errors import InputError
+from nsysconv.importers.kineto.beside import GZIP
 from nsysconv.importers.kineto.repair import BORDER, without_words
 
-GZIP = b"\x1f\x8b"
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ class GrownRows(ProfileRows):
             if self._growth.rows(table):
                 self._grow_by(batches)
             else:
-                self._leave_all(batches)
+                self._leave_all(_joined(batches))
         self._growth.graft()
         self._begin()
         left, self._left = self._left, []
@@ -169,7 +170,7 @@ class GrownRows(ProfileRows):
         self._left.append((batch, progress))
         self._kept += batch.rows.num_rows if isinstance(batch, ArrowRows) else 0
 
-    def _leave_all(self, batches: Sequence[ArrowRows]) -> None:
+    def _leave_all(self, batches: Iterable[ArrowRows]) -> None:
         for batch in batches:
             self._leave(batch, _silent)
 
@@ -270,3 +271,11 @@ def _values(values: pa.ChunkedArray, column: sa.Column[Any]) -> np.ndarray:
 
 def _silent(table: str, rows: int) -> None:
     """Progress of what was told before."""
+
+
+def _joined(batches: Iterable[ArrowRows]) -> Iterator[ArrowRows]:
+    """Batches of one table with those that follow each other in one: for each, SQLite is asked anew."""
+    for _, same in groupby(batches, key=lambda batch: batch.rows.schema):
+        several = list(same)
+        rows = pa.concat_tables([batch.rows for batch in several]).combine_chunks()
+        yield replace(several[0], rows=rows)
