@@ -141,6 +141,8 @@ def test_one_that_was_killed_meanwhile_is_replaced() -> None:
         (["report", "a.json", "kernels"], ["a.json"]),
         (["report", "--list"], []),
         (["diff", "a.json", "b.db"], ["a.json", "b.db"]),
+        (["info", "a.json"], ["a.json"]),
+        (["export", "a.json", "-o", "a.parquet"], ["a.json"]),
     ],
 )
 def test_commands_that_read_traces_start_them_first(

@@ -249,6 +249,7 @@ def info(
     output: OutputOption = None,
 ) -> int:
     """Say what a profile is, what it can answer, what is missing and how to record it."""
+    ahead.start([target])
     from nsysconv.cli import answers
 
     return answers.info(target, format.value if format else None, output)
@@ -326,6 +327,7 @@ def export(
     name: NameOption = None,
 ) -> int:
     """Write whole profiles, or slices of them, to another format."""
+    ahead.start([target])
     from nsysconv.cli import exports, slices
 
     return exports.run(
