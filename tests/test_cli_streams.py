@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,19 +214,28 @@ def test_a_name_of_the_greatest_length(folder: Path) -> None:
 # -- signals
 
 
-def _raised(number: signal.Signals) -> int:
-    with pytest.raises(signals.Ended) as caught, signals.ending():
-        os.kill(os.getpid(), number)
-        threading.Event().wait(5)
-    return caught.value.exit_status
+@contextlib.contextmanager
+def _handled(number: signal.Signals, how: signal.Handlers) -> Iterator[None]:
+    """A signal handled so, however it was when the tests were started: `nohup` ignores SIGHUP."""
+    before = signal.signal(number, how)
+    try:
+        yield
+        assert signal.getsignal(number) == how, "it was not put back"
+    finally:
+        signal.signal(number, before)
 
 
-def test_signals_to_end_have_the_status_that_shells_give() -> None:
-    before = [signal.getsignal(number) for number in signals._ENDING]
-    assert _raised(signal.SIGINT) == 130
-    assert _raised(signal.SIGTERM) == 143
-    assert _raised(signal.SIGHUP) == 129
-    assert [signal.getsignal(number) for number in signals._ENDING] == before
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_signals_to_end_have_the_status_that_shells_give(
+    number: signal.Signals, status: int
+) -> None:
+    with _handled(number, signal.SIG_DFL):
+        with pytest.raises(signals.Ended) as caught, signals.ending():
+            os.kill(os.getpid(), number)
+            threading.Event().wait(5)
+        assert caught.value.exit_status == status
 
 
 def test_signals_that_come_together_are_one() -> None:
@@ -244,12 +253,8 @@ def test_signals_that_come_together_are_one() -> None:
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with signals.ending():
-            os.kill(os.getpid(), signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with _handled(signal.SIGHUP, signal.SIG_IGN), signals.ending():
+        os.kill(os.getpid(), signal.SIGHUP)
 
 
 class _Freed:
