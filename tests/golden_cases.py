@@ -165,11 +165,7 @@ CASES: dict[str, Case] = {
     "report-csv": Case(("report bad-cells.sqlite kernels -f csv",), _odd("bad-cells")),
     "report-markdown": Case(("report report1.sqlite processes -f markdown",)),
     "not-recorded": Case(
-        (
-            "report cpu.sqlite kernels processes",
-            "report cpu.sqlite",
-            "report cpu.sqlite kernels -f json",
-        ),
+        ("report cpu.sqlite kernels processes", "report cpu.sqlite", "report cpu.sqlite kernels -f json"),
         _NO_GPU,
     ),
     "notes": Case(
@@ -207,9 +203,7 @@ CASES: dict[str, Case] = {
         _DIFF,
     ),
     "diff-terminal": Case(
-        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",),
-        _DIFF,
-        width=120,
+        ("diff base.sqlite other.sqlite kernels --fail-on kernels.kernel_sum_ns:1us",), _DIFF, width=120
     ),
     "diff-mistakes": Case(
         (

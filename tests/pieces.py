@@ -91,14 +91,14 @@ def running(pids: set[int]) -> set[int]:
     """Those of the processes that still run, once they have had some time to end."""
     left = set(pids)
     for _ in range(100):
-        left = {one for one in left if runs(one)}
+        left = {one for one in left if _runs(one)}
         if not left:
             break
         time.sleep(0.1)
     return left
 
 
-def runs(one: int) -> bool:
+def _runs(one: int) -> bool:
     try:
         state = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

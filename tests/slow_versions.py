@@ -180,7 +180,9 @@ class Slow:
         return found
 
     @staticmethod
-    def _groups(kind: str, mine: list[Any], several: bool) -> list[tuple[str | None, list[Any]]]:
+    def _groups(
+        kind: str, mine: list[Any], several: bool
+    ) -> list[tuple[str | None, list[Any]]]:
         if kind == "no_op":
             return [(None, mine)]
         if kind == "no_kernel":

@@ -307,9 +307,7 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
             for axis, size in zip("xyz", value or (None, None, None), strict=True):
                 stored[f"{field}_{axis}"] = size
         elif field in _NAMED:
-            stored[_NAMED[field]] = (
-                None if value is None else names.setdefault(value, len(names) + 1)
-            )
+            stored[_NAMED[field]] = None if value is None else names.setdefault(value, len(names) + 1)
         elif field == "name":
             stored["name_id"] = None if value is None else names.setdefault(value, len(names) + 1)
         elif field == "text":

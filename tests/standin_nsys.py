@@ -268,9 +268,7 @@ def main() -> None:
     elif arguments and arguments[0] in commands:
         sys.exit(commands[arguments[0]](arguments[1:]))
     else:
-        fail(
-            "Usage: nsys [--version] [--help] <command> [<args>] [application] [<application args>]"
-        )
+        fail("Usage: nsys [--version] [--help] <command> [<args>] [application] [<application args>]")
 
 
 if __name__ == "__main__":

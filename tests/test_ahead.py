@@ -112,17 +112,23 @@ def test_what_they_will_need_is_loaded() -> None:
     )
 
 
-def test_those_that_nobody_asks_for_end_with_the_program() -> None:
+def test_those_that_nobody_asks_for_end_with_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while they load: they would notice only after that."""
+    (tmp_path / "takes_long_to_load.py").write_text("import time; time.sleep(100)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     code = (
-        "from nsysconv import processes as p; p.start_ahead(2, 'fractions'); "
+        "from nsysconv import processes as p; p.start_ahead(2, 'takes_long_to_load'); "
         "print(*(process.pid for process in p._ahead))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    # They hold its stderr open.
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     started = set(map(int, done.stdout.split()))
     assert len(started) == 2
-    assert not any(map(pieces.runs, started)), "they were waited for"
+    assert not pieces.running(started)
 
 
 def test_one_that_was_killed_meanwhile_is_replaced() -> None:

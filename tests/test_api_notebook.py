@@ -201,10 +201,7 @@ def test_one_word_is_not_its_letters() -> None:
 
 
 def test_a_negative_limit_is_refused() -> None:
-    with (
-        nsysconv.open(BASIC) as profile,
-        pytest.raises(nsysconv.errors.UsageError, match="limit -1"),
-    ):
+    with nsysconv.open(BASIC) as profile, pytest.raises(nsysconv.errors.UsageError, match="limit -1"):
         profile.report("kernels", limit=-1)
     for wrong in (lambda: nsysconv.report_on(BASIC, limit=-1),
                   lambda: nsysconv.compare(BASIC, BASIC, limit=-1)):  # fmt: skip
@@ -294,7 +291,5 @@ def test_the_page_names_all_that_is_public() -> None:
 
 
 def test_strict_is_an_error_of_a_file(tmp_path: Path) -> None:
-    (error,) = nsysconv.import_files(
-        ODD / "bad-cells.sqlite", tmp_path / "job.db", strict=True
-    ).errors
+    (error,) = nsysconv.import_files(ODD / "bad-cells.sqlite", tmp_path / "job.db", strict=True).errors
     assert isinstance(error, nsysconv.errors.StrictError)

@@ -139,9 +139,7 @@ def test_a_side_that_was_not_run_has_no_verdict() -> None:
 
 def test_the_page_says_what_is_missed_and_where_the_reason_is() -> None:
     missed = Bar("times", 0.1, "theirs", why="where-time-goes")
-    group = Group(
-        "Title", "setting", [Job("job", 5.0, "M rows", [OURS, THEIRS], [missed, Bar("s", 2)])]
-    )
+    group = Group("Title", "setting", [Job("job", 5.0, "M rows", [OURS, THEIRS], [missed, Bar("s", 2)])])
     notes = "## Where time goes\n\nTo theirs.\n"
     text = page.document([group], notes, {"Title": "images/x.svg"})
     assert "1 of 2 hold." in text
@@ -242,9 +240,7 @@ def test_of_what_a_command_loads_the_slow_and_the_foreign_is_kept() -> None:
     """Of the standard library only what takes 5 ms; all modules are counted."""
     traces = [{"numpy": 0.5, "numpy.core": 0.5, "json": 4.9, "email": 3.0, "email.mime": 2.0,
                "nsysconv.cli": 0.1, "sitecustomize": 9.0}]  # fmt: skip
-    start = imports.start_of(
-        imports.Cold("--help", ()), [Run(0.1, 0.2, 1.0)], traces, {"numpy": "a"}
-    )
+    start = imports.start_of(imports.Cold("--help", ()), [Run(0.1, 0.2, 1.0)], traces, {"numpy": "a"})
     assert start.modules == 7
     assert start.packages == (
         imports.Package("email", 2, 5.0, "-"), imports.Package("numpy", 2, 1.0, "a"),

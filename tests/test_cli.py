@@ -190,9 +190,7 @@ def test_the_default_store_must_be_new(folder: Path, content: bytes | None) -> N
 def test_no_file_but_a_store_is_written_to(folder: Path) -> None:
     for name in ("notes.db", "foreign.db"):
         target = folder / name
-        target.write_bytes(
-            b"notes" if name == "notes.db" else (ODD / "foreign.sqlite").read_bytes()
-        )
+        target.write_bytes(b"notes" if name == "notes.db" else (ODD / "foreign.sqlite").read_bytes())
         before = target.read_bytes()
         failed(run("import", "report1.sqlite", "-o", name, cwd=folder), 3, "not an nsysconv store")
         assert target.read_bytes() == before
@@ -284,13 +282,7 @@ def test_a_store_of_another_version(folder: Path) -> None:
     run("import", "report1.sqlite", cwd=folder)
     with contextlib.closing(sqlite3.connect(folder / "report1.db")) as connection:
         connection.execute("pragma user_version=99")
-    failed(
-        run("report", "report1.db", cwd=folder),
-        3,
-        "version 99",
-        f"reads {SCHEMA_VERSION}",
-        "Upgrade",
-    )
+    failed(run("report", "report1.db", cwd=folder), 3, "version 99", f"reads {SCHEMA_VERSION}", "Upgrade")
 
 
 def test_report_names_are_completed(folder: Path) -> None:
@@ -309,9 +301,7 @@ def test_csv_of_several_reports(folder: Path) -> None:
     for format_name in ("csv", "tsv"):
         outcome = run("report", "missing.sqlite", "-f", format_name, cwd=folder)
         failed(outcome, 2, f"holds one report, and there are {len(CORE)}", "-o DIR/")
-        outcome = run(
-            "report", "missing.sqlite", "kernels", "overview", "-f", format_name, cwd=folder
-        )
+        outcome = run("report", "missing.sqlite", "kernels", "overview", "-f", format_name, cwd=folder)
         failed(outcome, 2, "and there are 2", "-o DIR/")
     for words in (["kernels", "-f", "csv"], ["-f", "json"], ["-f", "csv", "-o", "out/"]):
         failed(run("report", "missing.sqlite", *words, cwd=folder), 3, "no such file")
@@ -489,17 +479,14 @@ def test_a_report_file_without_nsys(nsys_report: Path) -> None:
 
 
 def test_a_report_file_with_nsys(nsys_report: Path) -> None:
-    fake_nsys(
-        nsys_report,
-        f"""
+    fake_nsys(nsys_report, f"""
 if sys.argv[1] == "--version":
     print("NVIDIA Nsight Systems version 2026.2.1")
 else:
     assert sys.argv[1:5] == ["export", "--type", "sqlite", "--output"], sys.argv
     assert sys.argv[6] == "job.nsys-rep", sys.argv
     shutil.copyfile({str(FIXTURES / BASIC)!r}, sys.argv[5])
-""",
-    )
+""")
     before = names_in(nsys_report)
     outcome = run("report", "job.nsys-rep", "processes", cwd=nsys_report)
     assert outcome.status == 0, outcome

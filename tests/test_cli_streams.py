@@ -139,9 +139,7 @@ def test_too_little_memory_is_told(folder: Path) -> None:
 
 
 def test_a_program_is_profiled_whatever_the_limit_of_memory(folder: Path) -> None:
-    line = (
-        'ulimit -v 200000; exec "$0" -m nsysconv profile --ranks 1 -- nsys profile -o x echo done'
-    )
+    line = 'ulimit -v 200000; exec "$0" -m nsysconv profile --ranks 1 -- nsys profile -o x echo done'
     done = subprocess.run(["/bin/sh", "-c", line, sys.executable], cwd=folder,
                           env={**CHILD_ENVIRONMENT, "RANK": "0"}, capture_output=True, text=True,
                           check=False)  # fmt: skip

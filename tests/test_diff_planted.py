@@ -76,9 +76,7 @@ every_pair = pytest.mark.parametrize("pair", list(product(SOURCES, SOURCES)), id
 
 
 def figures(row: Row, measure: str) -> tuple[Any, ...]:
-    return tuple(
-        row[f"{which}_{measure}"] for which in ("base", "other", "diff", "by_count", "by_mean")
-    )
+    return tuple(row[f"{which}_{measure}"] for which in ("base", "other", "diff", "by_count", "by_mean"))
 
 
 @every_pair

@@ -111,9 +111,7 @@ def known(values: np.ndarray) -> list[int | None]:
     return [None if value in (MISSING, 0) else value for value in values.tolist()]
 
 
-def read_back(
-    source: Path, folder: Path
-) -> tuple[dict[str, Counter[Row]], dict[str, Counter[Row]]]:
+def read_back(source: Path, folder: Path) -> tuple[dict[str, Counter[Row]], dict[str, Counter[Row]]]:
     """What a file holds, and what our importer finds in its export."""
     made = exported(source, folder)
     assert made is not None
@@ -177,6 +175,7 @@ def test_two_processes_with_two_gpus_are_read_back(tmp_path: Path) -> None:
         assert len(after) == 2
         assert facts_of(after) == facts_of(before)
         assert sum(map(links, after), Counter()) == links(before[0])
+
 
 
 def test_what_is_not_read_back(tmp_path: Path) -> None:
@@ -284,7 +283,7 @@ def test_calls_of_no_thread_stand_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ['a "quoted" name', "back\\slash", "tab\tand\nline\x01", "ünï ☃", '}, {"ph": "X"', ""]
+    "name", ['a "quoted" name', "back\\slash", "tab\tand\nline\x01", "ünï ☃", "}, {\"ph\": \"X\"", ""]
 )
 def test_odd_names(name: str, tmp_path: Path) -> None:
     """They are what they are in the JSON, and when we read it."""

@@ -66,9 +66,7 @@ class Trace:
         found = {}
         for note in event.debug_annotations:
             kind = note.WhichOneof("value")
-            value = (
-                [v.int_value for v in note.array_values] if kind is None else getattr(note, kind)
-            )
+            value = [v.int_value for v in note.array_values] if kind is None else getattr(note, kind)
             found[self.names["debug_annotation_names"][note.name_iid]] = value
         return found
 
@@ -150,12 +148,7 @@ def test_a_kernel_its_call_and_a_copy(tmp_path: Path) -> None:
 
 def test_one_kernel_begins_where_another_ends(tmp_path: Path) -> None:
     """The later stands first in the table: still the earlier ends before it begins, as readers see it."""
-    write(
-        tmp_path / "store.db",
-        Kernel(200, 350, name="b"),
-        Memcpy(100, 200),
-        Kernel(50, 100, name="a"),
-    )
+    write(tmp_path / "store.db", Kernel(200, 350, name="b"), Memcpy(100, 200), Kernel(50, 100, name="a"))
     trace = trace_of(tmp_path / "store.db", tmp_path)
     assert trace is not None
     names = trace.names["event_names"]

@@ -37,9 +37,7 @@ def folder(tmp_path: Path) -> Path:
 # -- signals
 
 
-@pytest.mark.parametrize(
-    "loading", ["nsysconv.cli", "nsysconv.cli.streams", "typer", "nsysconv.cli.app"]
-)
+@pytest.mark.parametrize("loading", ["nsysconv.cli", "nsysconv.cli.streams", "typer", "nsysconv.cli.app"])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_modules_are_loaded(
     folder: Path, number: signal.Signals, status: int, loading: str
@@ -107,9 +105,7 @@ def test_a_damaged_store_is_not_taken_for_a_damaged_source(tmp_path: Path) -> No
     import_files([NSYS / "ranges-2021.sqlite"], store)
     connection = sqlite3.connect(store)
     (page_size,) = connection.execute("PRAGMA page_size").fetchone()
-    (root,) = connection.execute(
-        "SELECT rootpage FROM sqlite_master WHERE name = 'kernel'"
-    ).fetchone()
+    (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'kernel'").fetchone()
     connection.close()
     content = bytearray(store.read_bytes())
     content[(root - 1) * page_size] = 0xFF  # no kind of page
@@ -126,10 +122,7 @@ def test_a_link_that_leads_nowhere(folder: Path, make: str) -> None:
     words = (("import", "report1.sqlite", "-o", "link.json") if make == "import"
              else ("export", "report1.sqlite", "-o", "link.json", "--to", "chrome"))  # fmt: skip
     outcome = run(*words, cwd=folder)
-    told = {
-        "import": "link.json: a link to a file that does not exist",
-        "export": "it exists already",
-    }
+    told = {"import": "link.json: a link to a file that does not exist", "export": "it exists already"}
     assert outcome.status == 2
     assert told[make] in outcome.err
     assert {path.name for path in folder.iterdir()} == {"report1.sqlite", "link.json"}
@@ -151,8 +144,7 @@ def test_info_in_place_counts_what_an_import_does_and_says_why(tmp_path: Path, c
     import_files([source], store)
     (place, _), (stored, _) = info(source), info(store)
     assert {row["attribute"]: row["value"] for row in place.table.to_pylist()}["kernel rows"] == (
-        {row["attribute"]: row["value"] for row in stored.table.to_pylist()}["kernel rows"]
-    )
+        {row["attribute"]: row["value"] for row in stored.table.to_pylist()}["kernel rows"])
     assert counts["kernel"] == (8 if "registers" in change else 7 if "0, end" not in change else 8)
     if "registers" not in change:  # `info` looks at times alone
         assert {note.slug for note in place.notes} == {note.slug for note in stored.notes}
@@ -184,9 +176,7 @@ def test_no_probe_is_left_open_by_an_import_that_is_done_already(
     assert opened == []
 
 
-def test_what_a_killed_capture_left_is_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_capture_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     host = socket.gethostname()

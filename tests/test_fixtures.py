@@ -57,7 +57,8 @@ def test_every_file_has_its_papers() -> None:
             assert origin
             assert holds
             listed[name] = (int(size), digest)
-    files = [path for folder in FOLDERS for path in (FIXTURES / folder).iterdir()]
+    files = [path for folder in FOLDERS
+             for path in (FIXTURES / folder).iterdir()]
     found = {}
     for path in files:
         content = path.read_bytes()

@@ -68,7 +68,9 @@ def test_no_file_follows_from_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -
     packed = []
     for now in (1e9, 1.5e9):
         monkeypatch.setattr(time, "time", lambda now=now: now)
-        packed.append([mutate_bytes.packed(random.Random(seed), b"text" * 9) for seed in range(60)])
+        packed.append(
+            [mutate_bytes.packed(random.Random(seed), b"text" * 9) for seed in range(60)]
+        )
     assert packed[0] == packed[1]
     assert {"packed twice"} <= {what for _, what in packed[0]}
 

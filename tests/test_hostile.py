@@ -93,9 +93,7 @@ def test_a_computed_column_is_not_computed(source: sqlite3.Connection, tmp_path:
 
 
 def test_an_error_has_no_control_characters() -> None:
-    error = InputError(
-        "no \x01data\nof it", where="a\nb\x1b[31m.csv", hint="Do\x07 this.\nThen that."
-    )
+    error = InputError("no \x01data\nof it", where="a\nb\x1b[31m.csv", hint="Do\x07 this.\nThen that.")
     assert str(error) == "a\\nb\\x1b[31m.csv: no \\x01data\nof it\nDo\\x07 this.\nThen that."
 
 
@@ -133,9 +131,7 @@ def evil(source: sqlite3.Connection, tmp_path: Path) -> Path:
     ],
     ids=lambda words: " ".join(words[::2])[:40],
 )  # fmt: skip
-def test_no_name_in_a_profile_steers_a_terminal_or_markdown(
-    words: tuple[str, ...], evil: Path
-) -> None:
+def test_no_name_in_a_profile_steers_a_terminal_or_markdown(words: tuple[str, ...], evil: Path) -> None:
     outcome = run(*words, cwd=evil)
     for line in (outcome.out + outcome.err).split("\n"):
         assert line.isprintable(), line
@@ -277,7 +273,9 @@ def test_paths_that_a_recording_names_are_texts_and_no_files(tmp_path: Path) -> 
                           env=CHILD_ENVIRONMENT, capture_output=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "trace.json" in done.stdout
-    assert not any(word in done.stdout for word in ("outside", "id_rsa", "/etc/passwd", "../made"))
+    assert not any(
+        word in done.stdout for word in ("outside", "id_rsa", "/etc/passwd", "../made")
+    )
     assert sorted(path.name for path in tmp_path.rglob("*")) == [
         "export.sqlite", "job", "job.db", "outside", "run", "trace.json"]  # fmt: skip
 

@@ -135,9 +135,7 @@ def test_busy_and_idle_are_those_of_tracelens(path: Path) -> None:
     assert overview["idle_ns"] == pytest.approx(told["idle_time"], abs=5)
     assert overview["window_ns"] == pytest.approx(told["total_time"], abs=5)
     # All work of these traces was launched in their only step.
-    assert sum(row["memcpy_ns"] for row in steps) == pytest.approx(
-        told["exposed_memcpy_time"], abs=5
-    )
+    assert sum(row["memcpy_ns"] for row in steps) == pytest.approx(told["exposed_memcpy_time"], abs=5)
 
 
 @real

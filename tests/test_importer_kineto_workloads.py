@@ -188,8 +188,7 @@ class _Expected:
                 "types": item.types if shaped else None,
             })  # fmt: skip
         rows += [
-            self._times(item.start_ns, item.end_ns)
-            | self._thread(item.thread)
+            self._times(item.start_ns, item.end_ns) | self._thread(item.thread)
             | {"kind": "operator", "name": "record_param_comms"}
             for item in self.framework.collectives
         ]

@@ -155,7 +155,7 @@ def test_a_schema_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     # What SQLite says of this schema repeats the byte, which is no text either.
     place = BASIC.index(b"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL") + len("CREATE TABLE ")
     source = tmp_path / "export.sqlite"
-    source.write_bytes(BASIC[:place] + b'"\xff' + BASIC[place + 2 :])
+    source.write_bytes(BASIC[:place] + b"\"\xff" + BASIC[place + 2 :])
     with pytest.raises(NsysconvError, match="SQLite cannot read it"):
         import_file(source, tmp_path / "store.db")
 

@@ -75,14 +75,10 @@ def test_pieces_of_a_trace_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     assert max(lengths) in range(100, 126)
 
 
-PARTS = st.sampled_from(
-    ["k", "f(x)", " ", "[", "]", "7", "12345678901", "é", " [3]", " [1234567890]"]
-)
+PARTS = st.sampled_from(["k", "f(x)", " ", "[", "]", "7", "12345678901", "é", " [3]", " [1234567890]"])
 
 
-@given(
-    st.lists(st.lists(PARTS, min_size=1, max_size=6).map("".join), min_size=1), st.integers(0, 2)
-)
+@given(st.lists(st.lists(PARTS, min_size=1, max_size=6).map("".join), min_size=1), st.integers(0, 2))
 @example(["1]", "5", "k [7]", "]", " [2]", "[2]", "k []", "k [12345678901]", "kk[7]"], 0)
 @example(["]"], 0)
 @example(["k ", "[77]"], 0)

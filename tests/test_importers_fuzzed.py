@@ -362,9 +362,7 @@ def test_half_a_character_for_a_time_is_none(tmp_path: Path) -> None:
     import_file(source, tmp_path / "job.db")
     with reading(tmp_path / "job.db") as store:
         (profile,) = store.profiles()
-        names = [
-            row["name"] for row in event_rows(profile, "kernel") if row["start_ns"] is not None
-        ]
+        names = [row["name"] for row in event_rows(profile, "kernel") if row["start_ns"] is not None]
         assert names
         assert "odd" not in names
         assert any(note.severity is Severity.DROPPED for note in profile.notes)
@@ -483,7 +481,9 @@ def _pages(source: Path, size: int = 512) -> Path:
     with closing(sqlite3.connect(source, isolation_level=None)) as database:
         columns = ", ".join(row[1] for row in database.execute(f"PRAGMA table_info({KERNEL})"))
         for _ in range(5):
-            database.execute(f"INSERT INTO {KERNEL} ({columns}) SELECT {columns} FROM {KERNEL}")
+            database.execute(
+                f"INSERT INTO {KERNEL} ({columns}) SELECT {columns} FROM {KERNEL}"
+            )
         database.execute(f"PRAGMA page_size = {size}")
         database.execute("VACUUM")
     return source
@@ -500,9 +500,7 @@ def _with_children(content: bytes, number: int, child: int) -> bytes:
     found, base = bytearray(content), (number - 1) * 512
     assert found[base] == 5
     count = int.from_bytes(found[base + 3 : base + 5], "big")
-    cells = [
-        int.from_bytes(found[p : p + 2], "big") for p in range(base + 12, base + 12 + 2 * count, 2)
-    ]
+    cells = [int.from_bytes(found[p : p + 2], "big") for p in range(base + 12, base + 12 + 2 * count, 2)]
     for place in (base + 8, *(base + cell for cell in cells)):
         found[place : place + 4] = child.to_bytes(4, "big")
     return bytes(found)

@@ -37,11 +37,7 @@ def test_counts_sums_and_unions() -> None:
 
 
 def test_the_name_with_most_time_stands_for_the_rest() -> None:
-    rows = (
-        Kernel(0, 10, name="sgemm_a"),
-        Kernel(10, 18, name="sgemm_a"),
-        Kernel(20, 37, name="sgemm_b"),
-    )
+    rows = (Kernel(0, 10, name="sgemm_a"), Kernel(10, 18, name="sgemm_a"), Kernel(20, 37, name="sgemm_b"))
     row = by_category(*rows)["gemm"]
     assert (row["name_count"], row["top_name"]) == (2, "sgemm_a")
 
@@ -51,9 +47,7 @@ def test_copies_and_graphs_are_no_kernels() -> None:
 
 
 def test_each_device_has_its_own_rows() -> None:
-    rows = answers(
-        "kernel_categories", Kernel(0, 10, name=GEMM), Kernel(0, 30, device=1, name=GEMM)
-    )
+    rows = answers("kernel_categories", Kernel(0, 10, name=GEMM), Kernel(0, 30, device=1, name=GEMM))
     assert [(row["device_id"], row["kernel_sum_ns"], row["kernel_pct"]) for row in rows] == [
         (1, 30, 75.0), (0, 10, 25.0)]  # fmt: skip
 
@@ -137,9 +131,7 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_rules_of_ones_own_go_first_and_ours_follow(tmp_path: Path) -> None:
-    mine = rules(
-        written(tmp_path, "[[rule]]\ncategory = 'stencil'\npatterns = ['^fan', 'sgemm_a']")
-    )
+    mine = rules(written(tmp_path, "[[rule]]\ncategory = 'stencil'\npatterns = ['^fan', 'sgemm_a']"))
     assert [mine.category(name) for name in ("Fan2(float*)", "sgemm_a", "sgemm_b", "xFan")] == [
         "stencil", "stencil", "gemm", OTHER]  # fmt: skip
 

@@ -129,12 +129,7 @@ def test_against_instants(ops: list[tuple[str, tuple[int, int]]], part: tuple[in
     def held(*wanted: str) -> set[int]:
         return instants(span for kind, span in ops if kind in wanted) & window
 
-    works, talks, copies, sets = (
-        held("works", "graph"),
-        held("talks"),
-        held("memcpy"),
-        held("memset"),
-    )
+    works, talks, copies, sets = held("works", "graph"), held("talks"), held("memcpy"), held("memset")
     moves = held("um")
     (row,) = found
     assert picked(row, "window_ns", "computation_union_ns", "communication_union_ns", "overlap_ns",

@@ -59,9 +59,7 @@ def check(profile: api.OpenProfile, name: str) -> None:
     try:
         report = profile.report(name)
     except NotRecorded as error:
-        assert (
-            set(error.missing) == (module.NEEDS | any_of(module)) - profile.profile.facts != set()
-        )
+        assert set(error.missing) == (module.NEEDS | any_of(module)) - profile.profile.facts != set()
         held = [table for table, event in schema.EVENT_TABLES.items()
                 if event.fact in error.missing and profile.profile.row_count(table)]  # fmt: skip
         assert held == []

@@ -142,13 +142,7 @@ def test_each_op_has_one_owner() -> None:
 
 
 def test_a_call_owns_ops_of_every_kind() -> None:
-    rows = (
-        Call(0, 9, 1),
-        Kernel(10, 20, 1),
-        Memcpy(20, 50, 1),
-        Memset(50, 57, 1),
-        Graph(60, 99, 1),
-    )
+    rows = (Call(0, 9, 1), Kernel(10, 20, 1), Memcpy(20, 50, 1), Memset(50, 57, 1), Graph(60, 99, 1))
     row = only("api_vs_kernel", *rows)
     assert (row["gpu_op_count"], row["kernel_count"]) == (4, 1)
     assert (row["kernel_sum_ns"], row["memcpy_sum_ns"], row["memset_sum_ns"]) == (10, 30, 7)
@@ -266,9 +260,7 @@ def test_migrations_are_rows_of_their_own() -> None:
 
 
 def test_statistics_of_sizes() -> None:
-    row = only(
-        "transfers", *(Memcpy(i, i + 1, bytes=size) for i, size in enumerate((9, 1, 2, 4), 1))
-    )
+    row = only("transfers", *(Memcpy(i, i + 1, bytes=size) for i, size in enumerate((9, 1, 2, 4), 1)))
     names = ("bytes_avg", "bytes_med", "bytes_min", "bytes_max")
     assert [row[name] for name in names] == [4, 3, 1, 9]
 
@@ -362,11 +354,7 @@ def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
 
 
 def test_only_the_launching_thread_counts() -> None:
-    rows = (
-        Call(400, 480, 2, tid=12),
-        Range(400, 480, "other", tid=12),
-        Range(400, 480, "o", pid=2),
-    )
+    rows = (Call(400, 480, 2, tid=12), Range(400, 480, "other", tid=12), Range(400, 480, "o", pid=2))
     assert host(*rows) == {OUTSIDE: 90}
 
 
@@ -423,9 +411,7 @@ def test_the_rank_is_that_of_the_only_ranked_process_behind_a_row(
 
 
 def test_every_process_shows_its_own_rank() -> None:
-    rows = answers(
-        "processes", Kernel(1, 2), Kernel(1, 2, pid=2), Kernel(1, 2, pid=9), ranks=RANKED
-    )
+    rows = answers("processes", Kernel(1, 2), Kernel(1, 2, pid=2), Kernel(1, 2, pid=9), ranks=RANKED)
     assert [(row["pid"], row["rank"]) for row in rows] == [(1, 3), (2, 5), (9, None)]
 
 

@@ -87,14 +87,9 @@ def test_calls_that_launched_nothing_are_no_launches() -> None:
 
 
 def test_long_calls_and_long_waits_are_above_their_limits() -> None:
-    rows = (
-        Call(0, 10, 1),
-        Kernel(30, 90, 1),  # a call of 10, a wait of 20
-        Call(100, 111, 2),
-        Kernel(132, 133, 2),  # 11 and 21, and shorter than its call
-        Call(200, 210, 3),
-        Kernel(215, 220, 3),
-    )  # 10 and 5, and shorter than its call
+    rows = (Call(0, 10, 1), Kernel(30, 90, 1),  # a call of 10, a wait of 20
+            Call(100, 111, 2), Kernel(132, 133, 2),  # 11 and 21, and shorter than its call
+            Call(200, 210, 3), Kernel(215, 220, 3))  # 10 and 5, and shorter than its call
     row = by_name(*rows, spec="launch_stats:long_call_ns=10:long_queue_ns=20")["cudaLaunchKernel"]
     assert picked(row, "long_call_count", "long_queue_count", "short_op_count") == (1, 1, 1)
 
@@ -113,12 +108,7 @@ def test_an_op_as_long_as_its_call_is_not_short() -> None:
 def test_where_clocks_disagree_durations_are_told_and_waits_are_not() -> None:
     second = 1_000_000_000
     row = by_name(Call(0, 10, 1), Kernel(5 * second, 5 * second + 7, 1))["cudaLaunchKernel"]
-    assert picked(row, "launch_count", "api_sum_ns", "gpu_op_sum_ns", "short_op_count") == (
-        1,
-        10,
-        7,
-        1,
-    )
+    assert picked(row, "launch_count", "api_sum_ns", "gpu_op_sum_ns", "short_op_count") == (1, 10, 7, 1)
     assert picked(row, "launch_latency_avg_ns", "launch_latency_med_ns", "queue_count", "queue_sum_ns",
                   "queue_avg_ns", "queue_max_ns", "long_queue_count") == (None,) * 7  # fmt: skip
 
@@ -273,9 +263,7 @@ def test_against_moments(launched: list[tuple[int, int, int]], full: int) -> Non
         assert row["queue_length_avg"] == pytest.approx(float(np.mean(lengths)))
         assert row["queue_length_stddev"] == pytest.approx(float(np.std(lengths, ddof=1)))
         for share, column in ((25, "p25"), (50, "med"), (75, "p75")):
-            assert row[f"queue_length_{column}"] == pytest.approx(
-                float(np.percentile(lengths, share))
-            )
+            assert row[f"queue_length_{column}"] == pytest.approx(float(np.percentile(lengths, share)))
 
 
 def _lengths(waiting: list[tuple[int, int]]) -> list[int]:

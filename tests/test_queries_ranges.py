@@ -37,12 +37,7 @@ def picked(row: dict[str, Any], *names: str) -> list[Any]:
 
 def test_the_example_of_the_definitions() -> None:
     (row,) = answers("ranges", *EXAMPLE)
-    assert picked(row, "range_count", "range_sum_ns", "launch_count", "gpu_op_count") == [
-        1,
-        300,
-        2,
-        2,
-    ]
+    assert picked(row, "range_count", "range_sum_ns", "launch_count", "gpu_op_count") == [1, 300, 2, 2]
     assert picked(row, "projected_count", "projected_sum_ns", "gpu_union_sum_ns") == [1, 600, 500]
     assert picked(row, "kernel_count", "kernel_sum_ns", "self_kernel_sum_ns") == [2, 500, 500]
 

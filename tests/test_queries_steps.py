@@ -153,12 +153,7 @@ def test_a_slice_cuts_steps() -> None:
 def test_the_classes_of_the_documentation() -> None:
     """Kernels 70, copies 30 of which 10 under a kernel, calls 60 of which 40 under those."""
     rows = (Kernel(10, 80), Memcpy(70, 100), Call(60, 120))
-    assert classes(*rows) == {
-        "kernel": 70,
-        "memcpy": 30 - 10,
-        "runtime": 60 - 40,
-        "other": 130 - 110,
-    }
+    assert classes(*rows) == {"kernel": 70, "memcpy": 30 - 10, "runtime": 60 - 40, "other": 130 - 110}
 
 
 def test_every_class_goes_before_those_after_it() -> None:

@@ -100,8 +100,7 @@ def test_devices(told: Told) -> None:
         names = ("kernel_count", "kernel_sum_ns", "memcpy_count", "memcpy_sum_ns")
         for name in names:
             assert sum(row[name] for row in rows) == sum(
-                answer[name] for answer in told.expected["devices"].values()
-            )  # type: ignore[literal-required]
+                answer[name] for answer in told.expected["devices"].values())  # type: ignore[literal-required]
         return
     for row in rows:
         # What a file has no table for is null there: the writers leave empty tables out.
@@ -163,7 +162,6 @@ def test_transfers(told: Told) -> None:
 
 def test_sizes_of_transfers_are_those_of_transfers(told: Told) -> None:
     """The same copies, in other groups."""
-
     def totals(rows: Rows) -> Counter[tuple[Any, ...]]:
         return Counter({(row["device_id"], row["direction"], name): 0 for row in rows
                         for name in ("memcpy_count", "bytes_sum", "memcpy_sum_ns")})  # fmt: skip

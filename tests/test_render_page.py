@@ -463,6 +463,4 @@ def test_a_heat_map_of_ranks_on_one_axis(tmp_path: Path) -> None:
     text = rendered(api.page(store, ["gpu_time_util_map:bins=8"]))
     heat = text[text.index('class="heat"') :]
     assert "its own window" not in heat[: heat.index("<ol>")]
-    assert re.findall(r'<rect class="h10" x="(\d)" width="1" height="1"/>', heat)[:6] == list(
-        "012345"
-    )
+    assert re.findall(r'<rect class="h10" x="(\d)" width="1" height="1"/>', heat)[:6] == list("012345")

@@ -152,10 +152,7 @@ def test_what_all_rows_have_in_common(tmp_path: Path, varied: bool) -> None:
         {"device_id": 0, "kernel_name_id": None, "value_min": 0.5 + n * varied} for n in range(3)
     ]
     ranges: list[dict[str, Any]] = [{"pid": 7, "text": "m" * (1 + n * varied)} for n in range(3)]
-    store, tables = (
-        tmp_path / "store.db",
-        {"memcpy": cells, "metric_sample": samples, "range": ranges},
-    )
+    store, tables = tmp_path / "store.db", {"memcpy": cells, "metric_sample": samples, "range": ranges}
     import_rows(store, *(rows(table, each) for table, each in tables.items()))
     with open_for_reading(store) as opened:
         for table, wanted in tables.items():
@@ -173,9 +170,7 @@ def test_columns_may_come_in_any_order_and_be_left_out(tmp_path: Path) -> None:
         "start_ns": 4, "dur_ns": 3}  # fmt: skip
 
 
-def test_rows_that_wait_for_sqlite_are_not_all_kept(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
+def test_rows_that_wait_for_sqlite_are_not_all_kept(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     """It begins early, and large tables may still grow after that: names may be as many as events."""
     monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
     many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]

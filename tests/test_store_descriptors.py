@@ -22,9 +22,7 @@ from nsysconv.store.sqlite.connection import SqliteConnection, open_for_reading,
 from nsysconv.store.sqlite.pages import Pages
 
 OPEN = Path("/proc/self/fd")
-pytestmark = pytest.mark.skipif(
-    not OPEN.is_dir(), reason="a process cannot see its descriptors here"
-)
+pytestmark = pytest.mark.skipif(not OPEN.is_dir(), reason="a process cannot see its descriptors here")
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +45,7 @@ def store(shelf: Shelf, tmp_path: Path) -> Path:
 
 
 def durations(connection: SqliteConnection) -> list[int]:
-    return [
-        int(v) for (part,) in connection.columns([schema.kernel.c.dur_ns], 1, 1, 8) for v in part
-    ]
+    return [int(v) for (part,) in connection.columns([schema.kernel.c.dur_ns], 1, 1, 8) for v in part]
 
 
 def count_of(path: Path) -> int:

@@ -90,9 +90,7 @@ def file(tmp_path: Path) -> Iterator[File]:
 def columns(rows: Rows) -> list[np.ndarray]:
     """Rows as columns, with the one for ids in front."""
     *whole, real = zip(*rows, strict=True)
-    numbers = [
-        np.array([MISSING if v is None else v for v in column], np.int64) for column in whole
-    ]
+    numbers = [np.array([MISSING if v is None else v for v in column], np.int64) for column in whole]
     reals = np.array([math.nan if v is None else v for v in real], np.float64)
     return [np.full(len(rows), MISSING), *numbers, reals]
 
@@ -125,9 +123,7 @@ def tables(draw: st.DrawFn) -> Rows:
     count = draw(st.integers(1, 400))
     picks = np.random.default_rng(draw(st.integers(0, 1000))).integers(0, 60, (count, 6)).tolist()
     choices = [*few, reals]
-    return [
-        tuple(choices[n][pick % len(choices[n])] for n, pick in enumerate(row)) for row in picks
-    ]
+    return [tuple(choices[n][pick % len(choices[n])] for n, pick in enumerate(row)) for row in picks]
 
 
 @settings(max_examples=300, deadline=None)
@@ -302,7 +298,9 @@ def by_pages(monkeypatch: MonkeyPatch) -> Callable[[], int]:
     return lambda: sum(added)
 
 
-def import_all(source: Path, store: Path, progress: Progress = lambda table, rows: None) -> None:
+def import_all(
+    source: Path, store: Path, progress: Progress = lambda table, rows: None
+) -> None:
     """Imports all recordings of a file."""
     with Probe(source) as probe, writing(store) as writer:
         recordings = detect(probe).read([probe], Options())
@@ -472,9 +470,7 @@ def test_files_into_one_new_store(
     assert_sound(tmp_path / "pages.db")
 
 
-def test_an_import_that_fails_late_leaves_the_others(
-    by_pages: Callable[[], int], tmp_path: Path
-) -> None:
+def test_an_import_that_fails_late_leaves_the_others(by_pages: Callable[[], int], tmp_path: Path) -> None:
     """All its rows stood in their tables when its origin could not be told."""
     source, store = NSYS / "basic-3.25.0.sqlite", tmp_path / "store.db"
     with writing(store) as writer:

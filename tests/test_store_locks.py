@@ -79,9 +79,7 @@ def test_without_a_transaction_another_process_may_write(store: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks are the handle's there")
-def test_python_sqlite_on_a_store_drops_its_locks(
-    transaction: SqliteConnection, store: Path
-) -> None:
+def test_python_sqlite_on_a_store_drops_its_locks(transaction: SqliteConnection, store: Path) -> None:
     """Why the rule is there. If this fails, the two libraries are one, and the rule may go."""
     connection = sqlite3.connect(store)
     connection.execute("SELECT count(*) FROM run").fetchall()

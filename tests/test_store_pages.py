@@ -283,9 +283,7 @@ def test_events_are_read_without_sqlite(size: int, beside: bool) -> None:
     for places in ([ID, 1, 2, 4, 5], [5, 1], [4], []):
         assert read(content, root, places) == (expected(rows, places), True)
     with opened(content) as file:  # null needs eight bytes
-        types = {
-            tuple(c.itemsize for c in batch) for _, batch in file.rows(root, [1, 2, 4], *WHOLE)
-        }
+        types = {tuple(c.itemsize for c in batch) for _, batch in file.rows(root, [1, 2, 4], *WHOLE)}
     assert types == {(4, 4, 8)}
 
 
@@ -333,10 +331,7 @@ def test_rows_are_read_that_stand_on_one_page() -> None:
     """Until their length takes three bytes, or their header 128."""
     for size, most in ((512, 477), (4096, 4061), (32_768, 2**14), (65_536, 2**14)):
         lengths = (*range(120, 130), *range(most - 12, most + 2))
-        assert {read_as_told(size, [(7, bytes(length))], [0]) for length in lengths} == {
-            True,
-            False,
-        }
+        assert {read_as_told(size, [(7, bytes(length))], [0]) for length in lengths} == {True, False}
     for count in (125, 126, 127, 140):
         values = [EDGES[1 + n % len(EDGES[1:])] for n in range(count)]
         for places in (range(count), [0], [5]):
@@ -565,14 +560,7 @@ def joined(batches: Iterator[list[np.ndarray]]) -> list[list[int]]:
 def test_columns_are_those_of_a_select(grown: Path, from_pages: list[int], name: str) -> None:
     with open_for_reading(grown) as connection:
         last = KERNELS if name == "kernel" else 700
-        for first, to in (
-            (1, last),
-            (3, last),
-            (50, 51),
-            (199, 600),
-            (last, last),
-            (last + 1, last + 9),
-        ):
+        for first, to in ((1, last), (3, last), (50, 51), (199, 600), (last, last), (last + 1, last + 9)):
             found = joined(taking(connection, name, first, to))
             assert found == joined(taking(connection, name, first, to, pages=False))
             assert to > last or from_pages[-1] == to
@@ -609,9 +597,7 @@ def test_where_pages_stop_sqlite_goes_on(
 def test_a_write_ahead_log_is_left_to_sqlite(store: Path, from_pages: list[int]) -> None:
     with closing(sqlite3.connect(store, isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode=WAL")
-        writer.execute(
-            "UPDATE kernel SET dur_ns = 7"
-        )  # into the log, where it stays while this is open
+        writer.execute("UPDATE kernel SET dur_ns = 7")  # into the log, where it stays while this is open
         with open_for_reading(store) as connection:
             found = joined(connection.columns([schema.kernel.c.dur_ns], 0, 1, 100))
     assert (found, from_pages) == ([[7] * 100], [])
@@ -653,16 +639,11 @@ def test_what_is_not_there_is_an_error(store: Path, from_pages: list[int], chang
         joined(connection.columns([schema.kernel.c.id], 0, 1, KERNELS))
 
 
-@pytest.mark.parametrize(
-    "moment", ["before it is opened", "once it is opened", "before it is read"]
-)
+@pytest.mark.parametrize("moment", ["before it is opened", "once it is opened", "before it is read"])
 def test_a_replaced_store_gives_the_old_rows_or_the_new(
     store: Path, from_pages: list[int], moment: str, monkeypatch: MonkeyPatch
 ) -> None:
-    other, columns = (
-        Path(shutil.copyfile(store, store.with_name("other.db"))),
-        [schema.kernel.c.dur_ns],
-    )
+    other, columns = Path(shutil.copyfile(store, store.with_name("other.db"))), [schema.kernel.c.dur_ns]
     with closing(sqlite3.connect(other, isolation_level=None)) as writer:
         for change in ("UPDATE kernel SET dur_ns = id", "PRAGMA page_size=4096", "VACUUM"):
             writer.execute(change)

@@ -100,7 +100,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> PostgresqlConnection:
     return made
 
 
-FAILED = 'IO: [libpq] Failed to connect: connection to server at "host", port 5432 failed: '
+FAILED = "IO: [libpq] Failed to connect: connection to server at \"host\", port 5432 failed: "
 
 
 @pytest.mark.parametrize(("text", "state", "what", "hint"), [

@@ -72,9 +72,7 @@ def spans_of(found: list[tuple[int, int, int]]) -> Spans:
     tid = np.array([t for _, _, t in found], np.int64)
     zeros = np.zeros(len(found), np.int64)
     end = start + np.array([d for _, d, _ in found], np.int64)
-    return Spans(
-        start, end, np.where(tid == 2, OTHER, PID), tid, zeros, zeros, zeros, zeros, ("r",)
-    )
+    return Spans(start, end, np.where(tid == 2, OTHER, PID), tid, zeros, zeros, zeros, zeros, ("r",))
 
 
 def slowly(timeline: Any, spans: Spans, any_thread: bool) -> list[tuple[int, ...]]:

@@ -120,9 +120,7 @@ def problems(events: list[Event]) -> list[str]:
         if event["ph"] == "X":
             start = ns(event["ts"])
             lines[event["pid"], event["tid"]].append((start, start + ns(event["dur"])))
-    found += [
-        f"{line}: {crossing}" for line, slices in lines.items() for crossing in crossings(slices)
-    ]
+    found += [f"{line}: {crossing}" for line, slices in lines.items() for crossing in crossings(slices)]
     return found + _arrow_faults(events)
 
 
