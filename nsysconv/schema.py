@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.units import Unit
 
@@ -28,55 +29,6 @@ VERSIONS: dict[int, str] = {
 """One line per version: what changed."""
 
 metadata = sa.MetaData()
-
-# Codes stand for these words in integer columns; views and reports show the words. New words go to
-# the end.
-DIRECTIONS = (
-    "Unknown",
-    "HtoD",
-    "DtoH",
-    "HtoA",
-    "AtoH",
-    "AtoA",
-    "AtoD",
-    "DtoA",
-    "DtoD",
-    "HtoH",
-    "PtoP",
-)
-MEMORY_KINDS = (
-    "Pageable",
-    "Pinned",
-    "Device",
-    "Array",
-    "Managed",
-    "Device Static",
-    "Managed Static",
-    "Unknown",
-)
-API_LAYERS = ("runtime", "driver")
-RANGE_KINDS = ("push_pop", "start_end", "mark")
-OVERHEAD_KINDS = ("profiler", "driver")
-OPERATOR_KINDS = ("operator", "python_function", "directive", "library_call")
-COLLECTIVE_KINDS = ("call", "kernel")
-MPI_KINDS = ("p2p", "collective", "wait", "other")
-PAGE_FAULT_KINDS = ("cpu", "gpu")
-PAGE_FAULT_NAMES = ("instruction_id", "module_id", "source_file_id")
-"""Columns of page_fault that are numbers of names."""
-ACCESS_KINDS = ("Unknown", "Read", "Write", "Atomic", "Prefetch")
-AGGREGATE_KINDS = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "api_call",
-    "unified_memory",
-    "range",
-    "openacc_exclusive",
-    "openacc_inclusive",
-    "openmp_inclusive",
-)
-METRIC_KINDS = ("metric", "event")
-METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level", "W", "°C", "Hz")
 
 
 # STRICT tables know INTEGER only; elsewhere 64 bits have to be asked for.
@@ -419,7 +371,7 @@ api_call = sa.Table(
         "correlation_id",
         "Shared with the GPU operations it launched; unique per process only; 0 or null: none.",
     ),
-    _column("layer", "0 runtime, 1 driver.", codes=API_LAYERS),
+    _column("layer", "0 runtime, 1 driver.", codes=codes.API_LAYERS),
     _column("name_id", "The function's symbol, `name.id`; `name.plain` is its documented name."),
     _column("result", "What it returned; 0 is success."),
     comment="One call of the GPU runtime's or driver's API.",
@@ -472,9 +424,9 @@ memcpy = sa.Table(
     *_where_on_gpu(),
     _green_context(),
     _column("bytes", "Bytes copied.", Unit.BYTES),
-    _column("direction", "From where to where.", codes=DIRECTIONS),
-    _column("src_kind", "Kind of memory read.", codes=MEMORY_KINDS),
-    _column("dst_kind", "Kind of memory written.", codes=MEMORY_KINDS),
+    _column("direction", "From where to where.", codes=codes.DIRECTIONS),
+    _column("src_kind", "Kind of memory read.", codes=codes.MEMORY_KINDS),
+    _column("dst_kind", "Kind of memory written.", codes=codes.MEMORY_KINDS),
     _column("peer_device_id", "The other device of a peer copy, `device.device_id`."),
     _column("copy_count", "Copies that one batched call merged into this row.", Unit.COUNT),
     _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
@@ -490,7 +442,7 @@ memset = sa.Table(
     *_where_on_gpu(),
     _green_context(),
     _column("bytes", "Bytes set.", Unit.BYTES),
-    _column("memory_kind", "Kind of memory.", codes=MEMORY_KINDS),
+    _column("memory_kind", "Kind of memory.", codes=codes.MEMORY_KINDS),
     _column("value", "The value written."),
     _column("graph_node_id", "The graph node it came from; 0 or null: no graph."),
     comment="One setting of memory to a value.",
@@ -504,7 +456,7 @@ unified_memory_event = sa.Table(
     *_interval("the migration"),
     *_where_on_gpu(),
     _column("bytes", "Bytes moved.", Unit.BYTES),
-    _column("direction", "From where to where.", codes=DIRECTIONS),
+    _column("direction", "From where to where.", codes=codes.DIRECTIONS),
     _column(
         "cause",
         "Why, by the driver's number: 1 prefetch by the program, 2 page fault, "
@@ -565,7 +517,7 @@ range_ = sa.Table(
     *_checks(),
     *_thread(),
     _column("end_tid", "The thread that closed it, if another."),
-    _column("kind", "push_pop (nests on its thread), start_end, or mark.", codes=RANGE_KINDS),
+    _column("kind", "push_pop (nests on its thread), start_end, or mark.", codes=codes.RANGE_KINDS),
     _column("domain_id", "Its domain, `domain.domain_id`; 0 the default."),
     _column("category_id", "Its category, `category.category_id`."),
     _column("color", "ARGB colour."),
@@ -586,7 +538,7 @@ operator = sa.Table(
         "operator: of the framework (`aten::mm`); python_function: a call in the Python code, "
         "imported on request; directive: a construct of OpenACC or OpenMP "
         "(`acc_enqueue_launch@solve.c:85`); library_call: a call of cuBLAS or cuDNN.",
-        codes=OPERATOR_KINDS,
+        codes=codes.OPERATOR_KINDS,
     ),
     _column("name_id", "Its name, `name.id`."),
     _column("sequence_number", "Shared by a forward operator and its backward operators."),
@@ -607,7 +559,7 @@ collective = sa.Table(
     _column(
         "kind",
         "call: on the thread that asked for it; kernel: on the device (also a row of kernel).",
-        codes=COLLECTIVE_KINDS,
+        codes=codes.COLLECTIVE_KINDS,
     ),
     _column("name_id", "What it does (`allreduce`), `name.id`."),
     _column("dtype_id", "Type of the elements, `name.id`."),
@@ -630,7 +582,7 @@ memory_event = sa.Table(
     *_thread(),
     _column("device_id", "The device whose memory it is, `device.device_id`; null: the host's."),
     _column("context_id", "The process's context, `context.context_id`."),
-    _column("memory_kind", "Kind of memory.", codes=MEMORY_KINDS),
+    _column("memory_kind", "Kind of memory.", codes=codes.MEMORY_KINDS),
     _column("address", "Address of the block."),
     _column("bytes", "Size of the block; negative where it was freed.", Unit.BYTES),
     _column("allocated_bytes", "In use on that device afterwards.", Unit.BYTES),
@@ -662,7 +614,7 @@ mpi_call = sa.Table(
         "kind",
         "p2p: sends to or receives from one rank; collective: of all ranks of a communicator; "
         "wait: starts or waits for requests; other.",
-        codes=MPI_KINDS,
+        codes=codes.MPI_KINDS,
     ),
     _column("name_id", "The function, `name.id`."),
     _column("tag", "Tag of the message."),
@@ -682,10 +634,10 @@ page_fault = sa.Table(
     *_interval("the fault"),
     _column("pid", "The process, `process.pid`."),
     _column("device_id", "The device that faulted, `device.device_id`; null: a CPU."),
-    _column("kind", "Whether a CPU or a GPU faulted.", codes=PAGE_FAULT_KINDS),
+    _column("kind", "Whether a CPU or a GPU faulted.", codes=codes.PAGE_FAULT_KINDS),
     _column("address", "Virtual address of the page."),
     _column("count", "Faults merged into the row; 1 for a CPU's.", Unit.COUNT),
-    _column("access", "What the access was that faulted.", codes=ACCESS_KINDS),
+    _column("access", "What the access was that faulted.", codes=codes.ACCESS_KINDS),
     _column("instruction_id", "The instruction that faulted, `name.id`."),
     _column("module_id", "The program or library that it is in, `name.id`."),
     _column("source_file_id", "Its source file, `name.id`."),
@@ -704,7 +656,7 @@ overhead = sa.Table(
         "kind",
         "profiler: the profiler's own work; driver: work of the driver that the profiler "
         "reports as overhead (compilation, module loading).",
-        codes=OVERHEAD_KINDS,
+        codes=codes.OVERHEAD_KINDS,
     ),
     _column("name_id", "What it was, `name.id`."),
     comment="One interval that was not the program's own work.",
@@ -724,12 +676,12 @@ metric_sample = sa.Table(
     _column(
         "kind",
         "metric: computed by the profiler; event: a hardware counter itself.",
-        codes=METRIC_KINDS,
+        codes=codes.METRIC_KINDS,
     ),
     _column(
         "unit",
         "What the values count; level: of use, from 0 (idle) to 10 (max).",
-        codes=METRIC_UNITS,
+        codes=codes.METRIC_UNITS,
     ),
     _column("execution_count", "Executions of the kernel it was measured over.", Unit.COUNT),
     _real("value_min", "Least over those executions."),
@@ -749,14 +701,14 @@ aggregate = sa.Table(
         "kind",
         "What was added up. openacc_exclusive is without, openacc_inclusive and openmp_inclusive with "
         "the constructs inside.",
-        codes=AGGREGATE_KINDS,
+        codes=codes.AGGREGATE_KINDS,
         required=True,
     ),
     _column("pid", "The process, `process.pid`."),
     _column("device_id", "The device, `device.device_id`; null: all devices of the process."),
     _column("tid", "The thread of a range, `thread.tid`; null: all threads."),
-    _column("layer", "Of API calls: 0 runtime, 1 driver.", codes=API_LAYERS),
-    _column("direction", "Of copies and migrations: from where to where.", codes=DIRECTIONS),
+    _column("layer", "Of API calls: 0 runtime, 1 driver.", codes=codes.API_LAYERS),
+    _column("direction", "Of copies and migrations: from where to where.", codes=codes.DIRECTIONS),
     _column(
         "name_id",
         "The kernel, the API function's symbol, the range or the construct, `name.id`.",
@@ -764,7 +716,9 @@ aggregate = sa.Table(
     _column(
         "domain_id", "The domain of a range, `domain.domain_id`; null: the name says it, or none."
     ),
-    _column("range_kind", "Of ranges: push_pop or start_end; null: not told.", codes=RANGE_KINDS),
+    _column(
+        "range_kind", "Of ranges: push_pop or start_end; null: not told.", codes=codes.RANGE_KINDS
+    ),
     _column(
         "range_name_id",
         "Only what belongs to ranges of this name, `name.id`, whose time is a part of the row with "

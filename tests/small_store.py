@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nsysconv import api, schema
+from nsysconv import api, codes, schema
 from nsysconv.facts import Fact
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
@@ -261,16 +261,16 @@ _SAME_NAME = {"correlation": "correlation_id", "stream": "stream_id", "device": 
               "received": "recv_bytes", "number": "count", "line": "source_line",
               "communicator": "communicator_id", "sequence": "sequence_number",
               "context": "context_id", "green": "green_context_id", "result": "result"}  # fmt: skip
-_CODED = {"direction": ("direction", schema.DIRECTIONS), "src": ("src_kind", schema.MEMORY_KINDS),
-          "dst": ("dst_kind", schema.MEMORY_KINDS), "memory": ("memory_kind", schema.MEMORY_KINDS),
-          "layer": ("layer", schema.API_LAYERS)}  # fmt: skip
+_CODED = {"direction": ("direction", codes.DIRECTIONS), "src": ("src_kind", codes.MEMORY_KINDS),
+          "dst": ("dst_kind", codes.MEMORY_KINDS), "memory": ("memory_kind", codes.MEMORY_KINDS),
+          "layer": ("layer", codes.API_LAYERS)}  # fmt: skip
 _NAMED = {"instruction": "instruction_id", "file": "source_file_id",
           "short": "short_name_id", "mangled": "mangled_name_id",
           "group": "group_id", "members": "group_ranks_id"}  # fmt: skip
-_KINDS = {Range: schema.RANGE_KINDS, Operator: schema.OPERATOR_KINDS,
-          Overhead: schema.OVERHEAD_KINDS, MpiCall: schema.MPI_KINDS,
-          Collective: schema.COLLECTIVE_KINDS,
-          Fault: schema.PAGE_FAULT_KINDS}  # fmt: skip
+_KINDS = {Range: codes.RANGE_KINDS, Operator: codes.OPERATOR_KINDS,
+          Overhead: codes.OVERHEAD_KINDS, MpiCall: codes.MPI_KINDS,
+          Collective: codes.COLLECTIVE_KINDS,
+          Fault: codes.PAGE_FAULT_KINDS}  # fmt: skip
 
 
 def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, Any]:
@@ -280,15 +280,15 @@ def _stored_total(row: Total, number: int, names: dict[str, int]) -> dict[str, A
         return None if text is None else names.setdefault(text, len(names) + 1)
 
     return {
-        "id": number, "kind": schema.AGGREGATE_KINDS.index(row.kind), "pid": row.pid,
+        "id": number, "kind": codes.AGGREGATE_KINDS.index(row.kind), "pid": row.pid,
         "device_id": row.device, "count": row.count, "sum_ns": row.sum, "min_ns": row.min,
         "max_ns": row.max, "med_ns": row.med, "stddev_ns": row.stddev,
         "bytes_sum": row.bytes, "bytes_min": row.bytes_min,
         "bytes_max": row.bytes_max, "domain_id": row.domain, "name_id": name_id(row.name),
         "range_name_id": name_id(row.range_name),
-        "range_kind": None if row.style is None else schema.RANGE_KINDS.index(row.style),
-        "layer": None if row.layer is None else schema.API_LAYERS.index(row.layer),
-        "direction": None if row.direction is None else schema.DIRECTIONS.index(row.direction),
+        "range_kind": None if row.style is None else codes.RANGE_KINDS.index(row.style),
+        "layer": None if row.layer is None else codes.API_LAYERS.index(row.layer),
+        "direction": None if row.direction is None else codes.DIRECTIONS.index(row.direction),
     }  # fmt: skip
 
 

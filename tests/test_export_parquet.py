@@ -39,7 +39,7 @@ from small_store import (
 )
 
 import nsysconv
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.api.exporting import export_profiles
 from nsysconv.export import tables
 from nsysconv.store.batches import arrow_type
@@ -265,7 +265,7 @@ def test_columns_and_tables_say_what_they_are(tmp_path: Path) -> None:
         about = found.field("bytes").metadata
         assert (about[b"comment"], about[b"unit"]) == (b"Bytes copied.", b"bytes")
         direction = found.field("direction").metadata
-        assert json.loads(direction[b"codes"]) == list(schema.DIRECTIONS)
+        assert json.loads(direction[b"codes"]) == list(codes.DIRECTIONS)
         assert b"unit" not in direction
 
 

@@ -30,7 +30,7 @@ from conftest import (
 )
 from scenario_cpu_side import BASE, WORLD
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, nsys_sqlite
 from nsysconv.notes import Note, Severity
@@ -666,7 +666,7 @@ def test_values_that_are_fractions(imported: OpenIt, changed: Callable[..., Path
 def test_whole_numbers_are_of_the_type_of_fractions() -> None:
     """Read in place, too: readers settle on the type of the first rows."""
     with profile_in_place(_file("3.28.1"), EVERYTHING) as profile:
-        percent = schema.METRIC_UNITS.index("%")
+        percent = codes.METRIC_UNITS.index("%")
         values = _sql(profile, f"SELECT value_avg FROM metric_sample WHERE unit = {percent}")
         assert values.schema.types == [pa.float64()]
 

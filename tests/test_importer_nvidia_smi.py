@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nvidia_smi_logs import BUS_IDS, DRIVER, FEW, LOGS, NAME, READINGS, UUIDS, dmon, query
 
-from nsysconv import api, schema
+from nsysconv import api, codes
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers import nvidia_smi
@@ -60,7 +60,7 @@ def samples(profile: api.OpenProfile) -> list[Sample]:
     for batch in profile.profile.batches("metric_sample", 1000):
         for row in batch.to_pylist():
             found.append((row["start_ns"], row["device_id"], names[row["name_id"]],
-                          schema.METRIC_UNITS[row["unit"]], row["value_avg"]))  # fmt: skip
+                          codes.METRIC_UNITS[row["unit"]], row["value_avg"]))  # fmt: skip
             assert (row["kind"], row["value_min"], row["pid"]) == (0, None, None)
     return sorted(found, key=lambda s: (s[2], s[1] is None, s[1] or 0, s[0] or 0))
 
@@ -317,7 +317,7 @@ def test_samples_lie_beside_a_profile_of_the_same_time(
 def test_values(text: str, unit: str, expected: tuple[str, float] | None) -> None:
     found = Metric(0, "x", unit).value(f" {text} ")
     assert found == (
-        None if expected is None else (schema.METRIC_UNITS.index(expected[0]), expected[1])
+        None if expected is None else (codes.METRIC_UNITS.index(expected[0]), expected[1])
     )
 
 

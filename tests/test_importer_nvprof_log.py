@@ -20,6 +20,7 @@ from test_secrets import everything
 
 from nsysconv import api
 from nsysconv.api.importing import import_files
+from nsysconv.codes import AGGREGATE_KINDS
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
@@ -28,7 +29,6 @@ from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.printed.quantity import common
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.schema import AGGREGATE_KINDS
 from nsysconv.store.read import Profile, reading
 
 FOLDER = FIXTURES / "nvprof_log"

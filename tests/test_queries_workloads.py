@@ -14,7 +14,7 @@ from answers import NO_API_CALL
 from conftest import NSYS_FILES, Shelf
 from scenarios import EXPECTED, WORKLOADS
 
-from nsysconv import api, schema
+from nsysconv import api, codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS
@@ -223,5 +223,5 @@ def test_gpu_work_of_the_processes_is_all_there_is(told: Told) -> None:
 
 
 def test_directions_are_words_of_the_schema(told: Told) -> None:
-    allowed = {*schema.DIRECTIONS, *(f"UM {word}" for word in schema.DIRECTIONS)}
+    allowed = {*codes.DIRECTIONS, *(f"UM {word}" for word in codes.DIRECTIONS)}
     assert {row["direction"] for row in told["transfers"]} <= allowed

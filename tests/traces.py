@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from conftest import FIXTURES, ODD_FILES
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.api.exporting import Exported, export_profiles
 from nsysconv.api.opening import open_all
 from nsysconv.errors import NsysconvError
@@ -37,7 +37,7 @@ TABLE_OF = {
     "cpu_instant_event": "memory_event", "graph_node": "graph_node",
 }  # fmt: skip
 """Category of an event -> what it is counted as."""
-MARK = schema.RANGE_KINDS.index("mark")
+MARK = codes.RANGE_KINDS.index("mark")
 
 
 def exported(

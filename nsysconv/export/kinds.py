@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.export import told
 from nsysconv.export.about import About
 from nsysconv.export.telling import Teller
@@ -16,8 +16,8 @@ from nsysconv.report import MISSING
 
 Array = np.ndarray
 
-START_END = schema.RANGE_KINDS.index("start_end")
-_KERNEL = schema.COLLECTIVE_KINDS.index("kernel")
+START_END = codes.RANGE_KINDS.index("start_end")
+_KERNEL = codes.COLLECTIVE_KINDS.index("kernel")
 
 
 @dataclass(frozen=True)

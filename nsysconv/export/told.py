@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.export.about import About
 from nsysconv.export.ordered import Coded, Rows
 from nsysconv.export.telling import Json, Told, Triple, always, reads, words
@@ -21,8 +21,8 @@ from nsysconv.report import MISSING
 
 Array = np.ndarray
 
-MARK = schema.RANGE_KINDS.index("mark")
-_UNKNOWN = schema.MEMORY_KINDS.index("Unknown")
+MARK = codes.RANGE_KINDS.index("mark")
+_UNKNOWN = codes.MEMORY_KINDS.index("Unknown")
 _API_CATEGORIES = ("cuda_runtime", "cuda_driver")
 _OPERATOR_CATEGORIES = ("cpu_op", "python_function", "directive", "library_call")
 
@@ -98,9 +98,9 @@ def kernel(rows: Rows, about: About) -> Told:
 def memcpy(rows: Rows, about: About) -> Told:
     """Copies."""
     count = len(rows["bytes"])
-    kinds = len(schema.MEMORY_KINDS)
-    direction = words(rows["direction"], schema.DIRECTIONS).numbers
-    source, target = (words(rows[c], schema.MEMORY_KINDS).numbers for c in ("src_kind", "dst_kind"))
+    kinds = len(codes.MEMORY_KINDS)
+    direction = words(rows["direction"], codes.DIRECTIONS).numbers
+    source, target = (words(rows[c], codes.MEMORY_KINDS).numbers for c in ("src_kind", "dst_kind"))
     number = ((direction + 1) * (kinds + 1) + source + 1) * (kinds + 1) + target + 1
     return Told(
         always("gpu_memcpy", count),
@@ -119,10 +119,10 @@ def memcpy(rows: Rows, about: About) -> Told:
 def _copy_names() -> tuple[str, ...]:
     """Names of copies by direction and kinds of memory read and written, none of each first."""
     texts = []
-    for way in (schema.DIRECTIONS[0], *schema.DIRECTIONS):
-        for source in (None, *schema.MEMORY_KINDS):
-            for target in (None, *schema.MEMORY_KINDS):
-                unknown = schema.MEMORY_KINDS[_UNKNOWN]
+    for way in (codes.DIRECTIONS[0], *codes.DIRECTIONS):
+        for source in (None, *codes.MEMORY_KINDS):
+            for target in (None, *codes.MEMORY_KINDS):
+                unknown = codes.MEMORY_KINDS[_UNKNOWN]
                 known = f" ({source or unknown} -> {target or unknown})" if source or target else ""
                 texts.append(f"Memcpy {way}{known}")
     return tuple(texts)
@@ -138,8 +138,8 @@ def _bandwidth(rows: Rows) -> Array:
 @reads(*_WHERE, "green_context_id", "bytes", "dur_ns", "memory_kind", "value", "graph_node_id")
 def memset(rows: Rows, about: About) -> Told:
     """Sets."""
-    kind = words(rows["memory_kind"], schema.MEMORY_KINDS)
-    texts = ["Memset", *(f"Memset ({word})" for word in schema.MEMORY_KINDS)]
+    kind = words(rows["memory_kind"], codes.MEMORY_KINDS)
+    texts = ["Memset", *(f"Memset ({word})" for word in codes.MEMORY_KINDS)]
     return Told(
         always("gpu_memset", len(kind.numbers)),
         Coded(kind.numbers + 1, texts),
@@ -156,8 +156,8 @@ def memset(rows: Rows, about: About) -> Told:
 @reads(*_WHERE, "bytes", "dur_ns", "direction", "cause", "address")
 def migration(rows: Rows, about: About) -> Told:
     """Migrations of unified memory."""
-    direction = words(rows["direction"], schema.DIRECTIONS).numbers
-    texts = [f"UM {word}" for word in schema.DIRECTIONS]
+    direction = words(rows["direction"], codes.DIRECTIONS).numbers
+    texts = [f"UM {word}" for word in codes.DIRECTIONS]
     return Told(
         always("unified_memory", len(direction)),
         Coded(np.maximum(direction, 0), texts),
@@ -228,7 +228,7 @@ def range_(rows: Rows, about: About) -> Told:
         Coded(instant.astype(np.int64), ("user_annotation", "mark")),
         Coded(numbers, [*registered.texts, *own.texts]),
         {
-            "kind": words(rows["kind"], schema.RANGE_KINDS),
+            "kind": words(rows["kind"], codes.RANGE_KINDS),
             "domain": _domain(rows, about),
             "category": _category(rows, about),
             "color": rows["color"],
@@ -325,7 +325,7 @@ def memory_event(rows: Rows, about: About) -> Told:
         {
             "Device Type": np.where(device == MISSING, 0, 1),
             "Device Id": np.where(device == MISSING, -1, device),
-            "memory kind": words(rows["memory_kind"], schema.MEMORY_KINDS),
+            "memory kind": words(rows["memory_kind"], codes.MEMORY_KINDS),
         },
         {
             "Bytes": rows["bytes"],
@@ -355,7 +355,7 @@ def mpi_call(rows: Rows, about: About) -> Told:
         always("mpi", len(rows["row"])),
         about.names.of(rows["name_id"]),
         {
-            "kind": words(rows["kind"], schema.MPI_KINDS),
+            "kind": words(rows["kind"], codes.MPI_KINDS),
             "tag": rows["tag"],
             "remote rank": rows["remote_rank"],
             "root rank": rows["root_rank"],
@@ -368,11 +368,11 @@ def mpi_call(rows: Rows, about: About) -> Told:
 @reads("kind", "access", "count", "address")
 def page_fault(rows: Rows, about: About) -> Told:
     """Page faults."""
-    kind = words(rows["kind"], schema.PAGE_FAULT_KINDS)
+    kind = words(rows["kind"], codes.PAGE_FAULT_KINDS)
     return Told(
         always("page_fault", len(kind.numbers)),
         Coded(kind.numbers, [f"{word.upper()} page fault" for word in kind.texts]),
-        {"access": words(rows["access"], schema.ACCESS_KINDS)},
+        {"access": words(rows["access"], codes.ACCESS_KINDS)},
         {"faults": rows["count"], "address": rows["address"]},
     )
 
@@ -383,7 +383,7 @@ def overhead(rows: Rows, about: About) -> Told:
     return Told(
         always("overhead", len(rows["row"])),
         about.names.of(rows["name_id"]),
-        {"kind": words(rows["kind"], schema.OVERHEAD_KINDS)},
+        {"kind": words(rows["kind"], codes.OVERHEAD_KINDS)},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column, Picture
@@ -156,9 +156,9 @@ def _of_totals(timeline: Timeline) -> Data:
 
 
 def _layer(code: int | None) -> str | None:
-    if code is None or not 0 <= code < len(schema.API_LAYERS):
+    if code is None or not 0 <= code < len(codes.API_LAYERS):
         return None
-    return schema.API_LAYERS[code]
+    return codes.API_LAYERS[code]
 
 
 def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:

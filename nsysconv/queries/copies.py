@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
 # Directions of migrations are numbered after those of explicit copies.
-_MIGRATION = len(schema.DIRECTIONS)
+_MIGRATION = len(DIRECTIONS)
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,12 @@ def direction_code(direction: int | None, *, migration: bool) -> int:
 
 def direction_names(codes: Array) -> list[str]:
     """Directions as reports spell them."""
-    words = [*schema.DIRECTIONS, *(f"UM {word}" for word in schema.DIRECTIONS)]
+    words = [*DIRECTIONS, *(f"UM {word}" for word in DIRECTIONS)]
     return [words[code] if 0 <= code < len(words) else "Unknown" for code in codes.tolist()]
 
 
 def kind_names(codes: Array) -> list[str | None]:
     """Memory kinds as reports spell them."""
     return [
-        schema.MEMORY_KINDS[code] if 0 <= code < len(schema.MEMORY_KINDS) else None
-        for code in codes.tolist()
+        MEMORY_KINDS[code] if 0 <= code < len(MEMORY_KINDS) else None for code in codes.tolist()
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Option, Request
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
@@ -148,7 +148,7 @@ class _Words:
     def _direction(self, table: str, row: int) -> str:
         codes: Array = self._timeline.profile.columns(table, ("direction",))["direction"]
         code = int(codes[row])
-        return schema.DIRECTIONS[code] if 0 <= code < len(schema.DIRECTIONS) else "Unknown"
+        return DIRECTIONS[code] if 0 <= code < len(DIRECTIONS) else "Unknown"
 
     def thread(self, op: int) -> str | None:
         """The thread that launched an operation: its number, and its name where it has one."""

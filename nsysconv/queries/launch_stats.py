@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import (
     DEVICE,
@@ -194,7 +194,7 @@ def _groups(
         )
     ]
     group = np.array(merged, np.int64)[fine]
-    known = range(len(schema.API_LAYERS))
-    layers = [schema.API_LAYERS[code] if code in known else None for _, code, _ in places]
+    known = range(len(API_LAYERS))
+    layers = [API_LAYERS[code] if code in known else None for _, code, _ in places]
     devices = np.array([device for device, _, _ in places], np.int64)
     return group, devices, layers, [name for _, _, name in places]

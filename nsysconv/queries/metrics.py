@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import (
     DEVICE,
@@ -107,8 +107,8 @@ def _groups(timeline: Timeline, found: dict[str, Array]) -> tuple[Array, list[_K
             None if device == MISSING else device,
             texts[name],
             None if kernel == MISSING else texts[kernel],
-            _word(schema.METRIC_KINDS, kind),
-            _word(schema.METRIC_UNITS, unit),
+            _word(codes.METRIC_KINDS, kind),
+            _word(codes.METRIC_UNITS, unit),
         )
         merged.append(places.setdefault(key, len(places)))
     return np.array(merged, np.int64)[raw], list(places)

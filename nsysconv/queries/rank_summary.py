@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import (
     DEVICE,
@@ -18,7 +19,6 @@ from nsysconv.queries.contract import (
 )
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
-from nsysconv.schema import DIRECTIONS
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import communicates

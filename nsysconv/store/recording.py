@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
@@ -52,8 +53,33 @@ class ArrowRows:
     rows: pa.Table
     done: str = ""
 
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        count: int = self.rows.num_rows
+        return count
 
-Batch = SourceRows | ArrowRows
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """Rows of any table as arrays of int64, null is MISSING; otherwise as ArrowRows."""
+
+    table: str
+    columns: Mapping[str, np.ndarray]
+    done: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def rows(self) -> pa.Table:
+        """The same as Arrow, made anew each time."""
+        return build_table([Column(name, Unit.ID, "") for name in self.columns], self.columns)
+
+
+Batch = SourceRows | ArrowRows | ArrayRows
 
 SOURCE = "source"
 """The schema name under which a store attaches the source's SQLite file."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv import schema
+from nsysconv import codes, schema
 
 
 def views() -> dict[str, sa.SelectBase]:
@@ -48,7 +48,7 @@ def _resolved(table: sa.Table) -> sa.Select[Any]:
     columns: list[sa.ColumnElement[Any]] = []
     for column in table.columns:
         if column.name.endswith("name_id") or (
-            table is schema.page_fault and column.name in schema.PAGE_FAULT_NAMES
+            table is schema.page_fault and column.name in codes.PAGE_FAULT_NAMES
         ):
             columns.append(_name_of(table, column))
         elif column.info.get("codes"):
@@ -135,7 +135,7 @@ def _op_name(table: sa.Table) -> sa.ColumnElement[Any]:
     if "direction" in table.c:
         prefix = "UM " if table is schema.unified_memory_event else "memcpy "
         word: sa.ColumnElement[Any] = sa.case(
-            dict(enumerate(schema.DIRECTIONS)), value=table.c.direction
+            dict(enumerate(codes.DIRECTIONS)), value=table.c.direction
         )
         return (sa.literal(prefix) + word).label("name")
     return sa.literal(table.name, sa.Text).label("name")

@@ -23,7 +23,7 @@ from nsysconv.store.connection import Connection
 from nsysconv.store.database import writers
 from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin, add_profile, remove_profile
-from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows
+from nsysconv.store.recording import Batch, Recording, SourceRows
 from nsysconv.store.runs import Belonging, Runs, member
 
 # Between a file's identity and the part of it that is one recording.
@@ -233,9 +233,9 @@ class Writer(ABC):
         with _closed(recording.batches) as batches:
             for batch in batches:
                 notes += rows.add(batch, progress)
-                if isinstance(batch, ArrowRows) and batch.table == schema.aggregate.name:
-                    totals += batch.rows.num_rows
-                if isinstance(batch, ArrowRows) and batch.table == schema.process.name:
+                if not isinstance(batch, SourceRows) and batch.table == schema.aggregate.name:
+                    totals += batch.count
+                if not isinstance(batch, SourceRows) and batch.table == schema.process.name:
                     processes += batch.rows.to_pylist()
                 ask = batch.constants if isinstance(batch, SourceRows) else dict
                 constants.setdefault(batch.table, []).append(ask)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.ops import taken
@@ -17,8 +17,8 @@ from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
 
-PUSH_POP, START_END = (schema.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
-OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(schema.OPERATOR_KINDS))
+PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
+OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(codes.OPERATOR_KINDS))
 _NO_TEXT, _NO_NAME = "[no text]", "[no name]"
 
 

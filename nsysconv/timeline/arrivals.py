@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.calls import by_group
@@ -157,7 +157,7 @@ def _recorded(timeline: Timeline) -> _Rows | None:
     )  # fmt: skip
     numbered = column["sequence_number"]
     which = (
-        (column["kind"] == schema.COLLECTIVE_KINDS.index("kernel"))
+        (column["kind"] == codes.COLLECTIVE_KINDS.index("kernel"))
         & (column["start_ns"] != MISSING)
         & (column["dur_ns"] != MISSING)
         & (numbered >= 0)
@@ -216,7 +216,7 @@ def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | Non
     names = ("start_ns", "dur_ns", "kind", "pid", "name_id", "communicator_id")
     column = timeline.profile.columns("mpi_call", names)
     which = (
-        (column["kind"] == schema.MPI_KINDS.index("collective"))
+        (column["kind"] == codes.MPI_KINDS.index("collective"))
         & (column["start_ns"] != MISSING)
         & (column["dur_ns"] != MISSING)
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.timeline.groups import sums
 from nsysconv.timeline.ops import Kind, taken
@@ -143,7 +143,7 @@ def _places(found: list[Steps], pid: Array, moment: Array) -> Array:
 
 
 def _layer(code: int) -> str | None:
-    return schema.API_LAYERS[code] if 0 <= code < len(schema.API_LAYERS) else None
+    return codes.API_LAYERS[code] if 0 <= code < len(codes.API_LAYERS) else None
 
 
 def _table(keys: list[Key], group: Array, step: Array, spent: Array, length: int) -> Samples:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
@@ -280,7 +281,7 @@ class _Sliced(Timeline):
                 fits[mine] = np.isin(ids[ops.row[mine]], self._fitting(known))
             elif kind in _COPY_TABLES:
                 codes = self.profile.columns(_COPY_TABLES[kind], ("direction",))["direction"]
-                words = [f"{_COPY_PREFIXES[kind]}{word}]" for word in schema.DIRECTIONS]
+                words = [f"{_COPY_PREFIXES[kind]}{word}]" for word in DIRECTIONS]
                 good = np.array([bool(self._name.search(word)) for word in words], bool)
                 # A direction that is not recorded is the first word, Unknown.
                 codes = codes[ops.row[mine]]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
@@ -19,11 +19,11 @@ from nsysconv.timeline.timeline import Timeline
 K = TypeVar("K", bound=Hashable)
 
 KERNEL, MEMCPY, MEMSET, API_CALL, MIGRATION = (
-    schema.AGGREGATE_KINDS.index(kind)
+    codes.AGGREGATE_KINDS.index(kind)
     for kind in ("kernel", "memcpy", "memset", "api_call", "unified_memory")
 )
 RANGE, OPENACC, OPENACC_EXCLUSIVE = (
-    schema.AGGREGATE_KINDS.index(kind)
+    codes.AGGREGATE_KINDS.index(kind)
     for kind in ("range", "openacc_inclusive", "openacc_exclusive")
 )
 GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {

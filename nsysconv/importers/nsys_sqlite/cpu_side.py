@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
 from nsysconv.importers.nsys_sqlite.mapping import (
@@ -74,7 +74,7 @@ def _mpi_call(kind: str) -> Callable[[Columns, Context], dict[str, Expression]]:
         return {
             **interval(c, context),
             **on_thread(c, context),
-            "kind": code(schema.MPI_KINDS, kind),
+            "kind": code(codes.MPI_KINDS, kind),
             "name_id": c["textId"],
             "tag": c["tag"],
             "remote_rank": c["remoteRank"],
@@ -99,7 +99,7 @@ def _operator(kind: str) -> Callable[[Columns, Context], dict[str, Expression]]:
         return {
             **interval(c, context),
             **on_thread(c, context),
-            "kind": code(schema.OPERATOR_KINDS, kind),
+            "kind": code(codes.OPERATOR_KINDS, kind),
             "name_id": c["nameId"],
         }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.importers.nsys_sqlite import name_ids
 from nsysconv.importers.nsys_sqlite.mapping import Context, Mapping, Sampled, code, moment
 from nsysconv.importers.probe import Probe
@@ -66,7 +66,7 @@ def sampled(
             *pair,
             name_id=name_ids.metric(base, places[text]),
             device_id=devices.get(gpu_of(pair[0])),
-            unit=schema.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
+            unit=codes.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
             is_clock=bool(_CLOCK.search(text)),
         )
         for pair, text in known.items()
@@ -99,7 +99,7 @@ def _sample(c: Columns, context: Context) -> dict[str, Expression]:
     return {
         "start_ns": moment(c["timestamp"], context),
         **told,
-        "kind": code(schema.METRIC_KINDS, "metric"),
+        "kind": code(codes.METRIC_KINDS, "metric"),
         "value_avg": sa.case(
             (is_hertz, number.op("/")(sa.literal_column(f"{_HERTZ}.0"))), else_=value
         ),

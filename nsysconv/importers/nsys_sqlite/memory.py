@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.importers.nsys_sqlite.mapping import (
     Context,
     Mapping,
@@ -26,9 +26,9 @@ LAST_KIND = 7
 """The highest code of a kind of memory that is known; it means Unknown."""
 LAST_ACCESS = 4
 OPERATIONS = (_ALLOCATION, _RELEASE)
-_HOST_KINDS = tuple(schema.MEMORY_KINDS.index(kind) for kind in ("Pageable", "Pinned"))
+_HOST_KINDS = tuple(codes.MEMORY_KINDS.index(kind) for kind in ("Pageable", "Pinned"))
 _DEVICE_KINDS = tuple(
-    schema.MEMORY_KINDS.index(kind) for kind in ("Device", "Array", "Device Static")
+    codes.MEMORY_KINDS.index(kind) for kind in ("Device", "Array", "Device Static")
 )
 _BLOCK = "block"
 _RUNNING = "running"
@@ -102,7 +102,7 @@ def _cpu_fault(c: Columns, context: Context) -> dict[str, Expression]:
     return {
         "start_ns": moment(c["start"], context),
         "pid": pid(c, "globalPid", context),
-        "kind": code(schema.PAGE_FAULT_KINDS, "cpu"),
+        "kind": code(codes.PAGE_FAULT_KINDS, "cpu"),
         "address": c["address"],
         "count": sa.literal_column("1"),
         "instruction_id": c["CpuInstruction"],
@@ -118,7 +118,7 @@ def _gpu_fault(c: Columns, context: Context) -> dict[str, Expression]:
         **interval(c, context),
         "pid": own,
         "device_id": context.device(own, c["deviceId"]),
-        "kind": code(schema.PAGE_FAULT_KINDS, "gpu"),
+        "kind": code(codes.PAGE_FAULT_KINDS, "gpu"),
         "address": c["address"],
         "count": c["numberOfPageFaults"],
         "access": known_code(c["faultAccessType"], LAST_ACCESS, 0),

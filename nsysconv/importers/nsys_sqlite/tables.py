@@ -38,7 +38,7 @@ CUPTI_OVERHEAD = "CUPTI_ACTIVITY_KIND_OVERHEAD"
 
 RUNTIME_CLASS, DRIVER_CLASS, BACKTRACE_CLASS = 0, 1, 67
 MIGRATION_KINDS = (11, 12, 13)
-# Their copyKind -> the code of schema.DIRECTIONS; 0..10 are the same numbers in both.
+# Their copyKind -> the code of codes.DIRECTIONS; 0..10 are the same numbers in both.
 _MIGRATION_DIRECTION = {11: 1, 12: 2, 13: 8}
 RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, 34: 2}
 MARK = 34

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.importers.printed.registry import Registry, Row
 
 _MIGRATION = re.compile(r"\[CUDA (?:memcpy Unified|Unified Memory memcpy) (.+)\]$")
@@ -45,13 +45,13 @@ class Gathered(Registry):
         return (self.name(text), None) if text.endswith(SHORTENED) else super().kernel(text)
 
     def direction(self, words: str) -> int:
-        """The code of schema.DIRECTIONS for `HtoD` or `Host-to-Device`; 0 for what is not known."""
+        """The code of codes.DIRECTIONS for `HtoD` or `Host-to-Device`; 0 for what is not known."""
         start, _, end = words.partition("-to-")
         word = f"{_ENDS.get(start, '')}to{_ENDS.get(end, '')}" if end else words
-        if word not in schema.DIRECTIONS:
+        if word not in codes.DIRECTIONS:
             self.unknown_directions += 1
             return 0
-        return schema.DIRECTIONS.index(word)
+        return codes.DIRECTIONS.index(word)
 
     def stream(self, context: int, stream: int) -> None:
         """A stream that something ran on."""

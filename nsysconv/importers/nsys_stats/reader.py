@@ -25,7 +25,7 @@ from nsysconv.importers.printed.aggregates import GPU_SUMS
 from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
-from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
 
 _MIB = 20
 # What nsys says in the place of a table without rows.
@@ -122,7 +122,7 @@ class _Recorded:
 
     def _trace(
         self, part: _Part, block: Block, rows: TraceRows, notes: list[Note]
-    ) -> Iterator[ArrowRows]:
+    ) -> Iterator[Batch]:
         reader = TraceReader(part.file.path, block)
         only_calls = block.table is Table.API_TRACE
         for cells, end in reader.cells():
@@ -147,7 +147,7 @@ class _Recorded:
                     block.unread = [line for line in block.unread if line != unfinished]
                     yield printed.truncated(unfinished or 0)
 
-    def _small(self) -> Iterator[ArrowRows]:
+    def _small(self) -> Iterator[Batch]:
         found = self.gathered
         yield rows_of(schema.device, found.device_rows())
         yield rows_of(schema.process, found.process_rows())

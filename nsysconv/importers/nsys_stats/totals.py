@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_stats.gathered import Gathered, memory_operation
 from nsysconv.importers.nsys_stats.numbers import LARGEST, Holds, Spelling, spelling
@@ -33,7 +33,7 @@ _ONLY = {
     Table.KERNELS_BY_GRID: "kernel",
     Table.MEMORY_TIME: "memory",
 }
-_PUSH_POP, _START_END = (schema.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
+_PUSH_POP, _START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 _RANGES = {Table.PUSH_POP: _PUSH_POP, Table.START_END: _START_END}
 _STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
 _CONSTRUCTS = {Table.OPENACC: "openacc_inclusive", Table.OPENMP: "openmp_inclusive"}
@@ -234,7 +234,7 @@ class Totals:
 
     def _keep(self, kind: str, numbers: Row) -> None:
         self.facts.add(fact_of(kind))
-        code = schema.AGGREGATE_KINDS.index(kind)
+        code = codes.AGGREGATE_KINDS.index(kind)
         self.rows.append({"id": len(self.rows) + 1, "kind": code, **numbers})
 
     # -- cells
@@ -273,7 +273,7 @@ class Totals:
             self.missing.append(block.line)
 
 
-_COPIED = {schema.AGGREGATE_KINDS.index(kind) for kind in ("memcpy", "memset", "unified_memory")}
+_COPIED = {codes.AGGREGATE_KINDS.index(kind) for kind in ("memcpy", "memset", "unified_memory")}
 
 
 class _Cells:

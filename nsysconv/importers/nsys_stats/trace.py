@@ -19,7 +19,7 @@ from nsysconv.importers.printed.rows import (
     whole,
 )
 from nsysconv.report import MISSING
-from nsysconv.store.recording import ArrowRows
+from nsysconv.store.recording import ArrayRows
 
 _KERNEL, _MEMCPY, _MEMSET, _MIGRATION, _API_CALL, _UNKNOWN = range(6)
 _KINDS = {"memcpy": _MEMCPY, "memset": _MEMSET, "unified_memory": _MIGRATION}
@@ -44,7 +44,7 @@ class TraceRows:
 
     def batches(
         self, cells: Cells, steps: Mapping[str, float], *, only_calls: bool, done: str
-    ) -> Iterator[ArrowRows]:
+    ) -> Iterator[ArrayRows]:
         """The rows of all tables; `only_calls`: the trace holds API calls and nothing else."""
         names = cells.texts["name"]
         kinds = np.array([_kind(text, "device" in cells.texts) for text in names.known], np.int8)
@@ -63,7 +63,7 @@ class TraceRows:
                 yield self._batch(table, own | columns(cells, steps, rows), done)
         self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == _UNKNOWN))
 
-    def _batch(self, table: str, columns: Columns, done: str) -> ArrowRows:
+    def _batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
         pid = self._gathered.pid
         if table != "api_call" and pid is not None:
             self.unowned += len(columns["start_ns"])

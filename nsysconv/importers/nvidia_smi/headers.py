@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 
-from nsysconv import schema
+from nsysconv import codes
 
 # A column of a query: its name, and the unit that its cells are in unless they say another.
 _FIELD = re.compile(r"([a-z][\w.-]*)(?: \[([^\[\]]+)\])?$")
@@ -233,4 +233,4 @@ def looks_like(line: str) -> tuple[str, bool, str] | None:
 
 
 def _code(unit: str) -> int:
-    return schema.METRIC_UNITS.index(unit)
+    return codes.METRIC_UNITS.index(unit)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.nvidia_smi import remarks
@@ -34,7 +34,7 @@ _COLUMNS = (
     *(Column(name, Unit.ID, "") for name in ("start_ns", "device_id", "name_id", "kind", "unit")),
     Column("value_avg", Unit.REAL, ""),
 )
-_METRIC = schema.METRIC_KINDS.index("metric")
+_METRIC = codes.METRIC_KINDS.index("metric")
 
 
 def recording(

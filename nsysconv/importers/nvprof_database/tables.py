@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
 from nsysconv.importers.nvprof_database import markers
@@ -42,7 +42,7 @@ OBJECT_NAME = _PREFIX + "NAME"
 LAYERS = {RUNTIME: 0, DRIVER: 1}
 KERNELS = (CONCURRENT_KERNEL, SERIAL_KERNEL, DEVICE_KERNEL)
 PTOP = 10
-# What a counter of unified memory counted -> the code of schema.DIRECTIONS. The others count faults,
+# What a counter of unified memory counted -> the code of codes.DIRECTIONS. The others count faults,
 # throttling and mappings, which are no GPU work.
 MIGRATIONS = {1: 1, 2: 2, 8: 8}
 _DTOH = 2
@@ -51,7 +51,7 @@ LAST_MEMORY_KIND, _UNKNOWN_MEMORY = 7, 7
 # Only the compiler's work is the driver's; buffers, instrumentation and resources are the profiler's.
 DRIVER_COMPILER = 1
 _LOW_32_BITS = 0xFFFFFFFF
-_DIRECTIVE = schema.OPERATOR_KINDS.index("directive")
+_DIRECTIVE = codes.OPERATOR_KINDS.index("directive")
 
 
 @dataclass(frozen=True)

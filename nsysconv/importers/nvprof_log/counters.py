@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.importers.nvprof_log.cells import without_number
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.headers import Table
@@ -23,9 +23,9 @@ _GAP = re.compile(r"\s{2,}")
 _LEVEL = re.compile(r"(?:Idle|Low|Mid|High|Max) \((\d{1,2})\)$")
 _VALUES = {"value_min": "Min", "value_max": "Max", "value_avg": "Avg", "value_sum": "Total"}
 _NUMBER, _PERCENT, _BYTES, _RATE, _LEVELS = (
-    schema.METRIC_UNITS.index(word) for word in ("number", "%", "bytes", "bytes/s", "level")
+    codes.METRIC_UNITS.index(word) for word in ("number", "%", "bytes", "bytes/s", "level")
 )
-_METRIC, _EVENT = range(len(schema.METRIC_KINDS))
+_METRIC, _EVENT = range(len(codes.METRIC_KINDS))
 _OF_LAUNCHES = ("Device", "Context", "Stream", "Kernel", "Correlation_ID")
 
 

@@ -27,7 +27,7 @@ from nsysconv.importers.printed.aggregates import GPU_SUMS
 from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
-from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
 
 _EVENT_FACTS = {
     Table.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
@@ -161,7 +161,7 @@ class _Recorded:
         yield rows_of(schema.aggregate, totals.rows)
         yield from self._small()
 
-    def _traces(self, part: _Part, rows: TraceRows, notes: list[Note]) -> Iterator[ArrowRows]:
+    def _traces(self, part: _Part, rows: TraceRows, notes: list[Note]) -> Iterator[Batch]:
         for block in part.run.blocks:
             if block.header.table not in TRACES:
                 continue
@@ -176,7 +176,7 @@ class _Recorded:
             if reader.unitless:
                 notes.append(remarks.no_units(reader.unitless, block.line))
 
-    def _small(self) -> Iterator[ArrowRows]:
+    def _small(self) -> Iterator[Batch]:
         found = self.gathered
         yield rows_of(schema.device, found.device_rows())
         yield rows_of(schema.process, found.process_rows())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.quantities import spelled
@@ -147,8 +147,8 @@ class Totals:
             return None
         if copy := _COPY.match(name):
             word = copy.group(1)
-            known = word in schema.DIRECTIONS
-            return {"kind": "memcpy", "direction": schema.DIRECTIONS.index(word) if known else 0}
+            known = word in codes.DIRECTIONS
+            return {"kind": "memcpy", "direction": codes.DIRECTIONS.index(word) if known else 0}
         if name == "[CUDA memset]":
             return {"kind": "memset"}
         return {"kind": "kernel", "name_id": self.gathered.kernel(name)[0]}
@@ -191,7 +191,7 @@ class Totals:
                 "kind": "unified_memory",
                 "pid": self.gathered.pid,
                 "device_id": None if device is None else self.gathered.device(device),
-                "direction": schema.DIRECTIONS.index(_MOVED[what]),
+                "direction": codes.DIRECTIONS.index(_MOVED[what]),
                 "count": count,
                 "sum_ns": None if time is None else rounding.add(time),
                 "bytes_sum": None if whole is None else self.sizes.add(whole),
@@ -217,7 +217,7 @@ class Totals:
     def _put(self, row: Row, block: Block) -> None:
         if block.device is not None and "device_id" not in row:
             row["device_id"] = self.gathered.device(block.device)
-        row["kind"] = schema.AGGREGATE_KINDS.index(row["kind"])
+        row["kind"] = codes.AGGREGATE_KINDS.index(row["kind"])
         self.rows.append({"id": len(self.rows) + 1, **row})
 
 

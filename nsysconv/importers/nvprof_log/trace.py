@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.importers.nvprof_log.cells import Cells
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.quantities import spelled
@@ -22,7 +22,7 @@ from nsysconv.importers.printed.rows import (
     whole,
 )
 from nsysconv.report import MISSING
-from nsysconv.store.recording import ArrowRows
+from nsysconv.store.recording import ArrayRows
 
 _KERNEL, _MEMCPY, _MEMSET, _MIGRATION, _API_CALL, _OTHER, _UNKNOWN = range(7)
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
@@ -49,7 +49,7 @@ class TraceRows:
         self._gathered = gathered
         self.tally = Tally()
 
-    def batches(self, cells: Cells, *, only_calls: bool, done: str) -> Iterator[ArrowRows]:
+    def batches(self, cells: Cells, *, only_calls: bool, done: str) -> Iterator[ArrayRows]:
         """The rows of all tables; `only_calls`: the trace holds API calls and nothing else."""
         kinds = np.array([_kind(text) for text in cells.texts["Name"].known], np.int8)
         kind = kinds[cells.texts["Name"].place]
@@ -72,7 +72,7 @@ class TraceRows:
         self.tally.counts["fault"] += int(np.count_nonzero(kind == _OTHER))
         self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == _UNKNOWN))
 
-    def _batch(self, table: str, columns: Columns, done: str) -> ArrowRows:
+    def _batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
         if self._gathered.pid is not None:
             columns["pid"] = np.full(len(columns["start_ns"]), self._gathered.pid)
         return self._gathered.batch(table, columns, done)
@@ -183,10 +183,10 @@ class TraceRows:
         def code(text: str) -> int:
             match = spelling.match(text)
             word = match.group(1) if match else ""
-            if word not in schema.DIRECTIONS:
+            if word not in codes.DIRECTIONS:
                 self.tally.counts["unknown direction"] += 1
                 return 0
-            return schema.DIRECTIONS.index(word)
+            return codes.DIRECTIONS.index(word)
 
         return looked_up(cells.texts.get("Name"), rows, code)
 

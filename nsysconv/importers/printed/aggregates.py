@@ -18,5 +18,5 @@ _FACTS = {
 
 
 def fact_of(kind: str) -> Fact:
-    """The fact that totals of a kind of schema.AGGREGATE_KINDS are told by."""
+    """The fact that totals of a kind of codes.AGGREGATE_KINDS are told by."""
     return _FACTS.get(kind, Fact.DIRECTIVE_TOTALS)

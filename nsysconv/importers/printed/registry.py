@@ -11,9 +11,8 @@ import numpy as np
 
 from nsysconv.importers.printed.rows import Array, Columns, Texts, used
 from nsysconv.names import plain_api_name
-from nsysconv.report import MISSING, Column, build_table
-from nsysconv.store.recording import ArrowRows
-from nsysconv.units import Unit
+from nsysconv.report import MISSING
+from nsysconv.store.recording import ArrayRows
 
 Row = dict[str, Any]
 
@@ -91,14 +90,13 @@ class Registry:
             columns["mangled_name_id"] = symbol_of[place]
         return columns
 
-    def batch(self, table: str, columns: Columns, done: str) -> ArrowRows:
+    def batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
         """Rows of an event table, which are counted here."""
         start, dur = columns["start_ns"], columns["dur_ns"]
         self.rows[table] += len(start)
         end = (start + np.where(dur == MISSING, 0, dur))[start != MISSING]
         self.end_ns = max(self.end_ns, int(end.max(initial=0)))
-        kinds = [Column(name, Unit.ID, "") for name in columns]
-        return ArrowRows(table, build_table(kinds, columns), done)
+        return ArrayRows(table, columns, done)
 
     def device_rows(self) -> list[Row]:
         """The devices."""
@@ -122,5 +120,5 @@ def is_api(name: str) -> bool:
 
 
 def layer(name: str) -> int:
-    """The code of schema.API_LAYERS for an API function: 0 the runtime's, 1 the driver's."""
+    """The code of codes.API_LAYERS for an API function: 0 the runtime's, 1 the driver's."""
     return 1 if _DRIVER.match(name) else 0

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes, schema
 from nsysconv.report import MISSING
 
 Array = np.ndarray
 Columns = dict[str, Array]
 
-_UNKNOWN_MEMORY = schema.MEMORY_KINDS.index("Unknown")
+_UNKNOWN_MEMORY = codes.MEMORY_KINDS.index("Unknown")
 # More than a double tells apart from its neighbours, times what two spellings of one size may differ by.
 SLACK = 1e-12
 
@@ -110,8 +110,8 @@ class Tally:
         return whole(np.maximum(middle, 0))
 
     def memory_kind(self, text: str) -> int:
-        """The code of schema.MEMORY_KINDS for a word."""
-        if text not in schema.MEMORY_KINDS:
+        """The code of codes.MEMORY_KINDS for a word."""
+        if text not in codes.MEMORY_KINDS:
             self.counts["unknown memory"] += 1
             return _UNKNOWN_MEMORY
-        return schema.MEMORY_KINDS.index(text)
+        return codes.MEMORY_KINDS.index(text)

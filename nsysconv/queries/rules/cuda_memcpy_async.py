@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
 from nsysconv.queries.rules import launched as rule
@@ -37,7 +37,7 @@ COLUMNS = (
     rule.CALL_DUR,
 )
 
-_PAGEABLE = schema.MEMORY_KINDS.index("Pageable")
+_PAGEABLE = codes.MEMORY_KINDS.index("Pageable")
 _KINDS = ("src_kind", "dst_kind")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
 from nsysconv.queries.rules import launched as rule
@@ -43,7 +43,7 @@ COLUMNS = (
     rule.CALL_DUR,
 )
 
-_TO_DEVICE = schema.DIRECTIONS.index("HtoD")
+_TO_DEVICE = codes.DIRECTIONS.index("HtoD")
 
 
 def compute(timeline: Timeline, request: Request) -> Answer:

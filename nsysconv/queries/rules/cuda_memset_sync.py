@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
 from nsysconv.queries.rules import launched as rule
@@ -36,7 +36,7 @@ COLUMNS = (
     rule.CALL_DUR,
 )
 
-_WAITED_FOR = [schema.MEMORY_KINDS.index(k) for k in ("Pinned", "Managed", "Managed Static")]
+_WAITED_FOR = [codes.MEMORY_KINDS.index(k) for k in ("Pinned", "Managed", "Managed Static")]
 
 
 def compute(timeline: Timeline, request: Request) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -34,7 +34,7 @@ CALL_DUR = Column("call_dur_ns", Unit.NS, "How long the call took.", better="les
 _TABLES = {Kind.MEMCPY: "memcpy", Kind.MEMSET: "memset"}
 _COPY = re.compile(r"(?:cuda|cu|hip)Memcpy")
 _SET = re.compile(r"(?:cuda|cu|hip)Memset")
-_UNKNOWN = schema.MEMORY_KINDS.index("Unknown")
+_UNKNOWN = codes.MEMORY_KINDS.index("Unknown")
 
 
 def copies_asynchronously(function: str) -> bool:

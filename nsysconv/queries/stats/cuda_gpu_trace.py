@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, Data, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names
@@ -98,7 +99,7 @@ COLUMNS = (
 )
 
 _KERNEL = (*AXES, "registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes")
-_UNKNOWN = schema.MEMORY_KINDS.index("Unknown")
+_UNKNOWN = MEMORY_KINDS.index("Unknown")
 _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
@@ -160,8 +161,8 @@ def _names(timeline: Timeline, request: Request, kind: Kind, rows: Array) -> Arr
 
 
 def _words(codes: Array) -> Array:
-    known = (codes >= 0) & (codes < len(schema.MEMORY_KINDS))
-    return _texts([*schema.MEMORY_KINDS, None], np.where(known, codes, len(schema.MEMORY_KINDS)))
+    known = (codes >= 0) & (codes < len(MEMORY_KINDS))
+    return _texts([*MEMORY_KINDS, None], np.where(known, codes, len(MEMORY_KINDS)))
 
 
 def _texts(texts: Sequence[str | None], places: Array) -> Array:

@@ -12,7 +12,7 @@ from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MEMSET, MIGRATION, Total
 
-# In the order of schema.DIRECTIONS.
+# In the order of DIRECTIONS.
 _DIRECTIONS = (
     "Unknown",
     "Host-to-Device",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Data, Option, Request
 from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
@@ -38,7 +38,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     group, (kinds, ids) = number(column["kind"], column["name_id"])
     texts = timeline.profile.names(ids)
     labels = [
-        (_SOURCES[schema.MPI_KINDS[kind]], texts[i])
+        (_SOURCES[codes.MPI_KINDS[kind]], texts[i])
         for kind, i in zip(kinds.tolist(), ids.tolist(), strict=True)
     ]
     return time_table(COLUMNS, most_first(sums(group, column["dur_ns"], labels)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Answer, Option, Request
 from nsysconv.report import MISSING, Column, Printed
@@ -46,7 +46,7 @@ COLUMNS = (
     ),
 )
 
-_COLLECTIVE = schema.MPI_KINDS.index("collective")
+_COLLECTIVE = codes.MPI_KINDS.index("collective")
 
 
 def compute(timeline: Timeline, request: Request) -> Answer:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
 
-HTOD, DTOH = (schema.DIRECTIONS.index(word) for word in ("HtoD", "DtoH"))
-CPU, GPU = (schema.PAGE_FAULT_KINDS.index(word) for word in ("cpu", "gpu"))
+HTOD, DTOH = (codes.DIRECTIONS.index(word) for word in ("HtoD", "DtoH"))
+CPU, GPU = (codes.PAGE_FAULT_KINDS.index(word) for word in ("cpu", "gpu"))
 
 MEGA = 1_000_000
 ADDRESS = "as the source gives it, in hexadecimal"

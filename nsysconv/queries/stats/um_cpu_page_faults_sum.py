@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nsysconv import schema
+from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Data, Option, Request
 from nsysconv.report import MISSING, Column, Printed
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("source_line", Unit.ID, "Its line there.", key=True, printed=Printed("Source Line")),
 )
 
-_CPU = schema.PAGE_FAULT_KINDS.index("cpu")
+_CPU = codes.PAGE_FAULT_KINDS.index("cpu")
 
 
 def compute(timeline: Timeline, request: Request) -> Data:

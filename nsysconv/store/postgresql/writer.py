@@ -83,10 +83,10 @@ class _PostgresqlRows(ProfileRows):
         """As for any database."""
         if isinstance(batch, SourceRows):
             return self._copy(batch, progress)
-        if batch.rows.num_rows:
+        if batch.count:
             self._ingest(batch.table, batch.rows)
         if batch.done:
-            progress(batch.done, batch.rows.num_rows)
+            progress(batch.done, batch.count)
         return []
 
     def spans(self) -> dict[str, Span]:

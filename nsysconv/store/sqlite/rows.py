@@ -17,7 +17,7 @@ from nsysconv.errors import InputError
 from nsysconv.notes import Note
 from nsysconv.report import MISSING, Column, build_table, values_of
 from nsysconv.store.batches import arrow_type
-from nsysconv.store.recording import ArrowRows, Batch, SourceRows
+from nsysconv.store.recording import ArrayRows, ArrowRows, Batch, SourceRows
 from nsysconv.store.sqlite.admission import admits
 from nsysconv.store.sqlite.connection import SqliteConnection
 from nsysconv.store.sqlite.growth import Growth
@@ -35,6 +35,9 @@ _ROWS_AT_ONCE = 500_000
 # Fewer rows are not worth pages of their own.
 _ROWS_WORTH_PAGES = 4096
 
+# Columns of these hold other things than whole numbers.
+_NO_WHOLE = (Unit.TEXT, Unit.REAL)
+
 # So many rows are kept in memory until pages stand: names may be as many as events.
 _MOST_KEPT = 100_000
 
@@ -50,10 +53,10 @@ class SqliteRows(ProfileRows):
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
         """As for any database."""
         if not isinstance(batch, SourceRows):
-            if batch.rows.num_rows:
+            if batch.count:
                 self._ingest(batch.table, batch.rows)
             if batch.done:
-                progress(batch.done, batch.rows.num_rows)
+                progress(batch.done, batch.count)
             return []
         self._connection.execute("SAVEPOINT batch")
         try:
@@ -126,7 +129,7 @@ class GrownRows(ProfileRows):
         self._growth = growth
         self._source = source
         self._begin = begin
-        self._waiting: dict[str, list[ArrowRows]] = {}
+        self._waiting: dict[str, list[_Rows]] = {}
         self._left: list[tuple[Batch, Progress]] = []
         self._kept = 0  # rows of those left that are in memory
         self._stands = False
@@ -141,7 +144,7 @@ class GrownRows(ProfileRows):
                 self._leave(batch, progress)
             return []
         if batch.done:
-            progress(batch.done, batch.rows.num_rows)
+            progress(batch.done, batch.count)
         self._take(replace(batch, done=""))
         return self.finish() if self._kept > _MOST_KEPT else []
 
@@ -168,27 +171,27 @@ class GrownRows(ProfileRows):
     def _leave(self, batch: Batch, progress: Progress) -> None:
         self._growth.leave(batch.table)
         self._left.append((batch, progress))
-        self._kept += batch.rows.num_rows if isinstance(batch, ArrowRows) else 0
+        self._kept += 0 if isinstance(batch, SourceRows) else batch.count
 
-    def _leave_all(self, batches: Iterable[ArrowRows]) -> None:
+    def _leave_all(self, batches: Iterable[_Rows]) -> None:
         for batch in batches:
             self._leave(batch, _silent)
 
-    def _take(self, batch: ArrowRows) -> None:
+    def _take(self, batch: _Rows) -> None:
         """Keeps rows until they are worth pages."""
         if not self._growth.takes(batch.table):
             self._leave(batch, _silent)
             return
         waiting = self._waiting.setdefault(batch.table, [])
         waiting.append(batch)
-        if sum(one.rows.num_rows for one in waiting) >= _ROWS_WORTH_PAGES:
+        if sum(one.count for one in waiting) >= _ROWS_WORTH_PAGES:
             del self._waiting[batch.table]
             self._grow_by(waiting)
 
-    def _grow_by(self, batches: Sequence[ArrowRows]) -> None:
+    def _grow_by(self, batches: Sequence[_Rows]) -> None:
         table = schema.metadata.tables[batches[0].table]
         try:
-            self._grow(table, [self._in_order(table, _columns(table, one.rows)) for one in batches])
+            self._grow(table, [self._in_order(table, _columns(table, one)) for one in batches])
         except NotPlainError:
             self._leave_all(batches)
 
@@ -224,7 +227,7 @@ class GrownRows(ProfileRows):
         """The source's rows, some at a time."""
         mapped = {column.name for column in batch.select.selected_columns}
         wanted = [column for column in table.columns if column.name in mapped]
-        if any(column.info["unit"] in (Unit.TEXT, Unit.REAL) for column in wanted):
+        if any(column.info["unit"] in _NO_WHOLE for column in wanted):
             raise NotPlainError
         for _, found in source.mapped(batch, 0, wanted, batch.first, batch.last):
             part = self._in_order(table, dict(zip((c.name for c in wanted), found, strict=True)))
@@ -249,12 +252,20 @@ class GrownRows(ProfileRows):
         self._growth.add(table.name, columns)
 
 
+_Rows = ArrowRows | ArrayRows
 _Part = list[np.ndarray]
 """Values of consecutive rows, an array for each column of their table."""
 
 
-def _columns(table: sa.Table, rows: pa.Table) -> dict[str, np.ndarray]:
-    """Arrow rows as numpy has them. Raises NotPlainError where they are not the table's own numbers."""
+def _columns(table: sa.Table, batch: _Rows) -> Mapping[str, np.ndarray]:
+    """Rows as numpy has them. Raises NotPlainError where they are not the table's own numbers."""
+    if isinstance(batch, ArrayRows):
+        if any(
+            name not in table.c or table.c[name].info["unit"] in _NO_WHOLE for name in batch.columns
+        ):
+            raise NotPlainError
+        return {name: np.asarray(values, np.int64) for name, values in batch.columns.items()}
+    rows = batch.rows
     if not set(rows.column_names) <= set(table.c.keys()):
         raise NotPlainError
     return {name: _values(rows.column(name), table.c[name]) for name in rows.column_names}
@@ -273,9 +284,10 @@ def _silent(table: str, rows: int) -> None:
     """Progress of what was told before."""
 
 
-def _joined(batches: Iterable[ArrowRows]) -> Iterator[ArrowRows]:
+def _joined(batches: Iterable[_Rows]) -> Iterator[ArrowRows]:
     """Batches of one table with those that follow each other in one: for each, SQLite is asked anew."""
-    for _, same in groupby(batches, key=lambda batch: batch.rows.schema):
+    tables = ((batch.table, batch.rows) for batch in batches)
+    for _, same in groupby(tables, key=lambda each: each[1].schema):
         several = list(same)
-        rows = pa.concat_tables([batch.rows for batch in several]).combine_chunks()
-        yield replace(several[0], rows=rows)
+        rows = pa.concat_tables([rows for _, rows in several]).combine_chunks()
+        yield ArrowRows(several[0][0], rows)

@@ -1,0 +1,51 @@
+"""The words that codes in integer columns of a store stand for.
+
+A code is a word's place here; views and reports show the words. New words go to the end.
+"""
+
+DIRECTIONS = (
+    "Unknown",
+    "HtoD",
+    "DtoH",
+    "HtoA",
+    "AtoH",
+    "AtoA",
+    "AtoD",
+    "DtoA",
+    "DtoD",
+    "HtoH",
+    "PtoP",
+)
+MEMORY_KINDS = (
+    "Pageable",
+    "Pinned",
+    "Device",
+    "Array",
+    "Managed",
+    "Device Static",
+    "Managed Static",
+    "Unknown",
+)
+API_LAYERS = ("runtime", "driver")
+RANGE_KINDS = ("push_pop", "start_end", "mark")
+OVERHEAD_KINDS = ("profiler", "driver")
+OPERATOR_KINDS = ("operator", "python_function", "directive", "library_call")
+COLLECTIVE_KINDS = ("call", "kernel")
+MPI_KINDS = ("p2p", "collective", "wait", "other")
+PAGE_FAULT_KINDS = ("cpu", "gpu")
+PAGE_FAULT_NAMES = ("instruction_id", "module_id", "source_file_id")
+"""Columns of page_fault that are numbers of names."""
+ACCESS_KINDS = ("Unknown", "Read", "Write", "Atomic", "Prefetch")
+AGGREGATE_KINDS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "api_call",
+    "unified_memory",
+    "range",
+    "openacc_exclusive",
+    "openacc_inclusive",
+    "openmp_inclusive",
+)
+METRIC_KINDS = ("metric", "event")
+METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level", "W", "°C", "Hz")
