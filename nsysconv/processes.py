@@ -1,25 +1,26 @@
 """Work in processes of their own, each fed through a pipe.
 
-`python -m nsysconv.processes [MODULE]...` loads the modules, then reads items from stdin and writes
-results to stdout until its input ends.
-Plain processes rather than `multiprocessing`: that runs the caller's own script again.
+`python -m nsysconv.processes` reads items from stdin and writes results to stdout until its input ends.
+Plain processes rather than `multiprocessing`: that runs the caller's own script again, but where it
+copies the process.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import importlib
+import os
 import pickle
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Generic, TypeVar
@@ -29,48 +30,49 @@ Result = TypeVar("Result")
 
 _LENGTH_BYTES = 8
 
-_ahead: list[subprocess.Popen[bytes]] = []
-
 
 class EndedEarly(Exception):  # noqa: N818 - says what became of a process
     """A process ended before it gave its result: it was killed, or the memory ran out."""
 
 
-def start_ahead(count: int, module: str) -> None:
-    """Has as many processes, with this module loaded, at hand for those who ask for `Processes` later.
+class _Copy:
+    """A process that begins as a copy of this one, and what of subprocess.Popen is needed of it."""
 
-    They wait for that. Those that nobody asks for end with this one.
-    """
-    if not _ahead:
-        atexit.register(_dismiss)
-    _ahead.extend(_started(module) for _ in range(count - len(_ahead)))
+    def __init__(self, others: Iterable[_Process]) -> None:
+        # Those that are no copies, and load this module, have no use for it.
+        from multiprocessing import get_context
 
+        (items, to_it), (from_it, results) = os.pipe(), os.pipe()
+        self.stdin, self.stdout = os.fdopen(to_it, "wb"), os.fdopen(from_it, "rb")
+        with os.fdopen(items, "rb") as its_items, os.fdopen(results, "wb") as its_results:
+            # This one's ends of pipes: as long as another holds them, too, nobody sees them closed.
+            ours = [pipe for process in (self, *others) for pipe in (process.stdin, process.stdout)]
+            self._process = get_context("fork").Process(
+                target=_copied, args=(its_items, its_results, ours), daemon=True
+            )
+            self._process.start()
 
-def _from_ahead() -> subprocess.Popen[bytes] | None:
-    """One that is at hand and still runs."""
-    while _ahead:
-        process = _ahead.pop()
-        if process.poll() is None:
-            return process
-        _closed(process)
-    return None
+    def kill(self) -> None:
+        """As Popen's."""
+        self._process.kill()
 
-
-def _dismiss() -> None:
-    """Ends the processes that nobody asked for."""
-    while _ahead:
-        process = _ahead.pop()
-        process.kill()
-        _closed(process)
+    def wait(self) -> None:
+        """As Popen's."""
+        self._process.join()
 
 
-def _started(*modules: str) -> subprocess.Popen[bytes]:
+_Process = subprocess.Popen[bytes] | _Copy
+
+
+def _started(others: Iterable[_Process], *, copied: bool) -> _Process:
     # Ctrl-C comes to all processes of a terminal. This one ends them, by closing their pipes; they
     # inherit that it is blocked, for they could not ignore it before Python has started.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
+        if copied and sys.platform == "linux" and threading.active_count() == 1:
+            return _Copy(others)
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, *modules],
+            [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -82,16 +84,23 @@ class Processes(Generic[Item, Result]):
     """`count` processes that turn items into results. Use as a context manager.
 
     In each of them `make(*arguments)` gives the function that does so. All of these, items and results
-    are pickled; `make` is found by its module and name.
+    are pickled; `make` is found by its module and name. They are new processes, or `copied`: copies of
+    this one, which need not load what it has loaded, where that is safe.
     """
 
     def __init__(
-        self, count: int, make: Callable[..., Callable[[Item], Result]], *arguments: Any
+        self,
+        count: int,
+        make: Callable[..., Callable[[Item], Result]],
+        *arguments: Any,
+        copied: bool = False,
     ) -> None:
         self._count = count
+        self._copied = copied
         self._begin = pickle.dumps((make, arguments))
-        self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._free: SimpleQueue[_Process] = SimpleQueue()
+        self._ended = False
+        self._processes: list[_Process] = []
         for _ in range(count):
             self._free.put(self._next())
         self._threads = ThreadPoolExecutor(count)
@@ -105,11 +114,10 @@ class Processes(Generic[Item, Result]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None:
-            self._kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        # They are idle; by themselves they would first look through all that they had loaded.
+        # Those that are idle would by themselves first look through all that they had loaded.
+        self._ended = True
         self._kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._processes:
             _closed(process)
 
@@ -118,24 +126,33 @@ class Processes(Generic[Item, Result]):
             process.kill()
 
     def map(
-        self, items: Iterable[Item], lost: Callable[[Item], Result] | None = None
+        self,
+        items: Iterable[Item],
+        lost: Callable[[Item], Result] | None = None,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
-        """The results of the items, in their order; a few items are taken ahead.
+        """The results of the items, in their order.
 
-        What an item's work raises is raised here. Where its process ends early a new one takes its
-        place; the item's result is then `lost(item)`, and without `lost` EndedEarly is raised.
+        So many items are taken `ahead` of the result that is asked for, the first of them at once; None:
+        one more than there are processes. What an item's work raises is raised here. Where its process
+        ends early a new one takes its place; the item's result is then `lost(item)`, and without `lost`
+        EndedEarly is raised.
         """
-        waiting: deque[Future[Result]] = deque()
-        for item in items:
-            waiting.append(self._threads.submit(self._result, item, lost))
-            if len(waiting) > self._count:
-                yield waiting.popleft().result()
+        begun = (self._threads.submit(self._result, item, lost) for item in items)
+        waiting = deque(islice(begun, self._count + 1 if ahead is None else ahead))
+        return self._results(waiting, begun)
+
+    @staticmethod
+    def _results(
+        waiting: deque[Future[Result]], begun: Iterator[Future[Result]]
+    ) -> Iterator[Result]:
         while waiting:
             yield waiting.popleft().result()
+            waiting.extend(islice(begun, 1))
 
-    def _next(self) -> subprocess.Popen[bytes]:
+    def _next(self) -> _Process:
         """A process that knows how to do the work."""
-        process = _from_ahead() or _started()
+        process = _started(self._processes, copied=self._copied)
         self._processes.append(process)
         with contextlib.suppress(OSError):  # it has ended; the first item will tell
             _send(process.stdin, self._begin)
@@ -150,6 +167,8 @@ class Processes(Generic[Item, Result]):
         except OSError:  # its end of the pipe is closed
             answer = None
         if answer is None:
+            if self._ended:
+                raise EndedEarly
             _closed(process)
             process = self._next()
         self._free.put(process)
@@ -163,7 +182,7 @@ class Processes(Generic[Item, Result]):
         return result  # type: ignore[no-any-return]
 
 
-def _closed(process: subprocess.Popen[bytes]) -> None:
+def _closed(process: _Process) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):
@@ -190,8 +209,21 @@ def main() -> None:
     """The process's side: the first message says how results are made, each further one is an item."""
     items, results = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # what anything prints must not stand between results
-    for module in sys.argv[1:]:
-        importlib.import_module(module)
+    _serve(items, results)
+
+
+def _copied(items: IO[bytes], results: IO[bytes], others: Iterable[IO[bytes] | None]) -> None:
+    """The same of a copied process; `others` are pipes that are none of its business."""
+    for pipe in others:
+        if pipe is not None:
+            pipe.close()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    _serve(items, results)
+
+
+def _serve(items: IO[bytes], results: IO[bytes]) -> None:
     begin = _received(items)
     if begin is None:
         return

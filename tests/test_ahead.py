@@ -1,35 +1,33 @@
-"""Processes that start while the command still loads what it needs itself."""
+"""Large traces are decoded while the command still loads what it needs itself."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pieces
 import pytest
-from conftest import FIXTURES, NSYS
+from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS
 from typer.testing import CliRunner
 
-from nsysconv import processes
+from nsysconv import cli
 from nsysconv.cli.app import app
 from nsysconv.importers import ahead
-from nsysconv.importers.kineto import beside
-from nsysconv.processes import Processes, start_ahead
+from nsysconv.importers.kineto import beside, decoding
+from nsysconv.importers.kineto.decoding import Decoding, decoding_of
 
 TRACE, PACKED = FIXTURES / "kineto/basic-2.13.json", FIXTURES / "kineto/basic-2.5.json.gz"
-WORKER = "nsysconv.importers.kineto.worker"
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
-def none_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is at hand before a test, nor after it; what is started finds the module of pieces."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    assert not processes._ahead
+def none_left() -> Iterator[None]:
+    """Nothing is begun before a test, nor after it."""
+    assert not decoding._begun
     yield
-    processes._dismiss()
+    ahead.end()
 
 
 @pytest.fixture
@@ -39,35 +37,48 @@ def for_every_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beside.os, "cpu_count", lambda: 2)
 
 
+def begun() -> list[Path]:
+    """The files that are being decoded."""
+    return [each.trace.path for each in decoding._begun.values()]
+
+
 @pytest.mark.usefixtures("for_every_trace")
 @pytest.mark.parametrize("path", [TRACE, PACKED], ids=lambda path: path.name)
-def test_traces_have_processes_at_hand(path: Path) -> None:
+def test_a_trace_is_begun_once(path: Path) -> None:
     ahead.start([str(path)])
-    assert len(processes._ahead) == 2
+    assert begun() == [path]
     ahead.start([path])
-    assert len(processes._ahead) == 2, "they serve one file after the other"
+    assert begun() == [path]
+
+
+@pytest.mark.usefixtures("for_every_trace")
+def test_of_several_traces_the_first_is_begun(tmp_path: Path) -> None:
+    ahead.start([tmp_path / "missing", TRACE, PACKED])
+    assert begun() == [TRACE]
 
 
 @pytest.mark.usefixtures("for_every_trace")
 def test_a_mark_and_space_may_stand_before_a_trace(tmp_path: Path) -> None:
     (tmp_path / "trace").write_bytes(b"\xef\xbb\xbf \n" + TRACE.read_bytes())
     ahead.start([tmp_path / "trace"])
-    assert len(processes._ahead) == 2
+    assert begun() == [tmp_path / "trace"]
 
 
 @pytest.mark.usefixtures("for_every_trace")
-def test_what_is_no_trace_starts_nothing(tmp_path: Path) -> None:
+def test_what_is_no_trace_is_not_begun(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "log").write_text("==7== NVPROF is profiling process 7, command: ./a\n")
+    (tmp_path / "other.json").write_text('{"model": [1, 2, 3]}')
     folder, missing = tmp_path, tmp_path / "missing"
-    others = (tmp_path / "empty", tmp_path / "log", folder, missing, "job.db@main", "a\0b", "")
-    ahead.start([*others, NSYS / "basic-3.28.1.sqlite"])
-    assert not processes._ahead
+    others = [tmp_path / name for name in ("empty", "log", "other.json")]
+    names = ("job.db@main", "a\0b", "")
+    ahead.start([*others, folder, missing, *names, NSYS / "basic-3.28.1.sqlite"])
+    assert not begun()
 
 
-def test_small_traces_start_nothing() -> None:
+def test_small_traces_are_not_begun() -> None:
     ahead.start([TRACE, PACKED])
-    assert not processes._ahead
+    assert not begun()
 
 
 @pytest.mark.parametrize(
@@ -88,78 +99,193 @@ def test_the_size_of_the_content_tells_how_many(
     assert beside.count(size, head, asked) == count
 
 
-def test_work_is_done_by_those_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    start_ahead(2, WORKER)
-    started = {process.pid for process in processes._ahead}
-    monkeypatch.setattr(subprocess, "Popen", None)  # no further one can be started
-    with Processes[int, int](2, partial, pieces.pid) as some:
-        assert set(some.map(range(8))) <= started
-    assert not processes._ahead
-    assert not pieces.running(started)
+@pytest.mark.usefixtures("for_every_trace")
+@pytest.mark.parametrize("path", [TRACE, PACKED], ids=lambda path: path.name)
+def test_who_reads_a_trace_gets_what_was_begun(path: Path) -> None:
+    ahead.start([path])
+    (first,) = decoding._begun.values()
+    with decoding_of(path, 2, python_functions=False) as found:
+        assert found is first
+        assert not begun()
+        several = list(found.pieces())
+    with Decoding(path, 0, python_functions=False) as alone:
+        assert list(alone.pieces()) == several
+    assert several[0].tables
 
 
-def test_what_they_will_need_is_loaded() -> None:
-    """In the process itself nothing of it is."""
-    code = (
-        "import sys; from nsysconv import processes as p; p.start_ahead(1, 'fractions'); "
-        "assert 'fractions' not in sys.modules; "
-        "print(next(p.Processes(1, eval, '__import__(\"sys\").modules.__contains__')"
-        ".map(['fractions'])))"
+@pytest.mark.usefixtures("for_every_trace")
+def test_who_asks_for_other_rows_gets_others() -> None:
+    ahead.start([TRACE])
+    with decoding_of(TRACE, 2, python_functions=True) as found:
+        assert begun() == [TRACE]
+        assert sum(piece.counts["python functions"] for piece in found.pieces()) == 0
+    ahead.end()
+    ahead.start([TRACE], ["python_functions"])
+    (first,) = decoding._begun.values()
+    with decoding_of(TRACE, 2, python_functions=True) as found:
+        assert found is first
+
+
+@pytest.mark.usefixtures("for_every_trace")
+def test_a_file_that_was_written_meanwhile_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(TRACE.read_bytes())
+    ahead.start([path])
+    path.write_bytes(TRACE.read_bytes().replace(b"cudaLaunchKernel", b"cudaLaunchKernul"))
+    with decoding_of(path, 2, python_functions=False) as found:
+        assert begun() == [path]
+        names = [name for piece in found.pieces() for name in piece.names]
+    assert "cudaLaunchKernul" in names
+
+
+# -- copies of the process, in programs of their own: this one has threads, and is never copied
+
+
+def run(code: str, *, status: int = 0) -> list[int]:
+    """The numbers that a program prints, of which nothing else is heard."""
+    begin = (
+        "import os, signal, sys, threading; from functools import partial; import pieces; "
+        "from nsysconv.processes import EndedEarly, Processes\n"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-        == "True\n"
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=CHILD_ENVIRONMENT | {"PYTHONPATH": str(TESTS)},
     )
+    assert (done.returncode, done.stderr) == (status, "")
+    return [int(word) for word in done.stdout.split()]
 
 
-def test_those_that_nobody_asks_for_end_with_the_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also while they load: they would notice only after that."""
-    (tmp_path / "takes_long_to_load.py").write_text("import time; time.sleep(100)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    code = (
-        "from nsysconv import processes as p; p.start_ahead(2, 'takes_long_to_load'); "
-        "print(*(process.pid for process in p._ahead))"
-    )
-    # They hold its stderr open.
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    started = set(map(int, done.stdout.split()))
-    assert len(started) == 2
-    assert not pieces.running(started)
+COPIES = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
 
 
-def test_one_that_was_killed_meanwhile_is_replaced() -> None:
-    start_ahead(1, WORKER)
-    killed = processes._ahead[0]
-    killed.kill()
-    killed.wait()
-    with Processes[int, int](1, partial, pieces.double) as some:
-        assert list(some.map([1, 2])) == [2, 4]
+@COPIES
+@pytest.mark.parametrize(
+    ("before", "copied", "alike"),
+    [("", "True", 1), ("", "False", 0), ("threading.Timer(5, print).start()\n", "True", 0)],
+    ids=["alone", "not asked for", "another thread runs"],
+)
+def test_processes_are_copies_where_that_is_safe(before: str, copied: str, alike: int) -> None:
+    """A copy has its program's own command line."""
+    code = f"""
+for thread in threading.enumerate()[1:]: raise SystemExit(f"{{thread}} runs already")
+waits = threading.Event()
+if {bool(before)}: threading.Thread(target=waits.wait, daemon=True).start()
+own = open("/proc/self/cmdline", "rb").read()
+with Processes(2, partial, pieces.pid, copied={copied}) as some:
+    found = set(some.map(range(8)))
+    print(*{{int(open(f"/proc/{{p}}/cmdline", "rb").read() == own) for p in found}})
+assert os.getpid() not in found
+waits.set()
+"""
+    assert run(code) == [alike]
+
+
+@COPIES
+@pytest.mark.parametrize("ending", ["", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_copies_end_with_the_program(ending: str) -> None:
+    """Also where it is killed: no copy holds the pipes of another open."""
+    code = f"""
+some = Processes(3, partial, pieces.pid, copied=True)
+print(*(process._process.pid for process in some._processes), flush=True)
+{ending}
+"""
+    started = run(code, status=-9 if ending else 0)
+    assert len(started) == 3
+    assert not pieces.running(set(started))
+
+
+@COPIES
+def test_a_copy_has_no_part_in_how_the_program_ends() -> None:
+    """What the program makes of signals is its own: a copy ends, and says nothing."""
+    code = """
+signal.signal(signal.SIGTERM, lambda *_: print("heard", flush=True))
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with Processes(1, partial, pieces.pid_then_long, copied=True) as some:
+    found = some.map([0, 1])
+    pid = next(found)
+    print(pid)
+    os.kill(pid, signal.SIGHUP)
+    os.kill(pid, signal.SIGINT)
+    os.kill(pid, signal.SIGTERM)
+    try:
+        next(found)
+    except EndedEarly:
+        print(7)
+"""
+    pid, heard = run(code)
+    assert heard == 7
+    assert not pieces.running({pid})
+
+
+@COPIES
+def test_a_copy_that_was_killed_is_replaced() -> None:
+    code = """
+import tempfile; from pathlib import Path
+with tempfile.TemporaryDirectory() as folder, Processes(
+    1, partial, pieces.killed_once, Path(folder), copied=True
+) as some:
+    print(*some.map([1, 3, 3], lambda number: -number))
+"""
+    assert run(code) == [2, -3, 6]
+
+
+# -- the command line
 
 
 @pytest.mark.parametrize(
-    ("words", "paths"),
+    ("words", "paths", "include"),
     [
-        (["import", "a.json", "b.json", "-o", "job.db"], ["a.json", "b.json"]),
-        (["report", "a.json", "kernels"], ["a.json"]),
-        (["report", "--list"], []),
-        (["diff", "a.json", "b.db"], ["a.json", "b.db"]),
-        (["info", "a.json"], ["a.json"]),
-        (["export", "a.json", "-o", "a.parquet"], ["a.json"]),
+        (["import", "a.json", "-o", "job.db"], ["a.json"], []),
+        (["import", "a.json", "--include", "python_functions"], ["a.json"], ["python_functions"]),
+        (["import", "a.json", "b.json", "-o", "job.db"], [], []),
+        (["report", "a.json", "kernels"], ["a.json"], []),
+        (["report", "--list"], [], []),
+        (["diff", "a.json", "b.db"], ["a.json", "b.db"], []),
+        (["info", "a.json"], ["a.json"], []),
+        (["export", "a.json", "-o", "a.parquet"], ["a.json"], []),
     ],
 )
-def test_commands_that_read_traces_start_them_first(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], paths: list[str]
+def test_commands_that_read_traces_begin_first(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], paths: list[str], include: list[str]
 ) -> None:
     class FoundError(Exception):
         pass
 
-    def start(named: list[str]) -> None:
-        assert named == paths
+    def start(named: list[str], asked: list[str] | tuple[str, ...] = ()) -> None:
+        assert (list(named), list(asked)) == (paths, include)
         raise FoundError
 
     monkeypatch.setattr(ahead, "start", start)
     assert isinstance(CliRunner().invoke(app, words).exception, FoundError)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["info", "missing.json"]])
+def test_every_command_ends_what_was_begun(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """By itself it would be decoded to the end before the program is left."""
+    ended = []
+    monkeypatch.setattr(ahead, "end", lambda: ended.append(True))
+    monkeypatch.setattr(sys, "argv", ["nsysconv", *words])
+    cli._run()
+    assert ended
+
+
+def test_a_command_that_needs_no_decoding_ends_it(tmp_path: Path) -> None:
+    """The trace is in the store already; its processes are gone when the command is."""
+    head, tail = TRACE.read_bytes().rsplit(b"]", 1)
+    event = b',{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1}'
+    trace, store = tmp_path / "large.json", tmp_path / "job.db"
+    trace.write_bytes(head + event * (25_000_000 // len(event)) + b"]" + tail)
+    command = [sys.executable, "-m", "nsysconv", "import", str(trace), "-o", str(store)]
+    first = subprocess.run(command, capture_output=True, text=True, env=CHILD_ENVIRONMENT)
+    assert first.returncode == 0, first.stderr
+    # Their processes would hold stderr open.
+    again = subprocess.run(
+        command, capture_output=True, text=True, env=CHILD_ENVIRONMENT, timeout=60
+    )
+    assert "already imported" in again.stderr + again.stdout
+    assert again.returncode == 0

@@ -44,10 +44,10 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options, Yes
 from nsysconv.importers.detection import detect
+from nsysconv.importers.kineto import arrays
 from nsysconv.importers.kineto import beside as decoders
-from nsysconv.importers.kineto.cells import MISSING
 from nsysconv.importers.kineto.decode import Decoder
-from nsysconv.importers.kineto.piece import Vocabulary
+from nsysconv.importers.kineto.piece import MISSING
 from nsysconv.importers.kineto.repair import BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
@@ -557,9 +557,9 @@ def test_odd_content(tmp_path: Path, case: str) -> None:
 def test_a_process_that_is_a_list_hides_no_other() -> None:
     """A kernel names no process: it is of the one whose call stands before it."""
     listed = CALL.replace(b'"pid": 42', b'"pid": [42]')
-    decoder = Decoder(Vocabulary((), ()), python_functions=False)
-    piece = decoder.decode(b",".join((CALL, listed, KERNEL)), 0, 0)
-    assert piece.tables["kernel"]["pid"].tolist() == [42]
+    decoder = Decoder(python_functions=False)
+    piece = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
+    assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42]
 
 
 def _found(tmp_path: Path, content: bytes) -> Found:

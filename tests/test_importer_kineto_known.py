@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from conftest import FIXTURES, REAL_TRACES, real
 
-from nsysconv import schema
-from nsysconv.importers.kineto import decode
+from nsysconv.importers.kineto import arrays, decode
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.events import Args, decode_events
 from nsysconv.importers.kineto.known_events import decode_known_events
-from nsysconv.importers.kineto.piece import Piece, Vocabulary
+from nsysconv.importers.kineto.piece import Piece
 from nsysconv.importers.kineto.words import CATEGORIES, PASSED_OVER
 
-VOCABULARY = Vocabulary(schema.DIRECTIONS, schema.MEMORY_KINDS)
 # What no fixture holds: copies among the kernels, bytes told on the API call, a copy between devices.
 OLD = (
     {"ph": "X", "cat": "kernel", "name": "CopyHostToDevice", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
@@ -58,20 +56,21 @@ def events_of(path: Path) -> list[Any]:
 
 def told(piece: Piece) -> dict[str, Any]:
     """All that a piece holds, to be compared."""
+    tables = arrays.tables(piece, 0)
     found = asdict(piece)
     found["tables"] = {
         table: {name: values.tolist() for name, values in columns.items()}
-        for table, columns in piece.tables.items()
+        for table, columns in tables.items()
     }
     return found
 
 
 def require_the_same(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder = Decoder(VOCABULARY, python_functions=True)
+    decoder = Decoder(python_functions=True)
     assert len(decode_known_events(b"[%b]" % text)) == len(decode_events(b"[%b]" % text))
-    found = told(decoder.decode(text, 0, 0))
+    found = told(decoder.decode(text, 0))
     monkeypatch.setattr(decode, "decode_known_events", decode_events)
-    assert found == told(decoder.decode(text, 0, 0))
+    assert found == told(decoder.decode(text, 0))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +121,12 @@ def test_an_unknown_category_beside_known_ones() -> None:
     text = b",".join(
         json.dumps({**kernel, "cat": cat}).encode() for cat in ("kernel", "new_kernel")
     )
-    piece = Decoder(VOCABULARY, python_functions=False).decode(text, 0, 0)
-    assert piece.tables["kernel"]["start_ns"].tolist() == [5000, 5000]
+    piece = Decoder(python_functions=False).decode(text, 0)
+    assert arrays.tables(piece, 0)["kernel"]["start_ns"].tolist() == [5000, 5000]
     assert piece.counts == {"category assumed": 1}
 
 
 def test_text_that_is_no_utf8_is_told_of_also_where_it_is_passed_over() -> None:
     text = b'{"ph": "X", "cat": "gpu_user_annotation", "name": "a\xff", "ts": 5, "dur": 2}'
-    piece = Decoder(VOCABULARY, python_functions=False).decode(text, 0, 0)
+    piece = Decoder(python_functions=False).decode(text, 0)
     assert piece.counts == {"no UTF-8": 1}

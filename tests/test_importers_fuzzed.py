@@ -19,7 +19,9 @@ from nsysconv.errors import InputError
 from nsysconv.importers import connections, nsys_sqlite
 from nsysconv.importers.contract import MOST_RECORDINGS
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto.cells import MISSING, nanoseconds, whole
+from nsysconv.importers.kineto.arrays import nanoseconds
+from nsysconv.importers.kineto.cells import times, whole
+from nsysconv.importers.kineto.piece import MISSING
 from nsysconv.importers.nsys_stats.objects import Objects
 from nsysconv.importers.nvprof_log.quantities import measured, spelled
 from nsysconv.importers.printed.registry import Registry
@@ -305,21 +307,21 @@ def test_markers_whose_flags_are_no_number_are_counted(changed: Callable[..., Pa
 def test_one_long_text_among_numbers_does_not_fill_the_memory() -> None:
     """An array of texts would have room for the longest in every place: 80 GB here."""
     values = ["x" * 1_000_000, *["7"] * 20_000]
-    numbers = whole(values)
+    numbers = np.frombuffer(whole(values), np.int64)
     assert numbers[0] == MISSING
     assert (numbers[1:] == 7).all()
     spelled = [value.encode() for value in values]
-    times = nanoseconds(values, lambda: spelled)
-    assert times[0] == MISSING
-    assert (times[1:] == 7000).all()
+    found = nanoseconds(times(values, lambda: spelled))
+    assert found[0] == MISSING
+    assert (found[1:] == 7000).all()
 
 
 def test_numbers_of_both_kinds_and_texts_in_one_column() -> None:
-    assert whole([1, 2.0, "3", 4.5, None, True]).tolist() == [1, 2, 3, MISSING, MISSING, 1]
-    assert whole([1 << 63, -(1 << 63)]).tolist() == [MISSING, MISSING]
+    several = whole([1, 2.0, "3", 4.5, None, True])
+    assert np.frombuffer(several, np.int64).tolist() == [1, 2, 3, MISSING, MISSING, 1]
+    assert np.frombuffer(whole([1 << 63, -(1 << 63)]), np.int64).tolist() == [MISSING, MISSING]
     mixed: list[object] = [1, 2.5]
-    assert nanoseconds(mixed, lambda: [b"1", b"2.5"]).tolist() == [1000, 2500]
-    assert np.issubdtype(whole([1]).dtype, np.int64)
+    assert nanoseconds(times(mixed, lambda: [b"1", b"2.5"])).tolist() == [1000, 2500]
 
 
 HEAD = b'{"schemaVersion": 1, "baseTimeNanoseconds": 1767225600000000000, "traceEvents": ['

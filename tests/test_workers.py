@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pieces
 import pytest
 
+from nsysconv import processes as processes_module
 from nsysconv.api import workers as workers_module
 from nsysconv.api.workers import cores, workers
 from nsysconv.errors import InputError, NotRecorded, UsageError
@@ -48,6 +50,31 @@ class TestProcesses:
         with Processes[int, int](2, partial, pieces.double) as processes:
             assert list(itertools.islice(processes.map(items()), 3)) == [0, 2, 4]
         assert taken == [0, 1, 2, 3, 4]  # 3 results, one more per process
+
+    def test_as_many_are_taken_ahead_as_is_asked_for_and_at_once(self) -> None:
+        taken: list[int] = []
+        with Processes[int, int](2, partial, pieces.double) as processes:
+            found = processes.map((taken.append(n) or n for n in itertools.count()), ahead=7)
+            assert taken == list(range(7))
+            assert list(itertools.islice(found, 3)) == [0, 2, 4]
+        assert taken == list(range(9))
+
+    def test_at_the_end_work_is_not_waited_for_nor_begun_anew(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        started: list[subprocess.Popen[bytes]] = []
+        start = processes_module._started
+
+        def counted(*arguments: Any, **options: Any) -> Any:
+            started.append(start(*arguments, **options))
+            return started[-1]
+
+        monkeypatch.setattr(processes_module, "_started", counted)
+        with Processes[int, int](2, partial, pieces.pid_then_long) as processes:
+            found = processes.map([0, 1, 1, 1], ahead=4)
+            next(found)
+        assert len(started) == 2
+        assert not pieces.running({process.pid for process in started})
 
     def test_an_item_that_kills_its_process_is_lost_and_no_other(self) -> None:
         with Processes[int, int](4, partial, pieces.killed_by_sevens) as processes:

@@ -16,6 +16,7 @@ from nsysconv.cli import streams
 from nsysconv.cli.say import say
 from nsysconv.cli.signals import Ended, ending
 from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.importers import ahead
 
 # Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
 # pyarrow is first imported, which is later.
@@ -88,6 +89,8 @@ def _run() -> int:
             "lines above."
         )
         return _INTERNAL
+    finally:
+        ahead.end()
 
 
 def _refused(error: OSError) -> int:

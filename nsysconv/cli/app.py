@@ -136,7 +136,8 @@ def import_(
     dask: DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
-    ahead.start(inputs)
+    # Several are read by processes of their own.
+    ahead.start(inputs if len(inputs) == 1 else (), include or ())
     from nsysconv.cli import imports
 
     return imports.run(

@@ -1,13 +1,14 @@
-"""What a command starts before it loads what it needs itself.
+"""What a command begins before it loads what it needs itself.
 
-To load databases, Arrow and numpy takes half a second of one core; the processes that the reading of some
-files will ask for start on the others in that time. Nothing heavy is imported here.
+To load databases, Arrow and numpy takes half a second of one core; processes decode a large trace on the
+others in that time. Nothing heavy is imported here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,20 +16,34 @@ _HEAD_BYTES = 64
 # What texts of JSON begin with, and what is packed.
 _SIGNS = (b"{", b"[", b"\x1f\x8b")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DECODING = "nsysconv.importers.kineto.decoding"
 
 
-def start(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Starts the processes that reading these files is likely to ask for. What is no file, or is another
-    one than it looks, costs an idle process that ends with this one.
+def start(paths: Iterable[str | os.PathLike[str]], include: Collection[str] = ()) -> None:
+    """Begins to read the first of these files that is likely to be a large trace; `include` is what is
+    asked for of its rows. What looks like a trace and is read in another way, or not at all, costs
+    processes that `end` ends.
     """
-    for path in paths:
+    for path in map(Path, paths):
         with suppress(OSError, ValueError):  # no such file; a NUL in its name
-            size, head = _look(Path(path))
+            size, head = _look(path)
             if head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(_SIGNS):
-                from nsysconv import processes
                 from nsysconv.importers.kineto import beside
 
-                processes.start_ahead(beside.count(size, head), f"{beside.__package__}.worker")
+                count = beside.count(size, head)
+                if count:
+                    from nsysconv.importers.kineto import decoding
+
+                    asked = beside.PYTHON_FUNCTIONS in include
+                    decoding.begin(path, count, python_functions=asked)
+                    return
+
+
+def end() -> None:
+    """Ends what was begun and nobody asked for."""
+    decoding = sys.modules.get(_DECODING)
+    if decoding is not None:
+        decoding.end()
 
 
 def _look(path: Path) -> tuple[int, bytes]:

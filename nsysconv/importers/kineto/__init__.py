@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
+from nsysconv.importers.kineto.beside import GZIP, PYTHON_FUNCTIONS
 
 if TYPE_CHECKING:  # workers import this package, and nothing heavy with it
     from nsysconv.importers.probe import Probe
@@ -64,7 +65,7 @@ ADVICE: Mapping[Fact, str] = {
 }
 JOINS = False
 INCLUDABLE: Mapping[str, str] = {
-    "python_functions": "calls of Python functions, of traces recorded with stacks"
+    PYTHON_FUNCTIONS: "calls of Python functions, of traces recorded with stacks"
 }
 
 _BEGINNING_BYTES = 1 << 20
@@ -79,7 +80,6 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     # Not before: to load them takes longer than to tell that a file is a database.
-    from nsysconv.importers.kineto.beside import GZIP
     from nsysconv.importers.kineto.trace import beginning
     from nsysconv.importers.kineto.words import CATEGORIES
 

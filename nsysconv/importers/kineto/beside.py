@@ -1,10 +1,14 @@
-"""How many processes decode a trace. Nothing heavy is imported here: it is asked before anything is."""
+"""What is asked of a trace before anything is loaded: how many processes decode it. Nothing heavy is
+imported here.
+"""
 
 from __future__ import annotations
 
 import os
 
 GZIP = b"\x1f\x8b"
+PYTHON_FUNCTIONS = "python_functions"
+"""The word for rows that are imported on request."""
 
 # Below this, starting processes takes longer than decoding.
 _ALONE_BYTES = 24 << 20

@@ -1,4 +1,7 @@
-"""Columns out of events: whole numbers and exact nanoseconds, whatever spelling a file chose."""
+"""Cells of events, packed: whole numbers and times, whatever spelling a file chose.
+
+Runs in worker processes, which do not load numpy: to load it takes as long as to decode three pieces.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from struct import error as StructError  # noqa: N812 - is a class
 from struct import pack
 from typing import Any
 
-import numpy as np
+from nsysconv.importers.kineto.piece import BEYOND, MISSING, Times, TimeUnit
 
-Array = np.ndarray
-
-MISSING = int(np.iinfo(np.int64).min)
 _LIMIT = 1 << 63
 # Below this many microseconds (a hundred days) the double nearest to a time with three decimals lies
 # closer to it than to any other such time: half its spacing is less than half a nanosecond.
@@ -24,34 +24,94 @@ _NUMBER = re.compile(r"-?\d+")
 _LONGEST = 20
 
 
-def whole(values: list[Any]) -> Array:
+def constant(value: int, count: int) -> bytes:
+    """A column that holds the same everywhere."""
+    return pack("q", value) * count
+
+
+def whole(values: Sequence[Any]) -> bytes:
     """Values as int64; what is no whole number in any spelling is MISSING."""
-    if not len(values):
-        return np.empty(0, np.int64)
-    if values[0] is None and values.count(None) == len(values):
-        return np.full(len(values), MISSING)
     column = _integers(values)
-    if column is None:  # most columns lack no value, and looking for one costs
-        column = _integers([MISSING if value is None else value for value in values])
     if column is None:
-        column = np.fromiter((_whole(value) for value in values), np.int64, len(values))
-    return column
+        missing = values.count(None)
+        if missing == len(values):
+            return constant(MISSING, missing)
+        if missing:
+            column = _integers([MISSING if value is None else value for value in values])
+    return _packed(numbers(values)) if column is None else column
 
 
-def _integers(values: Sequence[Any]) -> Array | None:
-    """Values as int64 where all are integers of 64 bits."""
-    # Not np.array: of one long text among them it would make as many as there are values. And not
-    # array: it takes twice as long.
+def numbers(values: Sequence[Any]) -> list[int]:
+    """As above, as numbers."""
+    return list(map(_whole, values))
+
+
+def first_whole(*choices: Callable[[], Sequence[Any]]) -> bytes:
+    """As above, of the first of several values that is a whole number."""
+    values = choices[0]()
+    column = _integers(values)
+    if column is not None:
+        return column
+    cells = numbers(values)
+    for further in choices[1:]:
+        if MISSING not in cells:
+            break
+        cells = [
+            _whole(value) if cell == MISSING else cell
+            for cell, value in zip(cells, further(), strict=True)
+        ]
+    return _packed(cells)
+
+
+def triples(values: Sequence[Any]) -> tuple[bytes, bytes, bytes]:
+    """Lists of three numbers as three columns."""
     try:
-        return np.frombuffer(pack(f"{len(values)}q", *values), np.int64)
+        lengths = set(map(len, values))
+    except TypeError:  # a number, or none
+        lengths = set()
+    if lengths == {3}:
+        cells = list(chain.from_iterable(values))
+    else:
+        cells = []
+        for value in values:
+            cells += value if isinstance(value, list) and len(value) == 3 else [None] * 3
+    return whole(cells[0::3]), whole(cells[1::3]), whole(cells[2::3])
+
+
+def times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> Times:
+    """Microseconds, to be exact nanoseconds; MISSING for what is no number, BEYOND for what is too large.
+
+    `spelled` gives the values' text; asked only where doubles do not hold them exactly.
+    """
+    # true is 1 here, and in JSON is no number.
+    if values and not isinstance(values[0], bool):
+        column = _integers(values)
+        if column is not None:
+            if -_LIMIT // _THOUSAND < min(values) <= max(values) < _LIMIT // _THOUSAND:
+                return [(TimeUnit.WHOLE_US, column)]
+        else:
+            column = _doubles(values)
+            if column is not None and -_EXACT_US < min(values) <= max(values) < _EXACT_US:
+                return [(TimeUnit.US, column)]
+    return [(TimeUnit.NS, _packed(list(map(_exact, spelled()))))]
+
+
+def _packed(values: Sequence[int]) -> bytes:
+    return pack(f"{len(values)}q", *values)
+
+
+def _integers(values: Sequence[Any]) -> bytes | None:
+    """Values as int64 where all are integers of 64 bits."""
+    try:
+        return pack(f"{len(values)}q", *values)
     except (StructError, OverflowError):
         return None
 
 
-def _floats(values: Sequence[Any]) -> Array | None:
+def _doubles(values: Sequence[Any]) -> bytes | None:
     """Values as float64 where all are numbers."""
     try:
-        return np.frombuffer(pack(f"{len(values)}d", *values), np.float64)
+        return pack(f"{len(values)}d", *values)
     except (StructError, OverflowError):
         return None
 
@@ -68,49 +128,15 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) and -_LIMIT < value < _LIMIT else MISSING
 
 
-def triples(values: Sequence[Any]) -> tuple[Array, Array, Array]:
-    """Lists of three numbers as three columns."""
-    try:
-        lengths = set(map(len, values))
-    except TypeError:  # a number, or none
-        lengths = set()
-    cells = _integers(list(chain.from_iterable(values))) if lengths == {3} else None
-    if cells is None:
-        rows = [
-            value if isinstance(value, list) and len(value) == 3 else [None] * 3 for value in values
-        ]
-        return whole([r[0] for r in rows]), whole([r[1] for r in rows]), whole([r[2] for r in rows])
-    return cells[0::3], cells[1::3], cells[2::3]
-
-
-def nanoseconds(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> Array:
-    """Microseconds as exact int64 nanoseconds; MISSING for what is no number.
-
-    `spelled` gives the values' text; asked only where doubles do not hold them exactly.
-    """
-    if not len(values):
-        return np.empty(0, np.int64)
-    if isinstance(values[0], bool):  # which is a number here, and in JSON is none
-        return np.fromiter((_exact(text) for text in spelled()), np.int64, len(values))
-    whole_us = _integers(values)
-    if whole_us is not None:
-        if abs(int(whole_us.min())) < _LIMIT // _THOUSAND > int(whole_us.max()):
-            return whole_us * _THOUSAND
-    elif (us := _floats(values)) is not None and -_EXACT_US < us.min() <= us.max() < _EXACT_US:
-        below = np.floor(us)
-        fraction = np.rint((us - below) * _THOUSAND)
-        exact: Array = below.astype(np.int64) * _THOUSAND + fraction.astype(np.int64)
-        return exact
-    return np.fromiter((_exact(text) for text in spelled()), np.int64, len(values))
-
-
 def _exact(text: bytes) -> int:
     try:
         number = Decimal(text.decode().strip('"'))
-        # As a whole number, 1e999999999 would fill the memory.
-        if not number.is_finite() or number.adjusted() >= _LONGEST:
+        if not number.is_finite():
             return MISSING
+        # As a whole number, 1e999999999 would fill the memory.
+        if number.adjusted() >= _LONGEST:
+            return BEYOND
         nearest = int((number * _THOUSAND).to_integral_value())
     except (ArithmeticError, ValueError):
         return MISSING
-    return nearest if -_LIMIT < nearest < _LIMIT else MISSING
+    return nearest if BEYOND < nearest < _LIMIT else BEYOND

@@ -1,4 +1,4 @@
-"""A piece of a trace's events into columns. Runs in worker processes: nothing heavy is imported here."""
+"""A piece of a trace's events into cells. Runs in worker processes: nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from nsysconv.importers.kineto import events as e
-from nsysconv.importers.kineto.cells import nanoseconds
+from nsysconv.importers.kineto.cells import times
 from nsysconv.importers.kineto.columns import Builder
 from nsysconv.importers.kineto.events import Event
 from nsysconv.importers.kineto.known_events import decode_known_events
-from nsysconv.importers.kineto.piece import Piece, Vocabulary
+from nsysconv.importers.kineto.piece import Piece, Times
 from nsysconv.importers.kineto.repair import BORDER, mended, without_words
 from nsysconv.importers.kineto.rows import Spelled
 from nsysconv.importers.kineto.words import CATEGORIES, Words
@@ -19,44 +19,40 @@ from nsysconv.importers.kineto.words import CATEGORIES, Words
 _SHARE_BYTES = 1 << 19
 # Every event has this key.
 _PHASE = b'"ph"'
+Text = bytes | memoryview
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Decoder:
     """Decodes pieces of one trace."""
 
-    def __init__(self, vocabulary: Vocabulary, *, python_functions: bool) -> None:
-        self._words = Words(vocabulary)
+    def __init__(self, *, python_functions: bool) -> None:
+        self._words = Words()
         self._python_functions = python_functions
 
-    def decode(self, text: bytes, place: int, zero: int) -> Piece:
-        """The rows of a text of whole events, which stands at byte `place` of the trace.
-
-        `zero` (ns) is subtracted from every time.
-        """
+    def decode(self, text: Text, place: int) -> Piece:
+        """The rows of a text of whole events, which stands at byte `place` of the trace."""
         piece = Piece()
         builder = Builder(piece, self._words)
         view = memoryview(text)
         for low, high in _shares(text):
             events, spelled = _events(view[low:high], place + low, piece)
             piece.event_count += len(events)
-            builder.add(events, spelled, place + low, zero, python_functions=self._python_functions)
+            builder.add(events, spelled, place + low, python_functions=self._python_functions)
             # Their memory serves the next ones while it is still in the cache.
             del events, spelled
         builder.finish()
         return piece
 
-    def earliest(self, text: bytes) -> int | None:
-        """The earliest time (ns) of the rows in a text of whole events; None without one."""
-        events, spelled = _events_of_any_kind(text, 0, Piece())
+    def starts(self, text: Text) -> Times:
+        """The times of the rows in a text of whole events."""
+        events, spelled = _events_of_any_kind(bytes(text), 0, Piece())
         known = [event for event in events if str(event.cat).lower() in CATEGORIES]
         timed = known or [event for event in events if event.ph == "X"]
-        times = nanoseconds([event.ts for event in timed], lambda: spelled(timed, "ts"))
-        times = times[times > 0]
-        return int(times.min()) if len(times) else None
+        return times([event.ts for event in timed], lambda: spelled(timed, "ts"))
 
 
-def _shares(text: bytes) -> Iterator[tuple[int, int]]:
+def _shares(text: Text) -> Iterator[tuple[int, int]]:
     """Where to cut a text of events so that the objects made of a share stay in the cache."""
     low = 0
     while low < len(text):

@@ -6,11 +6,9 @@ from collections import Counter
 
 import numpy as np
 
-from nsysconv.importers.kineto.cells import MISSING
-from nsysconv.importers.kineto.piece import NAMES, Columns
-from nsysconv.report import Column, build_table
-from nsysconv.store.recording import ArrowRows
-from nsysconv.units import Unit
+from nsysconv.importers.kineto.arrays import Columns
+from nsysconv.importers.kineto.piece import MISSING, NAMES
+from nsysconv.store.recording import ArrayRows
 
 GPU_TABLES = ("kernel", "memcpy", "memset")
 """Tables of GPU operations."""
@@ -29,27 +27,29 @@ class Gathered:
         self.rows: Counter[str] = Counter()
         self.end_ns = 0
 
-    def take(self, table: str, columns: Columns, names: list[str], done: str) -> ArrowRows:
+    def take(self, table: str, columns: Columns, names: list[str], done: str) -> ArrayRows:
         """Rows with names as places in `names`, as rows of the store."""
-        columns = {
-            name: self._numbered(values, names) if name in NAMES else values
-            for name, values in columns.items()
-        }
+        columns = dict(columns)
+        for column in [name for name in columns if name in NAMES]:
+            columns[column], numbers = self._numbered(columns[column], names)
+            if (table, column) == ("api_call", "name_id"):
+                self.api_names.update(numbers)
         self.rows[table] += len(columns["start_ns"])
         self._remember(table, columns)
-        kinds = [Column(name, Unit.ID, "") for name in columns]
-        return ArrowRows(table, build_table(kinds, columns), done)
+        return ArrayRows(table, columns, done)
 
-    def _numbered(self, places: np.ndarray, names: list[str]) -> np.ndarray:
-        """Places in a piece's names as ids of ours; only names that a row refers to get one."""
+    def _numbered(self, places: np.ndarray, names: list[str]) -> tuple[np.ndarray, set[int]]:
+        """Places in a piece's names as ids of ours, and which: only names that rows refer to get one."""
+        if (places == MISSING).all():
+            return places, set()
         places = np.where(places == MISSING, len(names), places)
         used = np.zeros(len(names) + 1, bool)
         used[places] = True
         ids = np.full(len(names) + 1, MISSING)  # the last is no name
-        for place in np.flatnonzero(used[:-1]).tolist():
-            ids[place] = self.names.setdefault(names[place], len(self.names) + 1)
-        result: np.ndarray = ids[places]
-        return result
+        known = np.flatnonzero(used[:-1])
+        numbers = [self.names.setdefault(names[p], len(self.names) + 1) for p in known.tolist()]
+        ids[known] = numbers
+        return ids[places], set(numbers)
 
     def _remember(self, table: str, columns: Columns) -> None:
         pid = columns["pid"]
@@ -59,8 +59,6 @@ class Gathered:
         if table in GPU_TABLES:
             self.devices.update(d for (d,) in _distinct(columns["device_id"]))
             self.streams.update(_distinct(pid, columns["context_id"], columns["stream_id"]))
-        if table == "api_call":
-            self.api_names.update(n for (n,) in _distinct(columns["name_id"]))
         start = columns["start_ns"]
         end = start + np.maximum(columns["dur_ns"], 0) if "dur_ns" in columns else start
         end = end[start != MISSING]
@@ -71,7 +69,10 @@ class Gathered:
 def _distinct(*columns: np.ndarray) -> set[tuple[int, ...]]:
     """The distinct rows of columns, those with a null left out."""
     # Most rows say the same as the one before them, and making Python's numbers of all takes longer.
-    differs = np.ones(len(columns[0]), bool)
-    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    differs = np.zeros(len(columns[0]), bool)
+    differs[:1] = True
+    for column in columns:
+        if column.strides != (0,):  # those are alike in all rows
+            differs[1:] |= column[1:] != column[:-1]
     found = set(zip(*(column[differs].tolist() for column in columns), strict=True))
     return {row for row in found if MISSING not in row}

@@ -1,39 +1,63 @@
-"""What one piece of a trace holds, as workers hand it over."""
+"""What one piece of a trace holds, as workers hand it over. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 
-import numpy as np
+MISSING = -(1 << 63)
+"""No value, in a column of int64."""
+BEYOND = MISSING + 1
+"""A time that is a number, and more than an int64 holds."""
 
-Array = np.ndarray
-Columns = dict[str, Array]
+CELL_BYTES = 8
+"""How long a packed cell is."""
 
 NAMES = frozenset({"name_id", "shapes_id", "types_id", "dtype_id", "group_id", "group_ranks_id"})
 """Columns that hold places in a list of names."""
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """Codes of the words that copies are described with: direction and kind of memory."""
+class TimeUnit(Enum):
+    """How times are packed: nanoseconds and whole microseconds as int64, microseconds as double."""
 
-    directions: tuple[str, ...]
-    memory_kinds: tuple[str, ...]
+    NS = "ns"
+    WHOLE_US = "whole us"
+    US = "us"
+
+
+Times = list[tuple[TimeUnit, bytes]]
+"""A column of times in several parts, each as it was spelled."""
+
+
+@dataclass
+class Cells:
+    """`count` rows of one table as their events tell them.
+
+    `columns`: packed int64, null as MISSING, and a single one where all rows have the same; those of
+    NAMES hold places in the piece's names. `dur` is empty for rows that last no time. `begins`: how
+    many rows stood before each share of the text, and at which byte of the trace that share begins.
+    """
+
+    count: int
+    start: Times
+    dur: Times
+    columns: dict[str, bytes]
+    begins: list[tuple[int, int]]
 
 
 @dataclass
 class Piece:
     """What a piece of a trace holds.
 
-    `tables`: columns by table. `names`: the texts that columns of names point to. `processes_seen`: the
+    `tables`: rows by table. `names`: the texts that columns of names point to. `processes_seen`: the
     processes with rows, in order. `threads` and `process_names`: names by (pid, tid) and by pid.
     `sizes`: bytes that API calls told of their copies, by (pid, correlation). `sm_counts`: by device.
     `counts` and `first`: how many of what was noted, and at which byte first. `has_fractions`: times
     are not all whole microseconds.
     """
 
-    tables: dict[str, Columns] = field(default_factory=dict)
+    tables: dict[str, Cells] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     processes_seen: list[int] = field(default_factory=list)
     threads: dict[tuple[int, ...], str] = field(default_factory=dict)
@@ -49,4 +73,4 @@ class Piece:
         """Counts something, and remembers the first byte where it was met."""
         if count:
             self.counts[what] += count
-            self.first.setdefault(what, place)
+            self.first[what] = min(place, self.first.get(what, place))

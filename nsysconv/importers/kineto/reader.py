@@ -6,6 +6,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -15,27 +16,25 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
 from nsysconv.importers.gpu_work import NO_GPU_WORK
-from nsysconv.importers.kineto import beside, remarks, small_tables
-from nsysconv.importers.kineto.cells import MISSING
+from nsysconv.importers.kineto import arrays, beside, remarks, small_tables
+from nsysconv.importers.kineto.arrays import Columns
 from nsysconv.importers.kineto.decode import Decoder
+from nsysconv.importers.kineto.decoding import decoding_of
 from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
 from nsysconv.importers.kineto.metadata import Metadata
-from nsysconv.importers.kineto.piece import Columns, Piece, Vocabulary
-from nsysconv.importers.kineto.trace import Span, Trace
-from nsysconv.importers.kineto.worker import Job, decoding
+from nsysconv.importers.kineto.piece import MISSING, Piece
+from nsysconv.importers.kineto.trace import Texts, Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
-from nsysconv.processes import EndedEarly, Processes
+from nsysconv.processes import EndedEarly
 from nsysconv.store.private import private_folder
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
 
-PYTHON_FUNCTIONS = "python_functions"
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
 _TIME_OF_DAY_NS = 10**18
 # Tables whose rows do not name their process.
 _OF_A_PROCESS = (*GPU_TABLES, "sync", "collective", "overhead")
-_VOCABULARY = Vocabulary(schema.DIRECTIONS, schema.MEMORY_KINDS)
 
 
 class Reader:
@@ -49,7 +48,7 @@ class Reader:
         advice: Mapping[Fact, str],
     ) -> None:
         self._probe = probe
-        self._python_functions = PYTHON_FUNCTIONS in options.include
+        self._python_functions = beside.PYTHON_FUNCTIONS in options.include
         self._processes = options.processes
         self._possible = possible
         self._advice = advice
@@ -97,8 +96,8 @@ class Reader:
 
     def _batches(self, gathered: Gathered, notes: list[Note]) -> Iterator[Batch]:
         late: list[tuple[Columns, list[str]]] = []
-        for piece in self._decoded():
-            for table, columns in self._of_main(piece):
+        for piece, tables in self._decoded():
+            for table, columns in self._of_main(piece, tables):
                 if table == "memcpy" and (columns["bytes"] == MISSING).any():
                     # Their API calls, which may tell the bytes, may come later.
                     late.append((columns, piece.names))
@@ -126,44 +125,27 @@ class Reader:
         yield rows_of(schema.stream, small_tables.streams(gathered))
         yield rows_of(schema.name, small_tables.names(gathered))
 
-    def _decoded(self) -> Iterator[Piece]:
-        """The pieces of the file with times from the zero, in order."""
+    def _decoded(self) -> Iterator[tuple[Piece, dict[str, Columns]]]:
+        """The pieces of the file, in order, and their rows by table."""
+        path = self._probe.readable
         count = beside.count(self._probe.size, self._probe.head, self._processes)
-        with ExitStack() as stack:
-            file = stack.enter_context(self._trace.path.open("rb"))
-            decoder = Decoder(_VOCABULARY, python_functions=self._python_functions)
-            workers: Processes[Job, Piece] | None = None
-            if count:
-                # Their start takes as long as the first piece.
-                how = self._trace.path, _VOCABULARY, self._python_functions
-                workers = stack.enter_context(Processes(count, decoding, *how))
-            spans = self._trace.pieces()
-            # Nothing is decoded before there is a time to count from.
-            begun: list[Span] = []
-            for span in spans:
-                begun.append(span)
-                earliest = decoder.earliest(span.read(file))
-                if earliest is not None:
-                    self._zero = earliest // _SECOND_NS * _SECOND_NS
-                    break
-            self._metadata.add(_closed(self._trace.head))
-            for span in begun:
-                yield self._noted(decoder.decode(span.read(file), span.place, self._zero))
-            if workers is not None:
-                try:
-                    for piece in workers.map((span, self._zero) for span in spans):
-                        yield self._noted(piece)
-                except EndedEarly:
-                    raise InputError(
-                        "a process that read the trace ended early",
-                        hint="It was killed, or the memory ran out; nothing was imported.",
-                    ) from None
-                return
-            for span in spans:
-                yield self._noted(decoder.decode(span.read(file), span.place, self._zero))
+        with decoding_of(path, count, python_functions=self._python_functions) as decoding:
+            self._trace = decoding.trace
+            self._zero = _zero(path)
+            pieces = decoding.pieces()
+            try:
+                first = list(islice(pieces, 1))
+                self._metadata.add(_closed(self._trace.head))
+                yield from map(self._noted, chain(first, pieces))
+            except EndedEarly:
+                raise InputError(
+                    "a process that read the trace ended early",
+                    hint="It was killed, or the memory ran out; nothing was imported.",
+                ) from None
 
-    def _noted(self, piece: Piece) -> Piece:
+    def _noted(self, piece: Piece) -> tuple[Piece, dict[str, Columns]]:
         """Keeps what a piece tells beside its rows."""
+        tables = arrays.tables(piece, self._zero)
         self._counts.update(piece.counts)
         for what, place in piece.first.items():
             self._first.setdefault(what, place)
@@ -174,7 +156,7 @@ class Reader:
             self._sm_counts.setdefault(device, count)
         self._events += piece.event_count
         self._fractions = self._fractions or piece.has_fractions
-        return piece
+        return piece, tables
 
     @property
     def _done(self) -> str:
@@ -183,15 +165,16 @@ class Reader:
 
     # -- processes
 
-    def _of_main(self, piece: Piece) -> Iterator[tuple[str, Columns]]:
+    def _of_main(self, piece: Piece, tables: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
         """The rows of the first process; those of others are set aside."""
         if self._main is None and piece.processes_seen:
             self._main = self._current = piece.processes_seen[0]
         several = set(piece.processes_seen) - {self._main} or self._spools
-        for table, columns in piece.tables.items():
+        for table, columns in tables.items():
             pid = columns["pid"]
             if table in _OF_A_PROCESS and (table != "collective" or (pid == MISSING).any()):
-                pid = np.where(pid == MISSING, self._current, pid)
+                unknown = pid == MISSING
+                pid = np.where(unknown, self._current, pid) if unknown.any() else pid
                 columns = {**columns, "pid": pid}
             if not several:
                 yield table, columns
@@ -331,6 +314,18 @@ class Spool:
                     yield pickle.load(file)
                 except EOFError:
                     return
+
+
+def _zero(path: Path) -> int:
+    """What times count from (ns): the second in which the first rows of a trace that have times begin."""
+    decoder = Decoder(python_functions=False)
+    with path.open("rb") as file:
+        texts = Texts(file)
+        for span in Trace(path).pieces():
+            earliest = arrays.earliest(decoder.starts(texts.read(span)))
+            if earliest is not None:
+                return earliest // _SECOND_NS * _SECOND_NS
+    return 0
 
 
 def _closed(head: bytes) -> bytes:

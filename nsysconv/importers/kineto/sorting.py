@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from nsysconv.importers.kineto.cells import MISSING, whole
+from nsysconv.importers.kineto.cells import numbers
 from nsysconv.importers.kineto.events import Event
-from nsysconv.importers.kineto.piece import Piece
+from nsysconv.importers.kineto.piece import MISSING, Piece
 from nsysconv.importers.kineto.words import (
     ANNOTATION,
     CATEGORIES,
@@ -85,7 +85,7 @@ def _metadata(rows: list[Event], piece: Piece) -> None:
     for event in rows:
         if event.ph != "M" or not isinstance(event.args.name, str):
             continue
-        pid, tid = whole([event.pid, event.tid]).tolist()
+        pid, tid = numbers([event.pid, event.tid])
         if event.name == "thread_name" and tid != MISSING:
             told = _THREAD_NAME.match(event.args.name)
             piece.threads[pid, tid] = told.group(1) if told else event.args.name

@@ -13,6 +13,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,12 +52,25 @@ class Span:
     length: int
     text: bytes | None = None
 
-    def read(self, file: BinaryIO) -> bytes:
-        """The text; `file` is the trace."""
-        if self.text is not None:
-            return self.text
-        file.seek(self.place)
-        return file.read(self.length)
+
+class Texts:
+    """Reads spans of a trace, one after the other into the same memory: to have new memory cleared takes
+    as long as to read.
+    """
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._room = bytearray()
+
+    def read(self, span: Span) -> bytes | memoryview:
+        """The text of a span, until the next one is read."""
+        if span.text is not None:
+            return span.text
+        if len(self._room) < span.length:
+            self._room = bytearray(span.length)
+        text = memoryview(self._room)[: span.length]
+        self._file.seek(span.place)
+        return text[: self._file.readinto(text)]
 
 
 class Trace:
@@ -252,6 +266,18 @@ class Trace:
                     begun = bool(block)
         if begun and not inflater.eof:
             self.gzip_damage = "the file is cut off"
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is compressed."""
+    with path.open("rb") as file:
+        return _is_gzip(file)
+
+
+def begins_soon(path: Path) -> bool:
+    """Whether the events begin in the first part of a file, as they do in a trace."""
+    text = beginning(path, _READ_BYTES)
+    return bool(_LIST.match(text) or _EVENTS.search(text))
 
 
 def beginning(path: Path, size: int) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from nsysconv.importers.kineto.cells import MISSING
-from nsysconv.importers.kineto.piece import Vocabulary
+from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
+from nsysconv.importers.kineto.piece import MISSING
 
 # Category, in small letters -> what its rows are. Old spellings beside the new ones.
 CATEGORIES = {
@@ -78,15 +78,17 @@ COMMUNICATION_OPERATOR = "record_param_comms"
 
 _COPY = re.compile(r"([HDAP]to[HDAP])\b(?:\s*\(([^()]+?)\s*->\s*([^()]+?)\))?")
 _SET = re.compile(r"Memset\s*\(([^()]+?)\)")
+_DIRECTIONS = {word: code for code, word in enumerate(DIRECTIONS)}
+_KINDS = {word: code for code, word in enumerate(MEMORY_KINDS)}
+PEER = _DIRECTIONS["PtoP"]
+"""The code of a copy from one device to another."""
 _SYNC_TYPES = ("Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 
 
 class Words:
-    """The meaning of names, by the codes of a vocabulary; looked up once per name."""
+    """The meaning of names, in codes; looked up once per name."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._directions = {word: code for code, word in enumerate(vocabulary.directions)}
-        self._kinds = {word: code for code, word in enumerate(vocabulary.memory_kinds)}
+    def __init__(self) -> None:
         self._copies: dict[object, tuple[int, int, int]] = {}
 
     def copy(self, name: object) -> tuple[int, int, int]:
@@ -96,21 +98,16 @@ class Words:
             found = _COPY.search(text)
             direction, source, target = found.groups() if found else ("Unknown", None, None)
             self._copies[name] = (
-                self._directions.get(direction, 0),
-                self._kinds.get(source or "", MISSING),
-                self._kinds.get(target or "", MISSING),
+                _DIRECTIONS.get(direction, 0),
+                _KINDS.get(source or "", MISSING),
+                _KINDS.get(target or "", MISSING),
             )
         return self._copies[name]
 
     def memory_kind(self, name: object) -> int:
         """Kind of memory that a set writes; MISSING where it is not told."""
         found = _SET.search(str(name))
-        return self._kinds.get(found.group(1), MISSING) if found else MISSING
-
-    @property
-    def peer(self) -> int:
-        """The code of a copy from one device to another."""
-        return self._directions["PtoP"]
+        return _KINDS.get(found.group(1), MISSING) if found else MISSING
 
     @staticmethod
     def sync_type(name: object) -> int:

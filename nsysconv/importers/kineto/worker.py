@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
 
 from nsysconv.importers.kineto.decode import Decoder
-from nsysconv.importers.kineto.piece import Piece, Vocabulary
-from nsysconv.importers.kineto.trace import Span
+from nsysconv.importers.kineto.piece import Piece
+from nsysconv.importers.kineto.trace import Span, Texts
 
-Job = tuple[Span, int]
-"""A piece of the file, and the zero its times count from."""
+Decode = Callable[[Span], Piece]
 
 
-def decoding(path: Path, vocabulary: Vocabulary, python_functions: bool) -> Callable[[Job], Piece]:
-    """What decodes pieces of the trace at `path`, for as long as the process runs."""
-    decoder = Decoder(vocabulary, python_functions=python_functions)
-    # Events hold no cycles; looking for some in millions of objects would cost a tenth of the time.
-    gc.disable()
-    file = path.open("rb")
+def decoding(file: BufferedReader, *, python_functions: bool) -> Decode:
+    """What decodes pieces of a trace; one after the other, because each piece's text takes the place of
+    that before it.
+    """
+    decoder, texts = Decoder(python_functions=python_functions), Texts(file)
 
-    def decode(job: Job) -> Piece:
-        span, zero = job
-        return decoder.decode(span.read(file), span.place, zero)
+    def decode(span: Span) -> Piece:
+        return decoder.decode(texts.read(span), span.place)
 
     return decode
+
+
+def in_process(path: Path, python_functions: bool) -> Decode:
+    """The same of the trace at `path`, for as long as the process runs."""
+    # Events hold no cycles; looking for some in millions of objects would cost a tenth of the time.
+    gc.disable()
+    return decoding(path.open("rb"), python_functions=python_functions)

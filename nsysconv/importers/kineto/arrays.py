@@ -1,0 +1,145 @@
+"""Cells of a piece of a trace as the columns of our tables.
+
+Columns are int64 arrays, null as MISSING; columns of names hold places in the piece's own list of names.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from nsysconv.importers.kineto.piece import BEYOND, MISSING, Cells, Piece, Times, TimeUnit
+from nsysconv.store.sqlite.records import alike
+
+Array = np.ndarray
+Columns = dict[str, Array]
+
+_THOUSAND = 1000
+_TIME_LIMIT_NS = 1 << 53
+_NO_STREAM = (-1, 0xFFFFFFFF)
+_HOST_MEMORY = 0
+# Wait rows stand on lines of their own since PyTorch 2.13.
+_SYNC_TID = 1_000_000
+
+
+def tables(piece: Piece, zero: int) -> dict[str, Columns]:
+    """The rows of a piece by table, with times counted from `zero` (ns).
+
+    What cannot be placed in time is left out, and counted in the piece.
+    """
+    found = {}
+    for table, cells in piece.tables.items():
+        columns = {name: _column(values, cells.count) for name, values in cells.columns.items()}
+        _finish(table, columns)
+        columns = _Placed(piece, cells, zero).rows(columns)
+        if len(columns["start_ns"]):
+            found[table] = columns
+    return found
+
+
+def nanoseconds(times: Times) -> Array:
+    """Times as exact int64 nanoseconds, with MISSING and BEYOND as they are."""
+    parts = [_part(unit, values) for unit, values in times]
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def earliest(times: Times) -> int | None:
+    """The earliest of times (ns); None where there is none."""
+    found = nanoseconds(times)
+    found = found[found > 0]
+    return int(found.min()) if len(found) else None
+
+
+def _column(values: bytes, count: int) -> Array:
+    cells = np.frombuffer(values, np.int64)
+    return cells if len(cells) == count else alike(int(cells[0]), count)
+
+
+def _part(unit: TimeUnit, values: bytes) -> Array:
+    if unit is TimeUnit.NS:
+        return np.frombuffer(values, np.int64)
+    if unit is TimeUnit.WHOLE_US:
+        whole: Array = np.frombuffer(values, np.int64) * _THOUSAND
+        return whole
+    us = np.frombuffer(values, np.float64)
+    below = np.floor(us)
+    fraction = np.rint((us - below) * _THOUSAND)
+    exact: Array = below.astype(np.int64) * _THOUSAND + fraction.astype(np.int64)
+    return exact
+
+
+def _finish(table: str, columns: Columns) -> None:
+    """What follows from several cells of a row, or is written in other words."""
+    # Made-up traces have it; no process has that number.
+    columns["pid"] = _without(columns["pid"], 0)
+    if "graph_node_id" in columns:
+        columns["graph_node_id"] = _without(columns["graph_node_id"], 0)
+    if table == "memcpy":
+        source, target = columns.pop("from_device"), columns.pop("to_device")
+        here = columns["device_id"]
+        columns["peer_device_id"] = np.where(here == source, target, source)
+    elif table == "sync":
+        stream = columns["stream_id"]
+        stream = np.where(stream >= _SYNC_TID, stream - _SYNC_TID, stream)
+        columns["stream_id"] = np.where(np.isin(stream, _NO_STREAM), MISSING, stream)
+    elif table == "memory_event":
+        kind, device = columns.pop("memory_type"), columns["device_id"]
+        columns["device_id"] = np.where((kind == _HOST_MEMORY) | (device < 0), MISSING, device)
+
+
+def _without(values: Array, none: int) -> Array:
+    """The values with one of them as null."""
+    null = values == none
+    return np.where(null, MISSING, values) if null.any() else values
+
+
+class _Placed:
+    """Puts a piece's rows of one table in their places in time."""
+
+    def __init__(self, piece: Piece, cells: Cells, zero: int) -> None:
+        self._piece = piece
+        self._begins = cells.begins
+        self._zero = zero
+        self._start = nanoseconds(cells.start)
+        self._dur = nanoseconds(cells.dur) if cells.dur else None
+
+    def rows(self, columns: Columns) -> Columns:
+        """The rows with `start_ns` and `dur_ns`, without those that have no place."""
+        start, dur = self._start, self._dur
+        lasting = {} if dur is None else {"dur_ns": dur}
+        if self._all_are_plain():
+            return {"start_ns": start - self._zero, **lasting, **columns}
+        kept = start > BEYOND
+        self._left_out("no time stamp", ~kept)
+        timeless, start = start == 0, start - self._zero
+        far = np.abs(start) > _TIME_LIMIT_NS
+        if dur is not None:
+            self._left_out("no duration", (dur == MISSING) & kept)
+            kept &= dur != MISSING
+            far |= (dur > _TIME_LIMIT_NS) | (dur == BEYOND)
+            negative = (dur < 0) & (dur > BEYOND)
+            self._left_out("negative duration", negative & kept)
+            kept &= ~negative
+            # Profilers write 0 and 0 where they have no time; a store has null there.
+            timeless = (timeless | (start == 0)) & (dur == 0)
+            start = np.where(timeless, MISSING, start)
+            lasting["dur_ns"] = np.where(timeless, MISSING, dur)
+            far &= ~timeless
+        self._left_out("impossible time", far & kept)
+        kept &= ~far
+        columns = {"start_ns": start, **lasting, **columns}
+        return {name: values[kept] for name, values in columns.items()}
+
+    def _all_are_plain(self) -> bool:
+        """Whether all rows stand behind the zero, and none is too far or too long to be kept."""
+        start, dur, zero = self._start, self._dur, self._zero
+        if not 0 <= zero < start.min() <= start.max() <= zero + _TIME_LIMIT_NS:
+            return False
+        return dur is None or bool(0 <= dur.min() <= dur.max() <= _TIME_LIMIT_NS)
+
+    def _left_out(self, what: str, which: Array) -> None:
+        rows = np.flatnonzero(which)
+        if len(rows):
+            share = bisect_right(self._begins, int(rows[0]), key=lambda begin: begin[0]) - 1
+            self._piece.note(what, len(rows), self._begins[share][1])

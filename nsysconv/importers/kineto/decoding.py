@@ -1,0 +1,97 @@
+"""A trace being decoded: its pieces in order, as processes beside each other finish them.
+
+Nothing heavy is imported here: a command begins with this while it loads what it needs itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+
+from nsysconv.errors import InputError
+from nsysconv.importers.kineto.piece import Piece
+from nsysconv.importers.kineto.trace import Span, Trace, begins_soon, is_packed
+from nsysconv.importers.kineto.worker import decoding, in_process
+from nsysconv.processes import Processes
+
+# So many pieces of a plain file are decoded before anybody asks for them: what the processes do while a
+# command loads. Of a packed one they would be read here, and wait in memory.
+_AHEAD = 16
+
+
+class Decoding:
+    """Decodes one trace in `count` processes, or in this one where that is 0. Use as a context manager.
+
+    `trace` is the file that is read. The processes begin at once; `copied` as for Processes.
+    """
+
+    def __init__(
+        self, path: Path, count: int, *, python_functions: bool, copied: bool = False
+    ) -> None:
+        self.trace = Trace(path)
+        self._pieces: Iterator[Piece]
+        with ExitStack() as stack:
+            if count:
+                processes = Processes[Span, Piece](
+                    count, in_process, path, python_functions, copied=copied
+                )
+                workers = stack.enter_context(processes)
+                ahead = None if is_packed(path) else _AHEAD
+                self._pieces = workers.map(self.trace.pieces(), ahead=ahead)
+            else:
+                file = stack.enter_context(path.open("rb"))
+                decode = decoding(file, python_functions=python_functions)
+                self._pieces = map(decode, self.trace.pieces())
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Decoding:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def pieces(self) -> Iterator[Piece]:
+        """The pieces, once; raises EndedEarly where a process did so."""
+        return self._pieces
+
+
+Key = tuple[int, ...]
+_begun: dict[Key, Decoding] = {}
+
+
+def begin(path: Path, count: int, *, python_functions: bool) -> None:
+    """Begins to decode what looks like a trace, for who asks for that decoding later.
+
+    Where it cannot be read nothing is begun: who reads it will say why.
+    """
+    with suppress(InputError, OSError):
+        key = _key(path, count, python_functions)
+        if key not in _begun and begins_soon(path):
+            _begun[key] = Decoding(path, count, python_functions=python_functions, copied=True)
+
+
+def decoding_of(path: Path, count: int, *, python_functions: bool) -> Decoding:
+    """The decoding of a trace that was begun, or a new one."""
+    found = _begun.pop(_key(path, count, python_functions), None)
+    return found or Decoding(path, count, python_functions=python_functions)
+
+
+def end() -> None:
+    """Ends the decodings that nobody asked for."""
+    while _begun:
+        _, decoding_ = _begun.popitem()
+        with decoding_:
+            pass
+
+
+def _key(path: Path, count: int, python_functions: bool) -> Key:
+    """What is decoded and how: another one where the file was written meanwhile."""
+    told = path.stat()
+    return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, count, python_functions
