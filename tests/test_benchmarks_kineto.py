@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import measure
 import pytest
 from generate_kineto import generate
 from kineto_step import STREAMS
@@ -142,3 +143,18 @@ def test_the_command_lines_of_the_benchmarks_work() -> None:
         done = subprocess.run([sys.executable, str(DATA.parent / script), "--help"],
                               capture_output=True, text=True, check=True)  # fmt: skip
         assert "usage" in done.stdout
+
+
+def test_sources_are_the_files_that_a_command_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the program, nor what it makes, which is removed before each run, nor a folder."""
+    monkeypatch.setattr(measure, "DATA", tmp_path)
+    (tmp_path / "a.json").touch()
+    (tmp_path / "store.db").touch()
+    (tmp_path / "folder").mkdir()
+    words = [sys.executable, "-c", "print()", "-o", *(str(tmp_path / n) for n in
+             ("a.json", "store.db", "folder", "missing"))]  # fmt: skip
+    side = Side("side", words, (tmp_path / "store.db",))
+    run_once(side)
+    assert measure.sources(side) == [tmp_path / "a.json"]

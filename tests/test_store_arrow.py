@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import EVENTS, event_rows, integer_columns, known, texts_in_order
@@ -20,9 +21,17 @@ from nsysconv.report import MISSING
 from nsysconv.store.attached import NotInPlace, in_place
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import reading
-from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import (
+    ArrayRows,
+    ArrowRows,
+    Batch,
+    ProfileAttributes,
+    Recording,
+    rows_of,
+)
 from nsysconv.store.sqlite import rows as sqlite_rows
 from nsysconv.store.sqlite.connection import open_for_reading
+from nsysconv.store.sqlite.records import alike
 from nsysconv.store.write import Imported, writing
 
 DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
@@ -242,6 +251,34 @@ def test_a_column_that_is_not_in_the_schema_is_refused(tmp_path: Path, count: in
     table = pa.table({"start_ns": range(1, count + 1), "mood": range(count)})
     with pytest.raises(NsysconvError):
         import_rows(tmp_path / "store.db", ArrowRows("kernel", table))
+
+
+@FEW_OR_MANY
+def test_arrays_make_the_store_that_arrow_makes(tmp_path: Path, count: int) -> None:
+    """Of any size of numbers, with nulls or without, and alike in all rows."""
+    places = np.arange(count)
+    batch = ArrayRows("kernel", {
+        "start_ns": 1 + places, "dur_ns": alike(5, count), "pid": np.where(places % 2, MISSING, 7),
+        "grid_x": alike(MISSING, count), "device_id": places.astype(np.int32) % 3,
+    })  # fmt: skip
+    import_rows(tmp_path / "arrays.db", batch, batch, DEVICES)
+    import_rows(tmp_path / "arrow.db", *[ArrowRows("kernel", batch.rows)] * 2, DEVICES)
+    assert (tmp_path / "arrays.db").read_bytes() == (tmp_path / "arrow.db").read_bytes()
+    with reading(tmp_path / "arrays.db") as opened:
+        (profile,) = opened.profiles()
+        found = profile.columns("kernel", ("start_ns", "dur_ns", "pid", "device_id"))
+    assert found["start_ns"].tolist() == [*range(1, count + 1)] * 2
+    assert found["dur_ns"].tolist() == [5] * count * 2
+    assert known(found["pid"]) == [None if n % 2 else 7 for n in range(count)] * 2
+    assert found["device_id"].tolist() == [n % 3 for n in range(count)] * 2
+
+
+@FEW_OR_MANY
+def test_arrays_of_no_column_of_the_schema_are_refused(tmp_path: Path, count: int) -> None:
+    batch = ArrayRows("kernel", {"start_ns": 1 + np.arange(count), "mood": np.arange(count)})
+    with pytest.raises(NsysconvError):
+        import_rows(tmp_path / "store.db", batch)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_same_identity_again_changes_nothing(tmp_path: Path) -> None:
