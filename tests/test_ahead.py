@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pieces
@@ -104,25 +105,27 @@ def test_the_size_of_the_content_tells_how_many(
 def test_who_reads_a_trace_gets_what_was_begun(path: Path) -> None:
     ahead.start([path])
     (first,) = decoding._begun.values()
-    with decoding_of(path, 2, python_functions=False) as found:
+    with closing(decoding_of(path, 2, python_functions=False)) as found:
         assert found is first
         assert not begun()
         several = list(found.pieces())
-    with Decoding(path, 0, python_functions=False) as alone:
+    with closing(Decoding(path, 0, python_functions=False)) as alone:
         assert list(alone.pieces()) == several
     assert several[0].tables
 
 
 @pytest.mark.usefixtures("for_every_trace")
 def test_who_asks_for_other_rows_gets_others() -> None:
-    ahead.start([TRACE])
-    with decoding_of(TRACE, 2, python_functions=True) as found:
-        assert begun() == [TRACE]
-        assert sum(piece.counts["python functions"] for piece in found.pieces()) == 0
-    ahead.end()
-    ahead.start([TRACE], ["python_functions"])
+    path = FIXTURES / "kineto/training-2.13.json"
+    ahead.start([path])
+    with closing(decoding_of(path, 2, python_functions=True)) as found:
+        assert begun() == [path]
+        assert not any(piece.counts["python functions"] for piece in found.pieces())
+    with closing(decoding_of(path, 2, python_functions=False)) as found:
+        assert any(piece.counts["python functions"] for piece in found.pieces()), "left out"
+    ahead.start([path], ["python_functions"])
     (first,) = decoding._begun.values()
-    with decoding_of(TRACE, 2, python_functions=True) as found:
+    with closing(decoding_of(path, 2, python_functions=True)) as found:
         assert found is first
 
 
@@ -132,7 +135,7 @@ def test_a_file_that_was_written_meanwhile_is_read_anew(tmp_path: Path) -> None:
     path.write_bytes(TRACE.read_bytes())
     ahead.start([path])
     path.write_bytes(TRACE.read_bytes().replace(b"cudaLaunchKernel", b"cudaLaunchKernul"))
-    with decoding_of(path, 2, python_functions=False) as found:
+    with closing(decoding_of(path, 2, python_functions=False)) as found:
         assert begun() == [path]
         names = [name for piece in found.pieces() for name in piece.names]
     assert "cudaLaunchKernul" in names

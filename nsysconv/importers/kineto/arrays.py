@@ -72,9 +72,9 @@ def _part(unit: TimeUnit, values: bytes) -> Array:
 def _finish(table: str, columns: Columns) -> None:
     """What follows from several cells of a row, or is written in other words."""
     # Made-up traces have it; no process has that number.
-    columns["pid"] = _without(columns["pid"], 0)
+    columns["pid"] = _zero_as_null(columns["pid"])
     if "graph_node_id" in columns:
-        columns["graph_node_id"] = _without(columns["graph_node_id"], 0)
+        columns["graph_node_id"] = _zero_as_null(columns["graph_node_id"])
     if table == "memcpy":
         source, target = columns.pop("from_device"), columns.pop("to_device")
         here = columns["device_id"]
@@ -88,9 +88,8 @@ def _finish(table: str, columns: Columns) -> None:
         columns["device_id"] = np.where((kind == _HOST_MEMORY) | (device < 0), MISSING, device)
 
 
-def _without(values: Array, none: int) -> Array:
-    """The values with one of them as null."""
-    null = values == none
+def _zero_as_null(values: Array) -> Array:
+    null = values == 0
     return np.where(null, MISSING, values) if null.any() else values
 
 

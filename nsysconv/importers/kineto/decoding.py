@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 
 from nsysconv.errors import InputError
 from nsysconv.importers.kineto.piece import Piece
@@ -22,7 +21,7 @@ _AHEAD = 16
 
 
 class Decoding:
-    """Decodes one trace in `count` processes, or in this one where that is 0. Use as a context manager.
+    """Decodes one trace in `count` processes, or in this one where that is 0, until it is closed.
 
     `trace` is the file that is read. The processes begin at once; `copied` as for Processes.
     """
@@ -46,16 +45,9 @@ class Decoding:
                 self._pieces = map(decode, self.trace.pieces())
             self._stack = stack.pop_all()
 
-    def __enter__(self) -> Decoding:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """Ends the processes, whatever they are at."""
+        self._stack.close()
 
     def pieces(self) -> Iterator[Piece]:
         """The pieces, once; raises EndedEarly where a process did so."""
@@ -86,9 +78,7 @@ def decoding_of(path: Path, count: int, *, python_functions: bool) -> Decoding:
 def end() -> None:
     """Ends the decodings that nobody asked for."""
     while _begun:
-        _, decoding_ = _begun.popitem()
-        with decoding_:
-            pass
+        _begun.popitem()[1].close()
 
 
 def _key(path: Path, count: int, python_functions: bool) -> Key:

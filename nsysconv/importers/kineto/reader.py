@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import chain, islice
 from pathlib import Path
 
@@ -52,7 +52,7 @@ class Reader:
         self._processes = options.processes
         self._possible = possible
         self._advice = advice
-        self._trace = Trace(probe.readable)
+        self._trace: Trace
         self._metadata = Metadata()
         self._zero = 0
         self._counts: Counter[str] = Counter()
@@ -129,7 +129,8 @@ class Reader:
         """The pieces of the file, in order, and their rows by table."""
         path = self._probe.readable
         count = beside.count(self._probe.size, self._probe.head, self._processes)
-        with decoding_of(path, count, python_functions=self._python_functions) as decoding:
+        found = decoding_of(path, count, python_functions=self._python_functions)
+        with closing(found) as decoding:
             self._trace = decoding.trace
             self._zero = _zero(path)
             pieces = decoding.pieces()
