@@ -1,12 +1,14 @@
 """Runs whole processes in turn and compares them: wall time, CPU time, memory of the process tree.
 
 CPU seconds are the operating system's own accounting. Peak memory is what the process and its descendants
-hold resident together, sampled from /proc every 20 ms; pages that they share count once for each of them,
+hold resident together, sampled from /proc every 20 ms (new processes are looked for every 100 ms: to
+sample takes time of a core that the command may want); pages that they share count once for each of them,
 so this is an upper bound. Where there is no /proc it is the largest process alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import shutil
@@ -26,6 +28,7 @@ HERE = Path(__file__).parent
 DATA = HERE / "data"
 NSYSCONV = [sys.executable, "-m", "nsysconv"]
 SAMPLE_S = 0.02
+SAMPLES_OF_A_TREE = 5
 BLOCK_BYTES = 1 << 20
 
 
@@ -52,15 +55,21 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def tree_bytes(pid: int) -> int:
-    """The resident memory of a process and its descendants; those that have just ended count as 0."""
-    total, waiting = 0, [pid]
-    while waiting:
-        process = waiting.pop()
+def tree(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found = [pid]
+    for process in found:
+        found += children(process)
+    return found
+
+
+def resident_bytes(processes: Sequence[int]) -> int:
+    """The resident memory of processes; those that have ended count as 0."""
+    pages = 0
+    for process in processes:
         with suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        waiting += children(process)
-    return total * os.sysconf("SC_PAGE_SIZE")
+            pages += int(Path(f"/proc/{process}/statm").read_bytes().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Sampler(threading.Thread):
@@ -74,8 +83,13 @@ class Sampler(threading.Thread):
 
     def run(self) -> None:
         """Samples; the work of one sample is some reads of /proc."""
-        while not self._stopped.wait(SAMPLE_S):
-            self.peak = max(self.peak, tree_bytes(self.pid))
+        processes: list[int] = []
+        for number in itertools.count():
+            if self._stopped.wait(SAMPLE_S):
+                return
+            if number % SAMPLES_OF_A_TREE == 0:
+                processes = tree(self.pid)
+            self.peak = max(self.peak, resident_bytes(processes))
 
     def stop(self) -> None:
         """Ends the thread."""
@@ -143,13 +157,17 @@ def run_once(side: Side) -> Run:
 
 
 def in_turn(sides: Sequence[Side], runs: int) -> list[Measured]:
-    """All sides in turn (ABAB), after a warm-up of each."""
-    for side in sides:
-        if side.most_runs is None:
-            run_once(side)
+    """All sides in turn (ABAB), after a warm-up of each.
+
+    Beside those that take long the others are warmed up before each of their runs: what they load would
+    not be in memory any more, as it is the first time.
+    """
+    beside_long = any(side.most_runs is not None for side in sides)
     found: list[list[Run]] = [[] for _ in sides]
     for number in range(runs):
         for side, done in zip(sides, found, strict=True):
+            if side.most_runs is None and (number == 0 or beside_long):
+                run_once(side)
             if side.most_runs is None or number < side.most_runs:
                 done.append(run_once(side))
     return [Measured(side.name, done) for side, done in zip(sides, found, strict=True)]

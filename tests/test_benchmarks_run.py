@@ -203,16 +203,33 @@ def test_what_a_run_wrote_is_added_up(tmp_path: Path) -> None:
     assert measure.run_once(side).written_mb == 12e-6
 
 
-def test_slow_sides_run_less_often_and_without_a_warm_up(tmp_path: Path) -> None:
-    counts = tmp_path / "counts"
+@pytest.mark.parametrize(
+    ("most_runs", "turns"),
+    [
+        (None, "A A B B A B A B"),
+        (2, "A A B A A B A A"),  # after B, which takes long, what A loads may be out of memory
+    ],
+)
+def test_sides_take_turns_after_warm_ups(
+    tmp_path: Path, most_runs: int | None, turns: str
+) -> None:
+    ran = tmp_path / "ran"
 
     def side(name: str, most_runs: int | None) -> measure.Side:
-        code = f"print('{name}', file=open({str(counts)!r}, 'a'))"
+        code = f"print('{name}', file=open({str(ran)!r}, 'a'))"
         return measure.Side(name, [sys.executable, "-c", code], most_runs=most_runs)
 
-    found = measure.in_turn([side("fast", None), side("slow", 2)], 3)
-    assert [len(each.runs) for each in found] == [3, 2]
-    assert counts.read_text().split() == ["fast", "fast", "slow", "fast", "slow", "fast"]
+    found = measure.in_turn([side("A", None), side("B", most_runs)], 3)
+    assert [len(each.runs) for each in found] == [3, most_runs or 3]
+    assert ran.read_text().split() == turns.split()
+
+
+def test_the_memory_of_a_process_is_that_of_its_descendants_too() -> None:
+    """The inner process holds 64 MB, of which the outer has none."""
+    inner = "kept = bytearray(64 << 20); import time; time.sleep(0.3)"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    side = measure.Side("two", [sys.executable, "-c", outer])
+    assert 64 < measure.run_once(side).peak_mb < 128
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,21 @@ def test_arrays_make_the_store_that_arrow_makes(tmp_path: Path, count: int) -> N
 
 
 @FEW_OR_MANY
+def test_batches_of_a_table_may_differ_in_columns_and_kind(tmp_path: Path, count: int) -> None:
+    places = np.arange(count)
+    starts = ArrayRows("kernel", {"start_ns": places})
+    devices = ArrayRows("kernel", {"start_ns": places, "device_id": places % 3})
+    batches = (starts, starts, devices, ArrowRows("kernel", devices.rows), starts)
+    import_rows(tmp_path / "store.db", *batches, DEVICES)
+    with reading(tmp_path / "store.db") as opened:
+        (profile,) = opened.profiles()
+        found = profile.columns("kernel", ("start_ns", "device_id"))
+    assert found["start_ns"].tolist() == [*range(count)] * 5
+    none, known_ones = [None] * count, (places % 3).tolist()
+    assert known(found["device_id"]) == [*none, *none, *known_ones, *known_ones, *none]
+
+
+@FEW_OR_MANY
 def test_arrays_of_no_column_of_the_schema_are_refused(tmp_path: Path, count: int) -> None:
     batch = ArrayRows("kernel", {"start_ns": 1 + np.arange(count), "mood": np.arange(count)})
     with pytest.raises(NsysconvError):

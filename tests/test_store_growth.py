@@ -279,6 +279,31 @@ def test_a_write_that_does_not_take_all(file: File, monkeypatch: MonkeyPatch) ->
     assert file.rows("t") == numbered(some(100))
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no advice")
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_is_written_is_on_its_way_to_the_disk_at_once(
+    file: File, monkeypatch: MonkeyPatch, refuses: bool
+) -> None:
+    """All pages are, once, and whatever the system says to it."""
+    told: list[int] = []
+
+    def advice(descriptor: int, begin: int, size: int, what: int) -> None:
+        assert what == os.POSIX_FADV_DONTNEED
+        told.extend(range(begin // 512, (begin + size) // 512))
+        if refuses:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "posix_fadvise", advice)
+    before = file.path.stat().st_size // 512
+    with file.growth.kept():
+        file.growth.add("t", columns(some(100)))
+        file.growth.add("u", columns(some(100)))
+        after = file.path.stat().st_size // 512
+        file.growth.graft()
+    assert told == list(range(before, after))
+    assert file.rows("t") == numbered(some(100))
+
+
 # -- files that are imported
 
 

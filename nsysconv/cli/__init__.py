@@ -36,8 +36,9 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate
 
 def main() -> NoReturn:
     """Runs the command line; the one place where errors become exit statuses."""
-    # What is loaded stays. To look through it for garbage at every 700th new object, which is Python's
-    # habit, takes a tenth of a short command.
+    # What is loaded stays: looking through it for garbage takes a tenth of a short command. `begin_work`
+    # has it done for what comes after, and not at every 700th new object, which is Python's habit.
+    gc.disable()
     gc.set_threshold(_OBJECTS)
     # Reports are made by two threads that are in and out of numpy all the time: with Python's habit of
     # 5 ms they take a twentieth longer.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nsysconv import api
 from nsysconv.cli import output
-from nsysconv.cli.memory import keep_freed_memory
+from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Severity
@@ -38,7 +38,7 @@ def report(
         )
     destination = output.destination(format_name, path)
     destination.check_count(len(names or CORE))
-    keep_freed_memory()
+    begin_work()
     found: Sequence[Report]
     if destination.is_page:
         if jobs is not None or dask is not None:
@@ -98,17 +98,20 @@ def _strict_status(reports: Sequence[Report]) -> int:
 
 def info(target: str, format_name: str | None, path: str | None) -> int:
     """`nsysconv info`. Returns the exit status."""
+    begin_work()
     output.write(api.info(target, say=say), output.destination(format_name, path))
     return 0
 
 
 def runs(store: str, format_name: str | None, path: str | None) -> int:
     """`nsysconv runs`. Returns the exit status."""
+    begin_work()
     output.write([api.runs(store)], output.destination(format_name, path))
     return 0
 
 
 def sql(store: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
     """`nsysconv sql`. Returns the exit status."""
+    begin_work()
     output.write([api.sql(store, query).limited(limit)], output.destination(format_name, path))
     return 0

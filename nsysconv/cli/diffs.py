@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nsysconv.api.diffing import DEFAULT, compare
 from nsysconv.cli import output
-from nsysconv.cli.memory import keep_freed_memory
+from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say
 from nsysconv.timeline.slices import Slice
 
@@ -30,7 +30,7 @@ def run(
     destination = output.destination(format_name, path)
     # What is said of limits is one report more.
     destination.check_count(len(names or DEFAULT) + bool(fail_on))
-    keep_freed_memory()
+    begin_work()
     result = compare(
         base,
         other,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nsysconv.api.exporting import export_profiles
-from nsysconv.cli.memory import keep_freed_memory
+from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say, tell
 from nsysconv.errors import UsageError
 from nsysconv.timeline.slices import Slice
@@ -28,7 +28,7 @@ def run(
                 "--step-range without steps", hint="Name some: --step 5, --skip-first 3"
             )
         part = replace(part, step_range=step_range)
-    keep_freed_memory()
+    begin_work()
     made = export_profiles(target, to, path, slice=part, names=names, say=say)
     rows = [f"{count:,} {name}" for name, count in made.written.counts.items() if count]
     tell(f"{made.path}: {', '.join(rows) if rows else 'no events'}")

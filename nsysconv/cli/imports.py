@@ -11,7 +11,7 @@ from pathlib import Path
 from nsysconv.api.importing import Done, import_files
 from nsysconv.api.intake import Progress
 from nsysconv.cli import import_lines
-from nsysconv.cli.memory import keep_freed_memory
+from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say, tell
 from nsysconv.errors import InputError, UsageError
 from nsysconv.names import visible
@@ -38,7 +38,7 @@ def run(
     kept = _tags(tags)
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: one file at least is read at a time")
-    keep_freed_memory()
+    begin_work()
     with _progress() as (progress, done):
         result = import_files(
             inputs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import resource
 import sys
@@ -15,13 +16,23 @@ _LARGE_BYTES = 10 << 20
 _LIBRARIES_BYTES, _THREAD_BYTES = 480 << 20, 16 << 20
 
 
-def keep_freed_memory() -> None:
+def begin_work() -> None:
+    """To be called once a command is loaded, before it starts threads.
+
+    Garbage is looked for from now on, where that had to wait, and not in what is loaded.
+    """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+    _keep_freed_memory()
+
+
+def _keep_freed_memory() -> None:
     """Makes the C library reuse freed arrays of less than 10 MB, and return larger ones to the kernel.
 
     Blocks of arrays are made and dropped by the thousand; glibc would give many back at once and get
     zeroed pages for the next. Of arrays that are as long as a table there are few, of many sizes: where
-    they went, holes would stay that nothing fits in. Where there is no glibc, nothing happens. To be
-    called before threads start.
+    they went, holes would stay that nothing fits in. Where there is no glibc, nothing happens.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -30,6 +30,9 @@ _SPACE = b" \t\r\n"
 # The first piece is small: all others wait for what it tells.
 _FIRST_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 23
+# Of what is left of a plain file, a piece is not more than this part: those that are decoded beside each
+# other are to end together.
+_LAST_PARTS = 8
 _READ_BYTES = 1 << 20
 # More than this without the beginning of the events is no trace, and what is longer is no event: to see
 # what is wrong with a text takes 20 times its size.
@@ -130,7 +133,9 @@ class Trace:
                 continue
             end, start = cut
             span = Span(self.place, end - self.place)
-            self.place, size = start, _BLOCK_BYTES
+            self.place = start
+            left = (file_size - start) // _LAST_PARTS
+            size = min(max(left, _FIRST_BYTES), _BLOCK_BYTES)
             yield span
         file.seek(self.place)
         self._buffer = file.read(_EVENT_BYTES)

@@ -9,8 +9,6 @@ from collections.abc import Generator, Mapping, Sequence
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
-from nsysconv.importers.nsys_sqlite import tables
-from nsysconv.importers.nsys_sqlite.reader import Reader
 from nsysconv.importers.probe import Probe
 from nsysconv.store.recording import Recording
 
@@ -87,7 +85,6 @@ _TELLING = {
     "TARGET_INFO_SESSION_START_TIME",
     "ProcessStreams",
     "ThreadNames",
-    *tables.EVENT_SOURCES,
 }
 
 
@@ -102,11 +99,15 @@ def sniff(probe: Probe) -> Yes | No:
         return No("it has no table StringIds")
     if not {"id", "value"} <= set(probe.tables["StringIds"].columns):
         return No("its table StringIds has no columns id and value")
-    if not names & _TELLING:
+    from nsysconv.importers.nsys_sqlite.tables import EVENT_SOURCES
+
+    if not names & _TELLING.union(EVENT_SOURCES):
         return No("it has StringIds, but no table of events or of the export")
     return Yes()
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording per file; its processes may be many."""
+    from nsysconv.importers.nsys_sqlite.reader import Reader
+
     yield Reader(probes[0], POSSIBLE, ADVICE, options).recording()

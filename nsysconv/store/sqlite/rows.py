@@ -284,10 +284,19 @@ def _silent(table: str, rows: int) -> None:
     """Progress of what was told before."""
 
 
-def _joined(batches: Iterable[_Rows]) -> Iterator[ArrowRows]:
+def _joined(batches: Iterable[_Rows]) -> Iterator[_Rows]:
     """Batches of one table with those that follow each other in one: for each, SQLite is asked anew."""
-    tables = ((batch.table, batch.rows) for batch in batches)
-    for _, same in groupby(tables, key=lambda each: each[1].schema):
+    for _, same in groupby(batches, key=_names_and_types):
         several = list(same)
-        rows = pa.concat_tables([rows for _, rows in several]).combine_chunks()
-        yield ArrowRows(several[0][0], rows)
+        table = several[0].table
+        columns = [batch.columns for batch in several if isinstance(batch, ArrayRows)]
+        if columns:
+            joined = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
+            yield ArrayRows(table, joined)
+        else:
+            rows = pa.concat_tables([batch.rows for batch in several]).combine_chunks()
+            yield ArrowRows(table, rows)
+
+
+def _names_and_types(batch: _Rows) -> object:
+    return tuple(batch.columns) if isinstance(batch, ArrayRows) else batch.rows.schema

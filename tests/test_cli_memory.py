@@ -1,0 +1,48 @@
+"""When a command looks for garbage: not while it loads, nor in what is loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import CHILD_ENVIRONMENT, FIXTURES
+
+PROFILE = str(FIXTURES / "kineto/basic-2.13.json")
+
+
+def run(code: str) -> list[str]:
+    """The words that a program prints last."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=CHILD_ENVIRONMENT)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize("command", ["info", "report"])
+def test_garbage_is_looked_for_when_the_work_begins(command: str) -> None:
+    found = run(f"""
+import atexit, gc, sys
+from nsysconv.cli import answers, main
+found = []
+def begun(begin=answers.begin_work):
+    found.extend([gc.isenabled(), gc.get_freeze_count() > 0])
+    begin()
+    found.extend([gc.isenabled(), gc.get_freeze_count() > 10_000])
+answers.begin_work = begun
+atexit.register(lambda: print(*found))
+sys.argv = ["nsysconv", {command!r}, {PROFILE!r}]
+main()
+""")
+    assert found == ["False", "False", "True", "True"]
+
+
+def test_where_garbage_was_looked_for_all_along_nothing_changes() -> None:
+    """As in a program that calls the commands."""
+    found = run("""
+import gc
+from nsysconv.cli.memory import begin_work
+begin_work()
+print(gc.isenabled(), gc.get_freeze_count())
+""")
+    assert found == ["True", "0"]
