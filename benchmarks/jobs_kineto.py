@@ -19,9 +19,9 @@ from results import Bar, Group, Job
 
 SIZES_MB = (50, 500, 2000)
 BAR_MB = 500
-# Larger traces make baselines slow: two runs at most, no warm-up.
+# Larger traces make baselines slow: three runs at most, no warm-up.
 SLOW_MB = 100
-SLOW_RUNS = 2
+SLOW_RUNS = 3
 MEMORY = Bar("MB", 500)
 PLAIN = "nsysconv import of the plain file"
 WHY = "kineto-traces"
