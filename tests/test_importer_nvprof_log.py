@@ -7,7 +7,7 @@ import random
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from fractions import Fraction
 from pathlib import Path
 from tempfile import mkdtemp
@@ -594,7 +594,7 @@ def test_info_tells_how_to_record_the_rest(path: Path) -> None:
 
 def test_stores_open_in_plain_sqlite(tmp_path: Path) -> None:
     import_files([FOLDER / "odd-metrics.csv"], tmp_path / "store.db")
-    with sqlite3.connect(tmp_path / "store.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         rows = connection.execute(
             "SELECT name, kernel_name, value_avg, unit FROM v_metric_sample"
         ).fetchall()

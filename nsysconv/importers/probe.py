@@ -116,9 +116,8 @@ class Probe:
                 where=str(self.path),
                 hint="Name a folder with more room: TMPDIR=/path nsysconv …",
             ) from error
-        connection = sqlite3.connect(copy)
-        connection.execute("PRAGMA journal_mode=DELETE")
-        connection.close()
+        with closing(sqlite3.connect(copy)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
         self.notes.append(
             Note(
                 "source-copied",
