@@ -35,8 +35,26 @@ class EndedEarly(Exception):  # noqa: N818 - says what became of a process
     """A process ended before it gave its result: it was killed, or the memory ran out."""
 
 
+class _New(subprocess.Popen[bytes]):
+    """A process that begins with nothing; what it starts is in its group, and ends with it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,
+        )
+
+    def kill(self) -> None:
+        """Ends the group. Its number is no other's only as long as it was not waited for."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+
 class _Copy:
-    """A process that begins as a copy of this one, and what of subprocess.Popen is needed of it."""
+    """A process that begins as a copy of this one, and what of Popen is needed of it."""
 
     def __init__(self, others: Iterable[_Process]) -> None:
         # Those that are no copies, and load this module, have no use for it.
@@ -61,7 +79,7 @@ class _Copy:
         self._process.join()
 
 
-_Process = subprocess.Popen[bytes] | _Copy
+_Process = _New | _Copy
 
 
 def _started(others: Iterable[_Process], *, copied: bool) -> _Process:
@@ -71,11 +89,7 @@ def _started(others: Iterable[_Process], *, copied: bool) -> _Process:
     try:
         if copied and sys.platform == "linux" and threading.active_count() == 1:
             return _Copy(others)
-        return subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        return _New()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -114,16 +128,15 @@ class Processes(Generic[Item, Result]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Those that are idle would by themselves first look through all that they had loaded.
+        # In this order: no thread takes up a further item when its process is killed. Idle processes
+        # would end by themselves, but first look through all that they had loaded.
         self._ended = True
-        self._kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        for process in self._processes:
-            _closed(process)
-
-    def _kill(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             process.kill()
+        self._threads.shutdown(wait=True)
+        for process in self._processes:
+            _closed(process)
 
     def map(
         self,
@@ -166,14 +179,12 @@ class Processes(Generic[Item, Result]):
             answer = _received(process.stdout)
         except OSError:  # its end of the pipe is closed
             answer = None
-        if answer is None:
-            if self._ended:
-                raise EndedEarly
+        if answer is None and not self._ended:
             _closed(process)
             process = self._next()
         self._free.put(process)
         if answer is None:
-            if lost is None:
+            if lost is None or self._ended:
                 raise EndedEarly
             return lost(item)
         result, error = pickle.loads(answer)
@@ -183,6 +194,7 @@ class Processes(Generic[Item, Result]):
 
 
 def _closed(process: _Process) -> None:
+    process.kill()  # or what it has started, where it has ended itself
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):
@@ -207,9 +219,13 @@ def _received(pipe: IO[bytes] | None) -> bytes | None:
 
 def main() -> None:
     """The process's side: the first message says how results are made, each further one is an item."""
-    items, results = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what anything prints must not stand between results
-    _serve(items, results)
+    # Programs that work starts inherit neither: what they print must not stand between results, and as
+    # long as they held the pipe nobody would see that this process has ended.
+    nothing = os.open(os.devnull, os.O_RDWR)  # becomes stderr where that was closed
+    with os.fdopen(os.dup(0), "rb") as items, os.fdopen(os.dup(1), "wb") as results:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        _serve(items, results)
 
 
 def _copied(items: IO[bytes], results: IO[bytes], others: Iterable[IO[bytes] | None]) -> None:

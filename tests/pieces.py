@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -30,6 +31,16 @@ def pid_then_long(number: int) -> int:
     if number:
         time.sleep(600)
     return os.getpid()
+
+
+def starting(_: int) -> int:
+    """A process that takes very long is started, and its number given."""
+    return subprocess.Popen(["sleep", "600"]).pid
+
+
+def starting_then_killed(mark: Path) -> None:
+    mark.write_text(str(starting(0)))
+    die()
 
 
 def die() -> None:

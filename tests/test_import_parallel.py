@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pieces
 import pytest
 from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, ODD, dump
 from ranked_files import of_rank
@@ -129,7 +130,8 @@ def test_a_worker_that_is_killed(folder: Path, tmp_path: Path, nsys: Path) -> No
 def test_interrupted_it_leaves_nothing(tmp_path: Path, nsys: Path) -> None:
     for name in ("a", "hangs", "z"):
         binary(tmp_path / f"{name}.nsys-rep")
-    before = {*tmp_path.iterdir(), tmp_path / "hanging"}
+    hanging = tmp_path / "hanging"
+    before = {*tmp_path.iterdir(), hanging}
     process = subprocess.Popen(
         [sys.executable, "-m", "nsysconv", "import", "a.nsys-rep", "hangs.nsys-rep", "z.nsys-rep",
          "-o", "job.db", "--jobs", "2"],
@@ -137,7 +139,7 @@ def test_interrupted_it_leaves_nothing(tmp_path: Path, nsys: Path) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
-        while not (tmp_path / "hanging").exists() and process.poll() is None:
+        while not (hanging.exists() and hanging.read_text()) and process.poll() is None:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
         _, err = process.communicate(timeout=30)
@@ -147,6 +149,7 @@ def test_interrupted_it_leaves_nothing(tmp_path: Path, nsys: Path) -> None:
     assert process.returncode == 130, err
     assert b"Traceback" not in err
     assert {*tmp_path.iterdir()} == before
+    assert not pieces.running({int(hanging.read_text())})
 
 
 # -- when it pays

@@ -76,6 +76,28 @@ class TestProcesses:
         assert len(started) == 2
         assert not pieces.running({process.pid for process in started})
 
+    def test_the_end_comes_however_slowly_processes_are_killed(self) -> None:
+        """What waits for a process is not taken up when another ends. In a program that can be ended."""
+        code = """
+import time; from functools import partial; import pieces; from nsysconv import processes
+kill = processes._New.kill
+processes._New.kill = lambda process: (kill(process), time.sleep(0.2))
+with processes.Processes(2, partial, pieces.pid_then_long) as some:
+    print(next(some.map([0] + [1] * 6, ahead=7)))
+"""
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.PIPE)
+
+    def test_what_processes_have_started_ends_with_them(self, tmp_path: Path) -> None:
+        with Processes[int, int](2, partial, pieces.starting) as processes:
+            started = set(processes.map(range(4)))
+            for one in started:
+                os.kill(one, 0)  # it runs
+        assert not pieces.running(started)
+        mark = tmp_path / "started"
+        with Processes[Path, None](1, partial, pieces.starting_then_killed) as processes:
+            list(processes.map([mark], lost=lambda item: None))
+            assert not pieces.running({int(mark.read_text())})
+
     def test_an_item_that_kills_its_process_is_lost_and_no_other(self) -> None:
         with Processes[int, int](4, partial, pieces.killed_by_sevens) as processes:
             found = list(processes.map(range(40), lost=lambda item: -item - 100))
@@ -97,6 +119,15 @@ class TestProcesses:
     def test_what_work_prints_does_not_stand_between_results(self) -> None:
         with Processes[int, int](1, partial, pieces.noisy) as processes:
             assert list(processes.map([1, 2])) == [1, 2]
+
+    def test_processes_of_a_program_whose_streams_are_closed(self) -> None:
+        code = """
+import os, sys; from functools import partial; import pieces; from nsysconv.processes import Processes
+with Processes(2, partial, pieces.noisy) as some:
+    sys.exit(sum(some.map([1, 2, 3])))
+"""
+        closed = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", code]
+        assert subprocess.run(closed, check=False, timeout=60).returncode == 6
 
     def test_none_is_left_running(self) -> None:
         with Processes[int, int](2, partial, pieces.pid) as processes:
