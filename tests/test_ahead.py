@@ -35,7 +35,7 @@ def none_left() -> Iterator[None]:
 def for_every_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Traces of any size are decoded by two processes."""
     monkeypatch.setattr(beside, "_ALONE_BYTES", 0)
-    monkeypatch.setattr(beside.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(beside, "cores", lambda: 2)
 
 
 def begun() -> list[Path]:
@@ -96,8 +96,13 @@ def test_small_traces_are_not_begun() -> None:
 def test_the_size_of_the_content_tells_how_many(
     monkeypatch: pytest.MonkeyPatch, size: int, head: bytes, asked: int | None, count: int
 ) -> None:
-    monkeypatch.setattr(beside.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(beside, "cores", lambda: 4)
     assert beside.count(size, head, asked) == count
+
+
+def test_where_one_core_is_to_be_used_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "cores", lambda: 1)
+    assert beside.count(1 << 30, b"{") == 0
 
 
 @pytest.mark.usefixtures("for_every_trace")

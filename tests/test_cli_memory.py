@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 from conftest import CHILD_ENVIRONMENT, FIXTURES
+
+from nsysconv.cli import memory
+from nsysconv.errors import UsageError
 
 PROFILE = str(FIXTURES / "kineto/basic-2.13.json")
 
@@ -46,3 +50,14 @@ begin_work()
 print(gc.isenabled(), gc.get_freeze_count())
 """)
     assert found == ["True", "0"]
+
+
+@pytest.mark.parametrize(("asked", "refused"), [("1", False), ("", True), ("64", True)])
+def test_many_cores_take_addresses_only_where_numpy_starts_a_thread_for_each(
+    monkeypatch: pytest.MonkeyPatch, asked: str, refused: bool
+) -> None:
+    monkeypatch.setattr(memory, "cores", lambda: 128)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", asked)
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    with pytest.raises(UsageError, match="1024 MB") if refused else nullcontext():
+        memory.check_addresses()

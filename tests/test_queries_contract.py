@@ -137,7 +137,7 @@ def test_reports_that_are_made_at_the_same_time_are_what_each_is_alone(
 
     monkeypatch.setattr(queries, "_computed", noting)
     monkeypatch.setattr(queries, "_MANY_EVENTS", 0)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(queries, "cores", lambda: 2)
     with api.open(shelf.store(path)) as profile:
         together = [said(report) for report in profile.reports(REPORTS, limit=0)]
     assert threads and threading.current_thread() not in threads

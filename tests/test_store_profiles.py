@@ -215,7 +215,7 @@ def test_reading_in_pieces_gives_the_same(
     """Large tables are read by several connections; here, large is three rows."""
     whole = {table: all_columns(shelf.profile(path), table) for table in EVENTS}
     monkeypatch.setattr(read, "_ROWS_PER_THREAD", 3)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(read, "cores", lambda: 4)
     with reading(shelf.store(path)) as store, profile_in_place(path) as in_place:
         (imported,) = store.profiles()
         for table, columns in whole.items():

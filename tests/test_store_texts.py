@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def test_texts_of_several_pieces_are_those_of_one(
         whole = profile.texts("range", "text")
         expected = texts_in_order(profile, "range", "text")
         monkeypatch.setattr("nsysconv.store.read._ROWS_PER_THREAD", 1)
-        monkeypatch.setattr(os, "cpu_count", lambda: 3)
+        monkeypatch.setattr("nsysconv.store.read.cores", lambda: 3)
         parts = profile.texts("range", "text")
         assert len(whole.texts) > 1
         assert parts.ids.tolist() == whole.ids.tolist()

@@ -181,7 +181,7 @@ def test_reading_and_writing_in_pieces_gives_the_same(
     import_file(source, url)
     import_file(source, tmp_path / "store.db")
     monkeypatch.setattr(read, "_ROWS_PER_THREAD", 3)
-    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr(read, "cores", lambda: 4)
     with reading(url) as found, reading(tmp_path / "store.db") as expected:
         (ours,), (theirs,) = found.profiles(), expected.profiles()
         for table in EVENTS:

@@ -16,7 +16,8 @@ import pytest
 
 from nsysconv import processes as processes_module
 from nsysconv.api import workers as workers_module
-from nsysconv.api.workers import cores, workers
+from nsysconv.api.workers import workers
+from nsysconv.cores import cores
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.processes import EndedEarly, Processes

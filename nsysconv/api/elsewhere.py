@@ -16,7 +16,8 @@ from pathlib import Path
 from nsysconv.api.inputs import Input
 from nsysconv.api.intake import FileResult, Wishes, add_stored, belonging, take_in
 from nsysconv.api.words import silent
-from nsysconv.api.workers import Workers, cores
+from nsysconv.api.workers import Workers
+from nsysconv.cores import cores
 from nsysconv.errors import InputError
 from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe

@@ -15,7 +15,8 @@ from nsysconv.api.inputs import Input, Inputs, Lost, Passed, found, joined
 from nsysconv.api.intake import FileResult, Progress, Wishes, digest, take_in
 from nsysconv.api.ranks import pattern, rank_from, suggestion
 from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.api.workers import cores, workers
+from nsysconv.api.workers import workers
+from nsysconv.cores import cores
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from nsysconv.cores import cores
 from nsysconv.errors import InputError
 from nsysconv.processes import EndedEarly, Processes
 
@@ -91,13 +91,6 @@ class _Beside:
 
 def _itself(work: Callable[[Item], Result]) -> Callable[[Item], Result]:
     return work
-
-
-def cores() -> int:
-    """How many cores this process may use: in a job, those of the job."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 
+from nsysconv.cores import cores
 from nsysconv.errors import UsageError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
@@ -49,14 +50,20 @@ def _keep_freed_memory() -> None:
 def check_addresses() -> None:
     """Raises UsageError where addresses are limited (`ulimit -v`) to less than the libraries take.
 
-    Some of them crash there before they can say why. Threads take a stack each, and numpy's library may
-    have one for each core (OPENBLAS_NUM_THREADS). Measured with two of them: they crash below 440 MB.
+    Some of them crash there before they can say why. Measured with two threads of numpy's own library:
+    they crash below 440 MB.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    needed = _LIBRARIES_BYTES + (os.cpu_count() or 1) * _THREAD_BYTES
+    needed = _LIBRARIES_BYTES + _threads_of_numpy() * _THREAD_BYTES
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise UsageError(
             f"not enough memory: the limit of addresses is {limit >> 20} MB, and libraries alone take "
             f"{needed >> 20} MB",
             hint="Raise the limit (ulimit -v).",
         )
+
+
+def _threads_of_numpy() -> int:
+    """How many the library that multiplies its matrices starts as it is loaded."""
+    asked = os.environ.get("OPENBLAS_NUM_THREADS", "")
+    return min(int(asked), cores()) if asked.isdecimal() and int(asked) > 0 else cores()

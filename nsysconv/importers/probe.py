@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nsysconv.cores import cores
 from nsysconv.errors import InputError
 from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
@@ -67,7 +68,7 @@ class Probe:
         self.origin = origin or path
         self.notes: list[Note] = []
         self._leaving = ExitStack()
-        self._spare = ThreadPoolExecutor(threads or os.cpu_count())
+        self._spare = ThreadPoolExecutor(threads or cores())
         try:
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, cast
 
+from nsysconv.cores import cores
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
@@ -226,7 +226,7 @@ def answers(asked: Sequence[tuple[str, Request]], timeline: Timeline) -> list[Re
             return missing
 
     turns = sorted(range(len(each)), key=lambda place: _turn(each[place][0]))
-    if len(turns) > 1 and (os.cpu_count() or 1) > 1 and _ask_for_much(names, timeline):
+    if len(turns) > 1 and cores() > 1 and _ask_for_much(names, timeline):
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             found = dict(zip(turns, pool.map(computed, turns), strict=True))
     else:

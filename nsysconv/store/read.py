@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
+from nsysconv.cores import cores
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -397,7 +397,7 @@ class Store:
 def pieces_of(extent: Extent) -> list[Extent]:
     """An extent cut into as many as are worth reading at the same time."""
     rows = extent.last_id - extent.first_id + 1
-    count = max(1, min(os.cpu_count() or 1, _MAX_THREADS, rows // _ROWS_PER_THREAD))
+    count = max(1, min(cores(), _MAX_THREADS, rows // _ROWS_PER_THREAD))
     edges = [extent.first_id + rows * i // count for i in range(count + 1)]
     return [Extent(low, high - 1) for low, high in pairwise(edges)]
 

@@ -4,7 +4,7 @@ imported here.
 
 from __future__ import annotations
 
-import os
+from nsysconv.cores import cores
 
 GZIP = b"\x1f\x8b"
 PYTHON_FUNCTIONS = "python_functions"
@@ -22,5 +22,5 @@ def count(size: int, head: bytes, asked: int | None = None) -> int:
     `asked`: how many there may be; None: one per core.
     """
     content = size * (_INFLATION if head.startswith(GZIP) else 1)
-    most = asked or min(os.cpu_count() or 1, _MOST)
+    most = asked or min(cores(), _MOST)
     return most if content >= _ALONE_BYTES and most > 1 else 0

@@ -1,0 +1,12 @@
+"""How many cores there are to work with."""
+
+from __future__ import annotations
+
+import os
+
+
+def cores() -> int:
+    """How many cores this process may use: in a job, those of the job."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
