@@ -253,13 +253,17 @@ def build_table(
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 
+_OTHERWISE_IN_NUMPY = {"double": "float64", "float": "float32"}
+
+
 def values_of(column: pa.Array, null: float = MISSING) -> np.ndarray:
     """An Arrow column of numbers as numpy has them, `null` where nothing was recorded.
 
-    From its buffers: `to_numpy` would import pandas.
+    From its buffers: `to_numpy`, and some releases' `to_pandas_dtype`, would import pandas.
     """
     length, offset = len(column), column.offset
-    kind = column.type.to_pandas_dtype()
+    name = str(column.type)
+    kind = np.dtype(_OTHERWISE_IN_NUMPY.get(name, name))
     validity, data = column.buffers()
     if not length:
         return np.empty(0, kind)
