@@ -318,6 +318,21 @@ def test_csv_of_a_diff(folder: Path) -> None:
     failed(run(*diff, "kernels", cwd=folder), 3, "missing.sqlite: no such file")
 
 
+def test_csv_of_what_a_profile_is(folder: Path) -> None:
+    failed(run("info", "missing.sqlite", "-f", "csv", cwd=folder), 2, "and there are 2", "-o DIR/")
+    assert run("info", "report1.sqlite", "-f", "csv", "-o", "out/", cwd=folder).status == 0
+    assert names_in(folder / "out") == {"profile.csv", "facts.csv"}
+
+
+@pytest.mark.parametrize("words", [["report", "gone"], ["info", "gone"], ["diff", "gone", "gone"],
+                                   ["runs", "gone"], ["sql", "gone", "select 1"]])  # fmt: skip
+def test_a_file_in_no_folder_is_refused_before_anything_is_looked_at(
+    folder: Path, words: list[str]
+) -> None:
+    told = ("a b: the folder does not exist", "Make it first: mkdir -p 'a b'")
+    failed(run(*words, "-o", "a b/x.json", cwd=folder), 2, *told)
+
+
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "column"])
 def test_the_suffix_decides(folder: Path, name: str) -> None:
     target = f"answer{suffix(name)}"

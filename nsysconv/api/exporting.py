@@ -14,7 +14,7 @@ from nsysconv.export.contract import Exporter, Options, Written
 from nsysconv.importers import detection
 from nsysconv.phases import phase
 from nsysconv.store.places import Url, split
-from nsysconv.store.publish import building, publish, sweep
+from nsysconv.store.publish import building, check_folder, publish, sweep
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 
@@ -78,8 +78,7 @@ def _wanted(target: Target, to: str | None, path: StrPath | None) -> tuple[str, 
         raise UsageError(
             "it exists already", where=str(made), hint="Name another with -o, or remove it."
         )
-    if not made.parent.is_dir():
-        raise UsageError("the folder does not exist", where=str(made.parent))
+    check_folder(made)
     return to, made
 
 

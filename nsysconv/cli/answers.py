@@ -14,6 +14,8 @@ from nsysconv.queries import CORE
 from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
+_INFO_COUNT = 2  # what it is, and what it can answer
+
 
 def report(
     target: str | None,
@@ -36,8 +38,7 @@ def report(
         raise UsageError(
             "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
         )
-    destination = output.destination(format_name, path)
-    destination.check_count(len(names or CORE))
+    destination = output.destination(format_name, path, len(names or CORE))
     begin_work()
     found: Sequence[Report]
     if destination.is_page:
@@ -82,8 +83,8 @@ def listed(
     target: str | None, names: Sequence[str] | None, format_name: str | None, path: str | None
 ) -> int:
     """`nsysconv report --list`. Returns the exit status."""
-    found = api.reports(target, names or None, say=say)
-    output.write([found], output.destination(format_name, path))
+    destination = output.destination(format_name, path)
+    output.write([api.reports(target, names or None, say=say)], destination)
     return 0
 
 
@@ -98,20 +99,23 @@ def _strict_status(reports: Sequence[Report]) -> int:
 
 def info(target: str, format_name: str | None, path: str | None) -> int:
     """`nsysconv info`. Returns the exit status."""
+    destination = output.destination(format_name, path, _INFO_COUNT)
     begin_work()
-    output.write(api.info(target, say=say), output.destination(format_name, path))
+    output.write(api.info(target, say=say), destination)
     return 0
 
 
 def runs(store: str, format_name: str | None, path: str | None) -> int:
     """`nsysconv runs`. Returns the exit status."""
+    destination = output.destination(format_name, path)
     begin_work()
-    output.write([api.runs(store)], output.destination(format_name, path))
+    output.write([api.runs(store)], destination)
     return 0
 
 
 def sql(store: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
     """`nsysconv sql`. Returns the exit status."""
+    destination = output.destination(format_name, path)
     begin_work()
-    output.write([api.sql(store, query).limited(limit)], output.destination(format_name, path))
+    output.write([api.sql(store, query).limited(limit)], destination)
     return 0

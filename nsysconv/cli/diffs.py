@@ -27,9 +27,9 @@ def run(
     step_range: str | None,
 ) -> int:
     """`nsysconv diff`. Returns the exit status."""
-    destination = output.destination(format_name, path)
     # What is said of limits is one report more.
-    destination.check_count(len(names or DEFAULT) + bool(fail_on))
+    count = len(names or DEFAULT) + bool(fail_on)
+    destination = output.destination(format_name, path, count)
     begin_work()
     result = compare(
         base,

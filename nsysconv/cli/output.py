@@ -18,7 +18,7 @@ from nsysconv.errors import UsageError
 from nsysconv.phases import phase
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.publish import replace
+from nsysconv.store.publish import check_folder, replace
 
 _NARROWEST = 40
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -42,20 +42,23 @@ class Destination:
         """Whether it is one page that has room for everything."""
         return self.format == "html" and not self.is_folder
 
-    def check_count(self, count: int) -> None:
-        """Raises UsageError where so many reports cannot go there. To be asked before they are made."""
-        if not self.is_folder:
-            render.check_count(self.format, count)
 
+def destination(format_name: str | None, output: str | None, count: int = 1) -> Destination:
+    """What -f and -o mean together, for so many reports. To be asked before they are made.
 
-def destination(format_name: str | None, output: str | None) -> Destination:
-    """What -f and -o mean together. Raises UsageError for a suffix that names no format."""
-    if output is None:
-        return Destination(format_name or "text", None, False)
-    path = Path(output)
-    if path.is_dir() or output.endswith("/"):
-        return Destination(format_name or "csv", path, True)
-    return Destination(format_name or render.format_for(path), path, False)
+    Raises UsageError for a suffix that names no format, for a format that has no room for so many, and
+    where there is no folder for the file.
+    """
+    name, path = format_name, None
+    if output is not None:
+        path = Path(output)
+        if path.is_dir() or output.endswith("/"):
+            return Destination(name or "csv", path, True)
+        check_folder(path)
+        name = name or render.format_for(path)
+    name = name or "text"
+    render.check_count(name, count)
+    return Destination(name, path, False)
 
 
 def write(reports: Sequence[Report], to: Destination) -> None:
@@ -82,8 +85,6 @@ def write(reports: Sequence[Report], to: Destination) -> None:
 
 
 def _write_file(draw: Render, reports: Sequence[Report], path: Path) -> None:
-    if not path.parent.is_dir():
-        raise UsageError("the folder does not exist", where=str(path.parent))
     _refuse_to_replace_data(reports, path)
     text = io.StringIO(newline="")
     draw(reports, text, Options())

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import secrets
+import shlex
 import shutil
 import socket
 from collections.abc import Iterator
@@ -45,6 +46,16 @@ def _prefix(path: Path) -> str:
     if len(os.fsencode(name)) > _LONG_NAME_BYTES:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
     return f".{name}.{socket.gethostname()}-"
+
+
+def check_folder(path: Path) -> None:
+    """Raises UsageError where there is no folder for the file or folder that will be `path`."""
+    if not path.parent.is_dir():
+        raise UsageError(
+            "the folder does not exist",
+            where=str(path.parent),
+            hint=f"Make it first: mkdir -p {shlex.quote(str(path.parent))}",
+        )
 
 
 def publish(partial: Path, path: Path) -> None:

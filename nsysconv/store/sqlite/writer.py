@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.errors import InputError, UsageError
 from nsysconv.store.database import require_store
-from nsysconv.store.publish import building, publish, sweep
+from nsysconv.store.publish import building, check_folder, publish, sweep
 from nsysconv.store.recording import SOURCE
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
@@ -184,12 +184,7 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
             where=str(path),
             hint="Remove it, or name the file that is to be made.",
         )
-    if not path.parent.is_dir():
-        raise UsageError(
-            "the folder does not exist",
-            where=str(path.parent),
-            hint=f"Make it first: mkdir -p {path.parent}",
-        )
+    check_folder(path)
     with building(path) as partial:
         # Nobody else knows the name: no locks, which some network file systems do not have.
         with SqliteConnection(sqlite_uri(partial, "rwc&nolock=1"), str(path)) as connection:
