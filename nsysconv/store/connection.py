@@ -63,13 +63,13 @@ class Connection(ABC):
             try:
                 self._connection = adbc.AdbcConnection(self._database)
             except BaseException:
-                self._database.close()
+                _closed(self._database)
                 raise
 
     def close(self) -> None:
         """Closes the connection; an open transaction is rolled back."""
-        self._connection.close()
-        self._database.close()
+        _closed(self._connection)
+        _closed(self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -216,6 +216,17 @@ class Connection(ABC):
 
     def _errors(self) -> _Errors:
         return _Errors(self.translated)
+
+
+def _closed(handle: adbc.AdbcConnection | adbc.AdbcDatabase) -> None:
+    """Closes what a statement or connection was made of."""
+    try:
+        handle.close()
+    except RuntimeError as error:
+        # Where a signal came while one was made nobody holds it, and yet it counts as open. What is to be
+        # told then is the signal; the driver closes all when nobody holds this any more.
+        if error.__context__ is None:
+            raise
 
 
 class _Statement:
