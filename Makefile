@@ -75,7 +75,7 @@ bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, eac
 	$(BIN)/python benchmarks/peers.py
 
 fuzz: $(STAMP)  ## damage profiles for FUZZ_SECONDS and look what importers make of them
-	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
+	$(BIN)/python fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
 
 docs: $(STAMP)  ## write the generated pages of docs/
 	$(BIN)/python scripts/generate_docs.py

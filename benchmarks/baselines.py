@@ -125,7 +125,7 @@ def pandas_sums(*sources: Path) -> None:
         ):
             rows = pd.read_sql(f"SELECT start, end, {name} AS name FROM {table}", connection)
             sums = (rows["end"] - rows["start"]).groupby(rows["name"]).agg(["count", "sum"])
-            print(sums.rename(names).sort_values("sum", ascending=False).head(3).to_string())
+            print(sums.rename(names.to_dict()).sort_values("sum", ascending=False).head(3).to_string())
 
 
 def json_load(source: Path) -> None:

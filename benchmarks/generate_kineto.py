@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 import kineto_job
 import numpy as np
@@ -285,10 +286,11 @@ def generate(path: Path, size: int, seed: int = 1) -> Counter[str]:
     """Writes a trace of about `size` bytes, compressed where the name ends in .gz; counts its rows."""
     trace = Trace(size, seed)
     with ExitStack() as stack:
-        out = stack.enter_context(path.open("wb"))
+        file = stack.enter_context(path.open("wb"))
+        out: IO[bytes] | gzip.GzipFile = file
         if path.suffix == ".gz":
             # No name and no time in the gzip header: same bytes every time.
-            out = stack.enter_context(gzip.GzipFile("", "wb", GZIP_LEVEL, out, mtime=0))
+            out = stack.enter_context(gzip.GzipFile("", "wb", GZIP_LEVEL, file, mtime=0))
         for piece in trace.pieces():
             out.write(piece.encode("ascii"))
     return trace.counts

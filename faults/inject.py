@@ -247,8 +247,8 @@ def main() -> int:
             if time.monotonic() > end:
                 break
     print(f"seed {given.seed}, {sum(counts.values())} rounds, {bad} with findings")
-    for (fault, end), count in sorted(counts.items()):
-        print(f"  {fault:24} {end:12} {count:6}")
+    for (fault, ending), count in sorted(counts.items()):
+        print(f"  {fault:24} {ending:12} {count:6}")
     return 1 if bad else 0
 
 

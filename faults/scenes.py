@@ -154,12 +154,12 @@ def profiles(store: Path) -> State:
                 for row in connection.execute(query, (number,)):
                     digest.update(repr(row).encode())
             found[str(identity)] = digest.hexdigest()
-        for table in schema.EVENT_TABLES:
-            rows = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()
+        for event in schema.EVENT_TABLES:
+            rows = connection.execute(f'SELECT count(*) FROM "{event}"').fetchone()
             told = connection.execute(
-                "SELECT coalesce(sum(row_count), 0) FROM extent WHERE table_name = ?", (table,)
+                "SELECT coalesce(sum(row_count), 0) FROM extent WHERE table_name = ?", (event,)
             ).fetchone()
-            assert rows == told, f"{table} holds {rows[0]} rows, profiles have {told[0]}"
+            assert rows == told, f"{event} holds {rows[0]} rows, profiles have {told[0]}"
     finally:
         connection.close()
     return found

@@ -1,9 +1,9 @@
 """Fuzzes the importers: damaged files by the thousand, and what must hold for each of them.
 
-    python fuzz/run.py --seconds 300                    all importers in turn
-    python fuzz/run.py --seconds 3600 --importer kineto --seed 7
-    python fuzz/run.py --again kineto:7:1234            one file again, with what was done to it
-    python fuzz/run.py --again kineto:7:1234 --keep x.json --only 0,2    ... and keep it, of these steps
+    python fuzz/fuzz.py --seconds 300                    all importers in turn
+    python fuzz/fuzz.py --seconds 3600 --importer kineto --seed 7
+    python fuzz/fuzz.py --again kineto:7:1234            one file again, with what was done to it
+    python fuzz/fuzz.py --again kineto:7:1234 --keep x.json --only 0,2    ... and keep it, of these steps
 
 A file is made of its number alone, so a finding is repeated by its key. What is fuzzed runs in a process
 of its own: one that hangs, dies or fills the memory is a finding, too. With findings the status is 1.

@@ -27,6 +27,7 @@ _OVERHEADS = {"buffer_flush": "Buffer Flush", "instrumentation": "Instrumentatio
 # A line of arguments: what Kineto writes between two line breaks, as (key, JSON text).
 Line = tuple[tuple[str, str], ...]
 GpuOp = Kernel | Memcpy | Memset
+_OnCpu = Operator | Collective | Range
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def events_of(workload: Workload, process: Process) -> Events:
     )
 
 
-def annotations(workload: Workload, process: Process) -> list[Range]:
+def ranges_with_rows(workload: Workload, process: Process) -> list[Range]:
     """The ranges that have a row: marks have none."""
     ranges = events_of(workload, process).ranges
     return sorted((r for r in ranges if r.style != "mark"), key=lambda r: (r.start_ns, r.text))
@@ -129,7 +130,8 @@ class _Told:
         self.framework = framework
         self.end_ns = workload.duration_ns
         # Operators and annotations in the order of their start, the outer one first.
-        cpu = [*annotations(workload, process), *framework.operators, *framework.collectives]
+        ranges = ranges_with_rows(workload, process)
+        cpu: list[_OnCpu] = [*ranges, *framework.operators, *framework.collectives]
         self.cpu = sorted(cpu, key=lambda item: (item.start_ns, -self._end(item)))
         # The id of an operator is its place.
         self.ids = {id(item): number for number, item in enumerate(self.cpu, 1)}
@@ -228,13 +230,13 @@ class _Told:
                 yield Row("X", "overhead", _OVERHEADS[overhead.kind], -1, 0, overhead.start_ns,
                           overhead.end_ns - overhead.start_ns)  # fmt: skip
 
-    def _operator(self, correlation_id: int | None) -> Operator | Collective | Range | None:
+    def _operator(self, correlation_id: int | None) -> _OnCpu | None:
         """The innermost operator around the call with that id, as PyTorch links them."""
         call = next((c for c in self.events.calls if c.correlation_id == correlation_id), None)
         if call is None:
             return None
         # Before 1.10 annotations were operators, too.
-        kinds = (Operator, Collective) if self.age.version >= (1, 10) else (object,)
+        kinds = (Operator, Collective) if self.age.version >= (1, 10) else (Operator, Collective, Range)
         around = [item for item in self.cpu
                   if item.thread == call.thread and isinstance(item, kinds)
                   and item.start_ns <= call.start_ns < self._end(item)]  # fmt: skip
@@ -260,8 +262,10 @@ class _Told:
             yield Row(ph, "ac2g", "ac2g", pid, tid, call.start_ns, flow=call.correlation_id)
 
     def _op(self, op: GpuOp) -> Iterator[Row]:
-        make = {Kernel: self._kernel, Memcpy: self._memcpy, Memset: self._memset}[type(op)]
-        cat, name, args = make(op)
+        if isinstance(op, Kernel):
+            cat, name, args = self._kernel(op)
+        else:
+            cat, name, args = self._memcpy(op) if isinstance(op, Memcpy) else self._memset(op)
         where = op.stream
         yield Row("X", cat, name, where.ordinal, where.stream_id, op.start_ns,
                   op.end_ns - op.start_ns, args, self._external(op.correlation_id))  # fmt: skip

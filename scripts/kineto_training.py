@@ -49,8 +49,10 @@ MAIN = Thread(PROCESS, 3100, "python")
 BACK = Thread(PROCESS, 3155, "pt_autograd_0")
 COMPUTE = stream(PROCESS, 7, "null")
 COMMUNICATION = stream(PROCESS, 20)
+_ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 ALL_REDUCE = Function(
-    *["ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"] * 2,
+    demangled=_ALL_REDUCE,
+    itanium=_ALL_REDUCE,
     short="ncclDevKernel_AllReduce_Sum_f32_RING_LL",
     mangled="_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
 )

@@ -168,7 +168,7 @@ def cells_of(path: Path) -> tuple[Cell, ...]:
 
 def main() -> int:
     """Write or check the notebook."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare the cells, write nothing")
     if parser.parse_args().check:
         if NOTEBOOK.exists() and cells_of(NOTEBOOK) == CELLS:

@@ -49,7 +49,7 @@ READINGS = tuple(
     for gpu, values in enumerate(both)
 )  # fmt: skip
 
-_QUERY = {
+_QUERY: dict[str, Callable[[Reading], str]] = {
     "timestamp": lambda r: f"2024/05/17 10:00:0{r.second}.{100 + 2 * r.gpu}",
     "index": lambda r: str(r.gpu),
     "uuid": lambda r: UUIDS[r.gpu],

@@ -20,7 +20,7 @@ from answers import NO_API_CALL
 from conftest import FIXTURES, NSYS, Row, Shelf, event_rows, in_any_order, name_of, small_rows
 from kineto_ages import AGES, plain
 from kineto_framework import NOTHING
-from kineto_rows import annotations, events_of, occupancy
+from kineto_rows import events_of, occupancy, ranges_with_rows
 from scenarios import EXPECTED
 from workload import Process, Stream, Thread
 
@@ -81,7 +81,7 @@ class _Expected:
         self.age = AGES[trace.age_name]
         self.events = events_of(self.workload, self.process)
         self.framework = make_fixtures.KINETO_FRAMEWORKS.get(trace.name, NOTHING)
-        self.ranges = annotations(self.workload, self.process)
+        self.ranges = ranges_with_rows(self.workload, self.process)
 
     def since(self, *version: int) -> bool:
         return self.age.version >= version
