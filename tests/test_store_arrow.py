@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from nsysconv.store.recording import (
     Recording,
     rows_of,
 )
+from nsysconv.store.sqlite import connection as connecting
 from nsysconv.store.sqlite import rows as sqlite_rows
 from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.sqlite.records import alike
@@ -202,6 +205,59 @@ def test_rows_that_wait_for_sqlite_are_not_all_kept(tmp_path: Path, monkeypatch:
         assert profile.names([1, 500]) == {1: "1", 500: "500"}
         starts = profile.columns("kernel", ("start_ns",))["start_ns"]
         assert starts.tolist() == [*range(1, 5001)] * 2
+
+
+def test_a_table_that_sqlite_has_written_to_grows_no_more(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    """Not by the next file either, whose rows would take the place of those that SQLite wrote."""
+    monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
+    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]
+    names = [{"id": n, "text": str(n)} for n in range(1, 102)]
+    with writing(tmp_path / "store.db") as writer:
+        for origin in (replace(ORIGIN, identity="first"), replace(ORIGIN, identity="second")):
+            batches = (rows("kernel", many), rows("name", names), rows("kernel", many[:10]))
+            writer.add([recording(batches)], lambda: origin, lambda *_: None)  # noqa: B023
+    with reading(tmp_path / "store.db") as opened:
+        starts = [p.columns("kernel", ("start_ns",))["start_ns"].tolist() for p in opened.profiles()]
+    assert starts == [[*range(1, 5001), *range(1, 11)]] * 2
+
+
+def test_what_a_file_leaves_that_fails_after_sqlite_has_written_on(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    """Nothing: a root was grafted, changed by SQLite, and no longer only in its cache."""
+    monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
+    monkeypatch.setattr(connecting, "_CACHE_KIB", 1)
+    store = tmp_path / "store.db"
+    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]
+    names = [{"id": n, "text": str(n)} for n in range(1, 102)]
+
+    def failing() -> Iterator[Batch]:
+        yield rows("kernel", many)
+        yield rows("name", names)
+        yield rows("kernel", many)
+        raise ZeroDivisionError
+
+    with writing(store) as writer:
+        for batches in ([rows("kernel", many)], failing(), [rows("kernel", many[:10])]):
+            origin = replace(ORIGIN, identity=str(len(writer.identities())))
+            with suppress(ZeroDivisionError):
+                writer.add([recording(batches)], lambda: origin, lambda *_: None)  # noqa: B023
+    with open_for_reading(store) as opened:
+        assert opened.value("PRAGMA integrity_check") == "ok"
+        starts = opened.rows("SELECT start_ns FROM kernel ORDER BY id")
+    assert [row["start_ns"] for row in starts] == [*range(1, 5001), *range(1, 11)]
+
+
+@FEW_OR_MANY
+def test_fractions_of_which_some_are_null(tmp_path: Path, count: int) -> None:
+    names = ("value_min", "value_max", "value_avg")
+    cells = [dict(zip(names, (n / 8, n / 4 if n % 3 else None, None), strict=True))
+             for n in range(count)]  # fmt: skip
+    import_rows(tmp_path / "store.db", rows("metric_sample", cells))
+    with open_for_reading(tmp_path / "store.db") as opened:
+        assert opened.rows(f"SELECT {', '.join(names)} FROM metric_sample ORDER BY id") == cells
 
 
 def test_large_numbers_stay_exact(tmp_path: Path) -> None:

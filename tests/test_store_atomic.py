@@ -159,6 +159,24 @@ def test_a_killed_import_leaves_an_old_store_as_it_was(
     assert names(tmp_path) == ["store.db"]
 
 
+def test_a_new_store_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it: a power cut leaves a whole store, or none."""
+    store, synced, sync = tmp_path / "store.db", list[tuple[int, int]](), os.fsync
+
+    def noted(descriptor: int) -> None:
+        assert not store.exists()
+        sync(descriptor)
+        about = os.fstat(descriptor)
+        synced.append((about.st_ino, about.st_size))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    import_file(BASIC, store)
+    about = store.stat()
+    assert synced == [(about.st_ino, about.st_size)]
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_new_store_killed_at(worker: Worker, large: Path, tmp_path: Path, place: str) -> None:
     store = tmp_path / "store.db"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
-import shutil
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
@@ -17,43 +14,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import (
-    EVENTS,
-    FIXTURES,
-    NSYS,
-    NSYS_FILES,
-    ODD,
-    ODD_FILES,
-    add,
-    dump,
-    import_file,
-    name_of,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from test_store_pages import EDGES
 
-from nsysconv.errors import InputError, NsysconvError, UsageError
-from nsysconv.importers.contract import Options
-from nsysconv.importers.detection import detect
-from nsysconv.importers.nsys_sqlite.tables import EVENT_SOURCES
-from nsysconv.importers.probe import Probe
+from nsysconv.errors import UsageError
 from nsysconv.report import MISSING
-from nsysconv.store.profiles import Origin
 from nsysconv.store.sqlite import growth as growing
-from nsysconv.store.sqlite import rows as sqlite_rows
-from nsysconv.store.sqlite import writer as sqlite_writer
 from nsysconv.store.sqlite.growth import Growth
 from nsysconv.store.sqlite.leaves import leaves
 from nsysconv.store.sqlite.records import NotPlainError
-from nsysconv.store.write import Progress, writing
 
 PAGE_SIZES = [2**n for n in range(9, 17)]
-FOLDERS = ("kineto", "nsys_stats", "nvidia_smi", "nvprof_database", "nvprof_log")
-OTHERS = sorted(path for folder in FOLDERS for path in (FIXTURES / folder).iterdir())
 # An id, five columns of whole numbers and one of others: as few bytes as a cell can have.
 COLUMNS = "id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER, e INTEGER, r REAL"
+HUGE = 1 << 60
 Rows = list[tuple[Any, ...]]
 
 
@@ -223,6 +199,147 @@ def test_the_page_of_the_locks_is_left_out(file: File, monkeypatch: MonkeyPatch)
     assert file.path.read_bytes()[9 * 512 : 10 * 512] == bytes(512)
 
 
+@pytest.mark.parametrize("count", range(11, 19))
+@pytest.mark.parametrize("nulls", [False, True])
+def test_records_of_more_bytes_than_one_tells(tmp_path: Path, count: int, nulls: bool) -> None:
+    """So many columns of eight bytes and four of one: from 14 on a record has more than 127 bytes."""
+    names = ", ".join(f"c{n} INTEGER" for n in range(count + 4))
+    path = tmp_path / "wide.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size=512")
+        connection.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {names})")
+    large = [[HUGE + n * (place + 1) for place in range(count)] for n in range(100)]
+    rows: Rows = [(*row, 5, n, -n - 1, None if nulls and n % 3 else 9) for n, row in enumerate(large)]
+    with closing(Growth(path, "here", 512, {"t": 2})) as growth, growth.kept():
+        growth.add("t", columns([(*row, None) for row in rows])[:-1])
+        growth.graft()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("SELECT * FROM t").fetchall() == numbered(rows)
+
+
+@pytest.mark.parametrize("count", [61, 62, 63, 64, 65, 80])
+def test_nulls_in_many_columns(tmp_path: Path, count: int) -> None:
+    """In one row in all of them, and in one only in the last: right, or left to SQLite."""
+    path, rows = tmp_path / "wide.db", 300
+    names = ", ".join(f"c{n} INTEGER" for n in range(count))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size=4096")
+        connection.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {names})")
+    cells = np.arange(rows)[:, None] + np.arange(1000, 1000 + count)
+    cells[5, :] = cells[6, -1] = MISSING
+    with closing(Growth(path, "here", 4096, {"t": 2})) as growth, growth.kept():
+        try:
+            growth.add("t", [np.full(rows, MISSING), *cells.T])
+        except NotPlainError:
+            assert count >= 63
+            return
+        growth.graft()
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT * FROM t").fetchall()
+    assert [row[1:] for row in found] == [
+        tuple(None if cell == MISSING else cell for cell in row) for row in cells.tolist()
+    ]
+
+
+@pytest.mark.parametrize("count", [2, 33, 34, 66, 67, 99, 100])
+def test_interior_pages_have_two_below_them(file: File, count: int) -> None:
+    """At least, and 33 at most: what comes at a time begins a page."""
+    with file.growth.kept():
+        file.growth.add("t", columns(some(10)))
+        while file.growth.mark().leaves["t"] < count:
+            file.growth.add("t", columns(some(1)))
+        assert file.growth.mark().leaves["t"] == count
+        file.growth.graft()
+    content = file.path.read_bytes()
+    pages = [content[at : at + 512] for at in range(512, len(content), 512)]
+    below = [int.from_bytes(page[3:5], "big") + 1 for page in pages if page[0] == 5]
+    assert all(2 <= number <= 33 for number in below)
+    assert sum(below) == count + len(below) - 1  # each but the root is below another
+    assert len(file.rows("t")) == file.growth.rows("t")
+
+
+@pytest.mark.parametrize("fails", [None, "added", "grafted"])
+def test_the_header_tells_how_many_pages_there_are(file: File, fails: str | None) -> None:
+    """And that this is so: SQLite believes it where the counter of changes stands there twice."""
+    with file.growth.kept():
+        file.growth.add("t", columns(some(100)))
+        file.growth.graft()
+    before = file.path.stat().st_size
+    with suppress(ZeroDivisionError), file.growth.kept():
+        mark = file.growth.mark()
+        file.growth.add("u", columns(some(100)))
+        file.growth.cut(mark)
+        file.growth.add("t", columns(some(1000)))
+        if fails == "added":
+            raise ZeroDivisionError
+        file.growth.graft()
+        if fails == "grafted":
+            raise ZeroDivisionError
+    content = file.path.read_bytes()
+    assert len(content) == 512 * int.from_bytes(content[28:32], "big")
+    assert content[24:28] == content[92:96]
+    assert (len(content) == before) == (fails is not None)
+
+
+def test_a_cut_takes_what_was_added_from_the_file(file: File) -> None:
+    before = file.path.stat().st_size
+    with file.growth.kept():
+        mark = file.growth.mark()
+        file.growth.add("t", columns(some(100)))
+        file.growth.cut(mark)
+        file.growth.graft()
+    assert file.path.stat().st_size == before
+
+
+def test_a_block_that_grafts_twice_and_fails(file: File) -> None:
+    """The roots are what they were before the first."""
+    with file.growth.kept():
+        file.growth.add("t", columns(some(100)))
+        file.growth.graft()
+    with suppress(ZeroDivisionError), file.growth.kept():
+        for turn in range(1, 3):
+            file.growth.add("t", columns(some(1000, turn)))
+            file.growth.graft()
+        raise ZeroDivisionError
+    assert file.rows("t") == numbered(some(100))
+
+
+def test_as_many_pages_as_a_block_had_that_failed(file: File) -> None:
+    """SQLite has read those, and sees that these are others."""
+    with closing(file.connected()) as connection:
+        for turn in range(2):
+            with suppress(ZeroDivisionError), file.growth.kept():
+                file.growth.add("t", columns(some(100, turn)))
+                file.growth.graft()
+                found = connection.execute("SELECT * FROM t").fetchall()
+                assert found == numbered(some(100, turn))
+                if turn == 0:
+                    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_ids_so_large_that_few_fit_above(
+    file: File, monkeypatch: MonkeyPatch, size: int
+) -> None:
+    """As many leaves as an interior page may have below it, with ids of so many bytes."""
+    first = 1 << 7 * (size - 1)
+    grown = Growth.rows
+    monkeypatch.setattr(Growth, "rows", lambda self, table: grown(self, table) or first - 1)
+    with file.growth.kept():
+        file.growth.add("t", columns(some(600)))
+        file.growth.graft()
+    assert file.rows("t") == numbered(some(600), first)
+
+
+def test_a_growth_that_is_closed_has_nothing_open(file: File) -> None:
+    growth = Growth(file.path, "here", 512, {})
+    with closing(growth):
+        os.fstat(growth._descriptor)
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(growth._descriptor)
+
+
 def test_sqlite_goes_on_where_pages_ended(file: File) -> None:
     with file.growth.kept():
         file.growth.add("t", columns(some(300)))
@@ -251,7 +368,11 @@ def test_what_is_cut_is_not_there(file: File) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(errno.ENOSPC, "disk is full"), (errno.EIO, "cannot be written")]
+    ("number", "words"),
+    [
+        *((number, "disk is full") for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)),
+        (errno.EIO, "cannot be written"),
+    ],
 )
 def test_a_file_that_cannot_grow(
     file: File, monkeypatch: MonkeyPatch, number: int, words: str
@@ -302,220 +423,3 @@ def test_what_is_written_is_on_its_way_to_the_disk_at_once(
         file.growth.graft()
     assert told == list(range(before, after))
     assert file.rows("t") == numbered(some(100))
-
-
-# -- files that are imported
-
-
-@pytest.fixture
-def by_pages(monkeypatch: MonkeyPatch) -> Callable[[], int]:
-    """Has pages hold all that they can, on pages so small that fixtures fill several; and counts."""
-    monkeypatch.setattr(sqlite_rows, "_ROWS_WORTH_PAGES", 1)
-    monkeypatch.setattr(sqlite_writer, "PAGE_SIZE", 512)
-    added = list[int]()
-    grow = Growth.add
-
-    def counted(self: Growth, table: str, rows: Any) -> None:
-        grow(self, table, rows)
-        added.append(len(rows[0]))
-
-    monkeypatch.setattr(Growth, "add", counted)
-    return lambda: sum(added)
-
-
-def import_all(
-    source: Path, store: Path, progress: Progress = lambda table, rows: None
-) -> None:
-    """Imports all recordings of a file."""
-    with Probe(source) as probe, writing(store) as writer:
-        recordings = detect(probe).read([probe], Options())
-        origin = Origin(source.name, "test", str(source), "sha", "identity")
-        writer.add(recordings, lambda: origin, progress)
-
-
-def through_sqlite(source: Path, store: Path, monkeypatch: MonkeyPatch) -> dict[str, Rows]:
-    """What a store holds to which SQLite has written all."""
-    with monkeypatch.context() as patch:
-        patch.setattr(Growth, "takes", lambda self, table: False)
-        import_all(source, store)
-    return timeless(dump(store))
-
-
-def timeless(tables: dict[str, Rows]) -> dict[str, Rows]:
-    """Without what differs between two imports of a file."""
-    return {name: rows for name, rows in tables.items() if name not in ("profile", "run")}
-
-
-def assert_sound(store: Path) -> None:
-    with closing(sqlite3.connect(store)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def multiplied(source: Path, folder: Path) -> Path:
-    """A copy in which the rows of events stand many times: fixtures have few, which fit on one page."""
-    copy = folder / source.name
-    shutil.copy(source, copy)
-    if source.suffix == ".csv":
-        lines = source.read_bytes().splitlines(keepends=True)
-        copy.write_bytes(b"".join(line * (64 if line[:1].isdigit() else 1) for line in lines))
-    elif source.suffix == ".json":
-        with suppress(ValueError, KeyError, TypeError):
-            trace = json.loads(source.read_bytes())
-            trace["traceEvents"] = [later(e, n) for n in range(64) for e in trace["traceEvents"]]
-            copy.write_text(json.dumps(trace))
-    elif source.read_bytes()[:6] == b"SQLite":
-        with closing(sqlite3.connect(copy)) as connection, suppress(sqlite3.Error):
-            tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-            for (table,) in tables.fetchall():
-                if table.startswith("CUPTI_") or table in EVENT_SOURCES:
-                    double(connection, table)
-    return copy
-
-
-def later(event: Any, turn: int) -> Any:
-    """An event of a trace, a second later for each turn."""
-    if not isinstance(event, dict) or not isinstance(event.get("ts"), int | float):
-        return event
-    return {**event, "ts": event["ts"] + turn * 1_000_000}
-
-
-def double(connection: sqlite3.Connection, table: str) -> None:
-    """Six times."""
-    about = connection.execute(f'PRAGMA table_info("{table}")').fetchall()
-    names = ", ".join(f'"{row[1]}"' for row in about if not row[5])
-    with connection, suppress(sqlite3.Error):
-        for _ in range(6):
-            connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {names} FROM "{table}"')
-
-
-@pytest.mark.parametrize("source", [*NSYS_FILES, *ODD_FILES, *OTHERS], ids=name_of)
-def test_pages_hold_what_sqlite_would_write(
-    source: Path, by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
-) -> None:
-    source = multiplied(source, tmp_path)
-    try:
-        expected = through_sqlite(source, tmp_path / "sqlite.db", monkeypatch)
-    except NsysconvError as error:
-        with pytest.raises(type(error)) as other:
-            import_all(source, tmp_path / "pages.db")
-        assert str(other.value) == str(error)
-        return
-    assert by_pages() == 0
-    import_all(source, tmp_path / "pages.db")
-    assert timeless(dump(tmp_path / "pages.db")) == expected
-    assert_sound(tmp_path / "pages.db")
-
-
-@pytest.mark.parametrize(
-    ("name", "share"),
-    [
-        ("nsys/basic-3.25.0.sqlite", 0.7),
-        ("kineto/basic-2.13.json", 0.7),
-        ("nvprof_log/basic-gpu-trace.csv", 0.7),
-        ("nvprof_database/basic-12.nvvp", 0.3),  # its API calls are joined with names by SQLite
-    ],
-)
-def test_pages_hold_most_rows(
-    name: str, share: float, by_pages: Callable[[], int], tmp_path: Path
-) -> None:
-    """Otherwise the test before this one would compare SQLite with itself."""
-    imported = import_file(multiplied(FIXTURES / name, tmp_path), tmp_path / "store.db")
-    assert by_pages() > share * sum(imported.row_counts[table] for table in EVENTS)
-
-
-@pytest.mark.parametrize("damaged", [False, True])
-def test_progress_adds_up(
-    damaged: bool, by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
-) -> None:
-    """Also where a table begins anew, because its last row has to be left to SQLite."""
-    source = multiplied(NSYS / "basic-3.25.0.sqlite", tmp_path)
-    kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
-    with closing(sqlite3.connect(source)) as connection, connection:
-        (last,) = connection.execute(f"SELECT max(rowid) FROM {kernels}").fetchone()
-        if damaged:
-            connection.execute(f"UPDATE {kernels} SET gridX = 'x' WHERE rowid = {last}")
-
-    done = Counter[str]()
-    # A page of the source at a time.
-    monkeypatch.setattr(sqlite_writer, "_SOURCE_BYTES", 1)
-    import_all(source, tmp_path / "store.db", lambda table, rows: done.update({table: rows}))
-    assert by_pages() > 0
-    # Of a table that is looked at cell by cell nothing is told.
-    assert done["kernel"] == (0 if damaged else last)
-    assert done["api_call"] > 1000
-
-
-@pytest.mark.parametrize("old", [False, True], ids=["new store", "old store"])
-def test_rows_that_come_round_again_are_refused(
-    old: bool, by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
-) -> None:
-    """More rows than numbers: told beside the copying by pages, and before SQLite reads a row."""
-    source, store = multiplied(NSYS / "basic-3.25.0.sqlite", tmp_path), tmp_path / "store.db"
-    if old:
-        import_file(NSYS / "ranges-3.28.1.sqlite", store)
-    before = store.read_bytes() if old else b""
-    copied, pages_then = list[object](), by_pages()
-
-    def refuses(*_: object) -> Any:
-        raise InputError("the file is damaged", where="here")
-
-    monkeypatch.setattr("nsysconv.importers.nsys_sqlite.survey.row_numbers", refuses)
-    progress: Progress = lambda table, rows: copied.append(rows)  # noqa: E731
-    with pytest.raises(InputError, match="the file is damaged"):
-        import_all(source, store, progress)
-    assert (by_pages() > pages_then) != old
-    assert not (old and copied)
-    assert (store.read_bytes() if store.exists() else b"") == before
-
-
-def test_files_into_one_new_store(
-    by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
-) -> None:
-    """Tables go on growing from file to file, past one that fails and one that is replaced."""
-    basic, graphs = NSYS / "basic-3.25.0.sqlite", NSYS / "graphs-3.24.0.sqlite"
-    sources = [basic, graphs, FIXTURES / "kineto" / "basic-2.13.json"]
-
-    def fill(store: Path) -> None:
-        with writing(store) as writer:
-            first = add(writer, sources[0], identity="first")
-            for failing in (ODD / "truncated.sqlite", tmp_path):
-                with pytest.raises(NsysconvError):
-                    add(writer, failing)
-            add(writer, sources[1], identity="second")
-            add(writer, sources[0], identity="third", replacing=first.profile_id)
-            add(writer, sources[2], identity="fourth")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Growth, "takes", lambda self, table: False)
-        fill(tmp_path / "sqlite.db")
-    assert by_pages() == 0
-    fill(tmp_path / "pages.db")
-    assert by_pages() > 0
-    assert timeless(dump(tmp_path / "pages.db")) == timeless(dump(tmp_path / "sqlite.db"))
-    assert_sound(tmp_path / "pages.db")
-
-
-def test_an_import_that_fails_late_leaves_the_others(by_pages: Callable[[], int], tmp_path: Path) -> None:
-    """All its rows stood in their tables when its origin could not be told."""
-    source, store = NSYS / "basic-3.25.0.sqlite", tmp_path / "store.db"
-    with writing(store) as writer:
-        add(writer, source, identity="first")
-        size = by_pages()
-        add_late(writer, NSYS / "graphs-3.24.0.sqlite")
-        assert by_pages() > size
-        add(writer, source, identity="second")
-    assert_sound(store)
-    alone = tmp_path / "alone.db"
-    with writing(alone) as writer:
-        add(writer, source, identity="first")
-        add(writer, source, identity="second")
-    assert timeless(dump(store)) == timeless(dump(alone))
-
-
-def add_late(writer: Any, source: Path) -> None:
-    def fails(*_: object) -> Any:
-        raise ZeroDivisionError
-
-    with MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr(type(writer), "_finish", fails)
-        add(writer, source, identity="failing")

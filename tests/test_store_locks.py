@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import NSYS, ROOT, import_file
+from conftest import NSYS, ROOT, add, import_file
 
+from nsysconv.errors import InUseError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store.database import is_store, require_store
 from nsysconv.store.read import reading
+from nsysconv.store.sqlite import connection as connecting
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 from nsysconv.store.write import writing
 
@@ -35,6 +37,15 @@ try:
     print("wrote")
 except sqlite3.OperationalError as error:
     print(error)
+"""
+
+READ = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN")
+connection.execute("SELECT count(*) FROM run").fetchone()
+print("reads", flush=True)
+sys.stdin.read()
 """
 
 
@@ -129,6 +140,24 @@ def test_the_lock_holds_while(
 ) -> None:
     MEANWHILE[what](source, store)
     assert another_process_writes(store) == "database is locked"
+
+
+def test_who_reads_too_long_costs_one_import_and_not_the_next(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "_BUSY_MS", 100)
+    with writing(store) as writer:
+        reader = subprocess.Popen([sys.executable, "-c", READ, store], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        with pytest.raises(InUseError):
+            add(writer, NSYS / "graphs-3.24.0.sqlite", identity="b")
+        reader.communicate("enough")
+        add(writer, NSYS / "ranges-3.28.1.sqlite", identity="c")
+    with reading(store) as opened:
+        labels = [profile.ref.label for profile in opened.profiles()]
+    assert labels == ["basic-3.25.0.sqlite", "ranges-3.28.1.sqlite"]
 
 
 def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:

@@ -27,6 +27,8 @@ _KINDS = {1: 1, 2: 2, 3: 3, 4: 4, 6: 5, 8: 6}
 _WRITTEN = {1: (1,), 2: (2,), 3: (1, 2), 4: (4,), 6: (2, 4), 8: (8,)}
 # With more ways for nulls to fall than this, there are few rows alike.
 _MOST_LAYOUTS = 64
+# A way is a bit for each column that has some, in an int64 that is not negative.
+_MOST_DIFFERING = 63
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def _layouts(ids: Array, columns: Sequence[_Column]) -> list[Array | slice]:
         differing.append(ids >= edge)
     if not differing:
         return [slice(None)]
+    if len(differing) > _MOST_DIFFERING:
+        raise NotPlainError
     pattern = np.zeros(len(ids), np.int64)
     for place, rows in enumerate(differing):
         pattern |= rows.astype(np.int64) << place

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store.database import require_store
 from nsysconv.store.publish import building, check_folder, publish, sweep
 from nsysconv.store.recording import SOURCE
@@ -104,10 +104,11 @@ class SqliteWriter(Writer):
             self._set_strict(strict=True)
             yield
             self._set_strict(strict=False)
+            self._connection.execute("COMMIT")  # which waits for readers, and not for ever
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            with suppress(NsysconvError):  # a signal came when all was done
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
     def _set_strict(self, *, strict: bool) -> None:
         """Makes the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
