@@ -12,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from bounds import within
 from conftest import CHILD_ENVIRONMENT, NSYS
 from golden_cases import run
 from hypothesis import given
@@ -24,6 +25,10 @@ from hypothesis import strategies as st
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
+from nsysconv.importers.kineto.words import Words
+from nsysconv.importers.nsys_sqlite import gpu_metrics
+from nsysconv.importers.nsys_stats import runs, survey
+from nsysconv.importers.nvprof_log import messages
 from nsysconv.importers.probe import Probe
 from nsysconv.names import visible
 from nsysconv.store.database import is_store
@@ -337,3 +342,37 @@ def test_a_source_that_cannot_be_copied_says_why(
         probe.tables  # noqa: B018
     assert "TMPDIR" in caught.value.hint
     assert list(temporary.iterdir()) == []
+
+
+# -- texts of any length
+
+LONG = 200_000
+
+
+def said(text: str) -> list[object]:
+    """What nsys stats says in a line."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stats.txt"
+        path.write_text(text, encoding="utf-8")
+        return survey.Survey(path).items
+
+
+LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
+    "number of a message": (lambda text: list(messages.notes([(1, text)])), "", "1"),
+    "copy of a trace": (Words().copy, "Memcpy HtoD (", " "),
+    "second kind of a copy": (Words().copy, "Memcpy HtoD (a -> ", "\t"),
+    "unit of a metric": (gpu_metrics._PERCENT.search, "", "[a%0"),
+    "construct of OpenACC": (runs._CONSTRUCT.match, "", "a@:9"),
+    "announcement": (said, "", "Processing [a] with [ "),
+    "older announcement": (said, "", "Running [a.py a"),
+    "heading": (said, "", "** a (a: "),
+    "what is skipped": (said, "", "SKIPPED:  "),
+}
+
+
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_a_text_is_looked_at_in_time_that_grows_as_it_does(what: str) -> None:
+    """Else these take minutes: damaged files have lines of any length."""
+    look, first, again = LOOKED_AT[what]
+    with within(20):
+        look(first + again * (LONG // len(again)) + "\0")

@@ -76,7 +76,7 @@ OLD_COPIES = {
 OLD_SET = "FillBuffer"
 COMMUNICATION_OPERATOR = "record_param_comms"
 
-_COPY = re.compile(r"([HDAP]to[HDAP])\b(?:\s*\(([^()]+?)\s*->\s*([^()]+?)\))?")
+_COPY = re.compile(r"([HDAP]to[HDAP])\b(?:\s*\(([^()>]*)->([^()>]*)\))?")
 _SET = re.compile(r"Memset\s*\(([^()]+?)\)")
 _DIRECTIONS = {word: code for code, word in enumerate(DIRECTIONS)}
 _KINDS = {word: code for code, word in enumerate(MEMORY_KINDS)}
@@ -99,8 +99,8 @@ class Words:
             direction, source, target = found.groups() if found else ("Unknown", None, None)
             self._copies[name] = (
                 _DIRECTIONS.get(direction, 0),
-                _KINDS.get(source or "", MISSING),
-                _KINDS.get(target or "", MISSING),
+                _KINDS.get((source or "").strip(), MISSING),
+                _KINDS.get((target or "").strip(), MISSING),
             )
         return self._copies[name]
 

@@ -27,7 +27,7 @@ _NAMES = "TARGET_INFO_GPU_METRICS"
 _SAMPLE = "sample"
 _KNOWN = "known"
 _GPU_BITS = 0xFF
-_PERCENT = re.compile(r"\[[^\]]*%[^\]]*\]\s*$")
+_PERCENT = re.compile(r"\[[^\[\]%]*%[^\[\]]*\]\s*$")
 _CLOCK = re.compile(r"\[MHz\]\s*$")
 _HERTZ = 1_000_000
 

@@ -13,7 +13,7 @@ from nsysconv.importers.nsys_stats.tables import Table
 from nsysconv.importers.printed.registry import is_api
 
 # As OpenACC's constructs are named: what, file and line.
-_CONSTRUCT = re.compile(r".+@.*:\d+$")
+_CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
 
 
 @dataclass

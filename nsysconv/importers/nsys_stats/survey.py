@@ -18,15 +18,22 @@ from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
 from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
 from nsysconv.importers.printed.lines import Span
 
-_PROCESSING = re.compile(
-    r"Processing \[(?P<file>.+?)\] with \[(?:.*[/\\])?(?P<report>\w+)(?:\.py)?[^\]]*\]"
-    r"(?:\((?P<args>.*?)\))?"
+# How nsys announces a table: from the first place of a sign on, and never looking back, for damaged lines
+# may have a million characters.
+_RUNNING = re.compile(r"\w+ \[(?:[^\]]*?[/\\])??(?P<report>\w+)\.py (?P<file>[^\]]*)(?P<args>)\]")
+_ANNOUNCED = (
+    (
+        "Processing [",
+        re.compile(
+            r"\w+ \[(?>(?P<file>.+?)\] with \[)(?:[^\]]*[/\\])?+(?P<report>\w+)(?:\.py)?[^\]]*\]"
+            r"(?:\((?P<args>.*?)\))?"
+        ),
+    ),
+    ("Running [", _RUNNING),
+    ("Exporting [", _RUNNING),
+    ("Executing '", re.compile(r"\w+ '(?P<report>[^']+)' stats report")),
+    ("", re.compile(r"(?=.*\):\s*$)\s*\*\* .+ \((?P<report>\w+)(?::(?P<args>.*))?\):\s*$")),
 )
-_RUNNING = re.compile(
-    r"(?:Running|Exporting) \[(?:.*[/\\])?(?P<report>\w+)\.py (?P<file>[^\]]*?)(?P<args>)\]"
-)
-_EXECUTING = re.compile(r"\[\d+/\d+\] Executing '(?P<report>[^']+)' stats report")
-_HEADING = re.compile(r"^\s*\*\* .+ \((?P<report>\w+)(?::(?P<args>.*))?\):\s*$")
 # Words alone are repeated to users: a path that a damaged line has there may be nobody's business.
 _SKIPPED = re.compile(r"SKIPPED: .*?does not contain (?P<what>[\w ()-]{1,60}?)\.?\s*$")
 # What nsys says when it begins with another recording.
@@ -89,6 +96,12 @@ def has_table(text: bytes) -> bool:
         ):
             return True
     return False
+
+
+def _from(sign: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """What a pattern finds that begins at the first place of a sign."""
+    place = text.find(sign)
+    return pattern.match(text, place) if place >= 0 else None
 
 
 def _plain(line: str) -> str:
@@ -228,15 +241,14 @@ class Survey:
             and _LIKE_A_ROW.match(text)
         ):
             return False
-        for pattern in (_PROCESSING, _RUNNING, _EXECUTING, _HEADING):
-            if match := pattern.search(text):
-                told = match.groupdict()
-                self._close()
-                self._announced = tables.report_of(told["report"])
-                self._database = told.get("file") or self._database
-                self._arguments = told.get("args") or told["report"].partition(":")[2]
-                return True
-        if match := _SKIPPED.search(text):
+        matches = (_from(sign, pattern, text) for sign, pattern in _ANNOUNCED)
+        if match := next(filter(None, matches), None):
+            told = match.groupdict()
+            self._close()
+            self._announced = tables.report_of(told["report"])
+            self._database = told.get("file") or self._database
+            self._arguments = told.get("args") or told["report"].partition(":")[2]
+        elif match := _from("SKIPPED: ", _SKIPPED, text):
             self._close()
             self._announced = None
             self.items.append(Skipped(match["what"], self._database))

@@ -17,14 +17,14 @@ _KNOWN: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] 
     (re.compile(pattern, re.IGNORECASE), slug, severity, text, facts)
     for pattern, slug, severity, text, facts in (
         (
-            r"(\d+) API trace records have same start and end",
+            r"\b(\d{1,18}) API trace records have same start and end",
             "profiler-diagnostic",
             Severity.INFO,
             "{} API calls were too short for the timer and have a duration of 0",
             _API,
         ),
         (
-            r"(\d+) records have invalid timestamps due to insufficient",
+            r"\b(\d{1,18}) records have invalid timestamps due to insufficient",
             "profiler-diagnostic",
             Severity.DROPPED,
             "the profiler lost the times of {} records because its buffers were too small "
@@ -46,7 +46,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] 
             frozenset({Fact.METRICS}),
         ),
         (
-            r"Found (\d+) invalid range marker",
+            r"Found (\d{1,18}) invalid range marker",
             "profiler-diagnostic",
             Severity.DROPPED,
             "{} markers of ranges were invalid",
@@ -81,7 +81,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] 
             _ALL,
         ),
         (
-            r"Application received signal (\d+)|Application returned non-zero code (\d+)",
+            r"Application received signal (\d{1,18})|Application returned non-zero code (\d{1,18})",
             "profiler-diagnostic",
             Severity.INFO,
             "the program ended with signal or status {}",
