@@ -44,10 +44,10 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options, Yes
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto import arrays
+from nsysconv.importers.kineto import arrays, decode
 from nsysconv.importers.kineto import beside as decoders
 from nsysconv.importers.kineto.decode import Decoder
-from nsysconv.importers.kineto.piece import MISSING
+from nsysconv.importers.kineto.piece import MISSING, Piece
 from nsysconv.importers.kineto.repair import BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
@@ -562,6 +562,99 @@ def test_a_process_that_is_a_list_hides_no_other() -> None:
     assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42]
 
 
+def _told(monkeypatch: pytest.MonkeyPatch, *events: bytes, place: int = 0) -> Piece:
+    """What a piece tells of which every event is a share of its own."""
+    monkeypatch.setattr(decode, "_SHARE_BYTES", 100)
+    text = b",\n".join(events)
+    assert len(list(decode._shares(text))) == len(events)
+    return Decoder(python_functions=False).decode(text, place)
+
+
+def test_gpu_rows_are_of_the_process_whose_rows_stand_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where that is in another share, and the next share's process is another."""
+    second = CALL.replace(b'"pid": 42', b'"pid": 44')
+    monkeypatch.setattr(decode, "_SHARE_BYTES", 200)
+    text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
+    shares = [text[low:high] for low, high in decode._shares(text)]
+    assert shares[1] == b",\n".join((KERNEL, second))
+    piece = Decoder(python_functions=False).decode(text, 0)
+    assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
+    assert piece.processes_seen == [42, 44]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_note_tells_where_its_share_begins(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    calls = [CALL] * 6
+    calls[number] = CALL.replace(b"0.500", b'"soon"')
+    piece = _told(monkeypatch, *calls, place=1000)
+    assert len(arrays.tables(piece, 0)["api_call"]["start_ns"]) == 5
+    assert piece.first == {"no time stamp": 1000 + number * len(CALL + b",\n")}
+
+
+def test_damage_in_a_later_share_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = b'{"ph": "X", "name": ' + b"oops " * 30 + b"}"
+    piece = _told(monkeypatch, CALL, CALL, bad, CALL, place=1000)
+    assert piece.first == {"unreadable": 1000 + 2 * len(CALL + b",\n")}
+    assert piece.counts == {"unreadable": 1}
+
+
+def test_python_functions_are_counted() -> None:
+    function = CALL.replace(b"cuda_runtime", b"python_function")
+    piece = Decoder(python_functions=False).decode(b",".join([function] * 5), 0)
+    assert piece.counts == {"python functions": 5}
+
+
+@pytest.mark.parametrize(
+    "word", [b"inf", b"-inf", b"Infinity", b"nan", b"-nan", b"nan(ind)", b"-nan(ind)", b"N/A"]
+)
+def test_words_in_place_of_numbers(tmp_path: Path, word: bytes) -> None:
+    found = _found(tmp_path, _kernel(b'"device"', b'"bandwidth": ' + word + b', "device"'))
+    assert found.rows == BOTH
+    assert found.notes["json-repaired"] == 1
+
+
+def test_names_that_look_like_borders_are_one_event(tmp_path: Path) -> None:
+    """Its quotes are not escaped, and one of its values ends as an event does."""
+    event = KERNEL.replace(b'"k"', b'"a "b" {}, {"name": 1}"')
+    found = _found(tmp_path, _trace(CALL, event, KERNEL))
+    assert found.rows == {"kernel": 2, "api_call": 1}
+    assert found.notes["json-repaired"] == 1
+
+
+def test_times_of_a_repaired_event_are_exact() -> None:
+    """A double holds none of these."""
+    event = KERNEL.replace(b"1.000", b"1711964723456789.123").replace(b'"k"', rb'"C:\qk"')
+    piece = Decoder(python_functions=False).decode(event, 0)
+    assert piece.counts == {"lone backslash": 1}
+    assert arrays.nanoseconds(piece.tables["kernel"].start).tolist() == [1711964723456789123]
+
+
+@pytest.mark.parametrize("start", [b"0.000", b"3000000.000"])
+def test_what_begins_and_ends_at_0_has_no_time(start: bytes) -> None:
+    """Also where that is the second from which times count."""
+    event = KERNEL.replace(b"1.000", start).replace(b"2.000", b"0.000")
+    later = KERNEL.replace(b"1.000", b"3000001.000")
+    piece = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
+    rows = arrays.tables(piece, 3_000_000_000)["kernel"]
+    assert rows["start_ns"].tolist() == [MISSING, 1000]
+    assert rows["dur_ns"].tolist() == [MISSING, 2000]
+
+
+@pytest.mark.parametrize(
+    ("start", "dur", "kept"),
+    # The limit is 2^53 ns: 104 days.
+    [(b"8000000000000.000", b"2.000", True), (b"9100000000000.000", b"2.000", False),
+     (b"1.000", b"8000000000000.000", True), (b"1.000", b"9100000000000.000", False),
+     (b"1.000", b"1e30", False), (b"1e30", b"2.000", False)],
+)  # fmt: skip
+def test_times_as_far_as_can_be(tmp_path: Path, start: bytes, dur: bytes, kept: bool) -> None:
+    found = _found(tmp_path, _trace(CALL, KERNEL.replace(b"1.000", start).replace(b"2.000", dur)))
+    assert found.rows["kernel"] == kept
+    assert sum(found.notes[slug] for slug in ("impossible-time", "wrong-type")) == (not kept)
+
+
 def _found(tmp_path: Path, content: bytes) -> Found:
     source = tmp_path / "trace.json"
     source.write_bytes(content)
@@ -940,15 +1033,17 @@ def _sorted(rows: list[Row]) -> list[str]:
         for row in rows)  # fmt: skip
 
 
+@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
 def test_a_damaged_trace_reads_the_same_in_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:
     """Damage in a later piece is told with its place in the file."""
     bad = b'{"ph": "X", "name": oops}'
-    content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 200)
+    content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 100, bad, *[KERNEL, CALL] * 100)
     source = tmp_path / "trace.json"
-    source.write_bytes(content)
+    source.write_bytes(gzip.compress(content) if packed else content)
     monkeypatch.setattr(decoders, "_ALONE_BYTES", 0)
+    monkeypatch.setattr("nsysconv.importers.kineto.trace._READ_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)
     (file,) = api.import_files([source], tmp_path / "store.db").files

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import event_rows, import_file, small_rows
 
+import nsysconv
+from nsysconv.facts import Fact
 from nsysconv.store.read import Profile, reading
 
 Event = dict[str, Any]
@@ -84,6 +87,160 @@ def test_copies_that_were_kernels(rows: Any) -> None:
     assert (kernel["grid_x"], kernel["block_x"], kernel["shared_bytes"]) == (8, 256, 512)
 
 
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [("CopyHostToDevice", "HtoD"), ("CopyDeviceToHost", "DtoH"), ("CopyDeviceToDevice", "DtoD"),
+     ("CopyHostToHost", "HtoH")],
+)  # fmt: skip
+def test_directions_of_copies_that_were_kernels(rows: Any, name: str, direction: str) -> None:
+    of = rows(on_gpu("kernel", name, 10, 4, device=2, stream=1, correlation=3))
+    assert [row["direction"] for row in of("memcpy")] == [direction]
+
+
+def test_a_set_that_was_a_kernel_among_no_copies(rows: Any) -> None:
+    of = rows(on_gpu("kernel", "FillBuffer", 20, 4, correlation=4))
+    assert (len(of("memset")), len(of("kernel"))) == (1, 0)
+
+
+def test_a_call_without_bytes_may_have_a_size(rows: Any) -> None:
+    of = rows(
+        event("cuda_runtime", "hipMemcpy", 10, 5, cid=1, correlation=3, size=64),
+        on_gpu("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 16, 4, correlation=3),
+    )
+    assert [row["bytes"] for row in of("memcpy")] == [64]
+
+
+def test_some_copies_tell_their_bytes_themselves(rows: Any) -> None:
+    of = rows(
+        event("cuda_runtime", "hipMemcpy", 10, 5, cid=1, correlation=3, bytes=64),
+        event("cuda_runtime", "hipMemcpy", 20, 5, cid=1, correlation=4, bytes=32),
+        on_gpu("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 16, 4, correlation=3),
+        on_gpu("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 26, 4, correlation=4, bytes=33),
+    )
+    assert [row["bytes"] for row in of("memcpy")] == [64, 33]
+
+
+def test_properties_as_amd_spells_them(rows: Any) -> None:
+    told = {"id": 0, "warpSize": 64, "maxThreadsPerMultiProcessor": 2048,
+            "maxSharedMemoryPerMultiProcessor": 65536}  # fmt: skip
+    of = rows(on_gpu("kernel", "k", 10, 4, correlation=3), deviceProperties=[told])
+    (device,) = of("device")
+    assert (device["max_warps_per_sm"], device["max_shared_bytes_per_sm"]) == (32, 65536)
+
+
+@pytest.mark.parametrize(
+    ("grid", "per_sm", "count"),
+    # 108 SMs; too few digits to tell; no grid.
+    [([216, 1, 1], 2, 108), ([1, 1, 1], 0.0094, None), (None, 2, None)],
+)
+def test_blocks_per_sm_tell_how_many_sms(
+    rows: Any, grid: list[int] | None, per_sm: float, count: int | None
+) -> None:
+    kernel = on_gpu("kernel", "k", 10, 4, correlation=3, grid=grid, **{"blocks per SM": per_sm})
+    assert rows(kernel)("device")[0]["sm_count"] == count
+
+
+def test_a_device_that_tells_its_sms_has_so_many(rows: Any) -> None:
+    kernel = on_gpu("kernel", "k", 10, 4, grid=[216, 1, 1], **{"blocks per SM": 2})
+    of = rows(kernel, deviceProperties=[{"id": 0, "name": "A", "numSms": 132}])
+    assert of("device")[0]["sm_count"] == 132
+
+
+@pytest.mark.parametrize("word", ["nelems", "size"])
+def test_elements_of_a_collective(rows: Any, word: str) -> None:
+    """An all-gather gives more than it takes. PyTorch 2.2 calls them sizes."""
+    args = {"Collective name": "allgather", f"In msg {word}": 4, f"Out msg {word}": 8}
+    of = rows(
+        event("cpu_op", "record_param_comms", 5, 9, **args),
+        event("cpu_op", "c10d::allgather_", 4, 20, **args),  # around the one that is counted
+        on_gpu("kernel", "ncclDevKernel_AllGather", 10, 4, correlation=3, **args),
+    )
+    found = [(row["kind"], row["in_elements"], row["out_elements"]) for row in of("collective")]
+    assert sorted(found) == [("call", 4, 8), ("kernel", 4, 8)]
+
+
+def test_a_copy_within_a_device_has_no_peer(rows: Any) -> None:
+    of = rows(on_gpu("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 16, 4, bytes=64,
+                     fromDevice=0, toDevice=0))  # fmt: skip
+    assert [row["peer_device_id"] for row in of("memcpy")] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("Driver Compiler", "driver"), ("Runtime Triggered Module Loading", "driver"),
+     ("Lazy Function Loading", "driver"), ("Command Buffer Full", "driver"),
+     ("Buffer Flush", "profiler"), ("Activity Buffer Request", "profiler")],
+)  # fmt: skip
+def test_whose_work_an_overhead_is(rows: Any, name: str, kind: str) -> None:
+    """The profiler's is not there without it."""
+    of = rows(
+        event("overhead", name, 5, 2) | {"pid": -1, "tid": 0},
+        event("cuda_runtime", "cudaLaunchKernel", 5, 2, correlation=3),
+    )
+    assert [(row["kind"], row["pid"]) for row in of("overhead")] == [(kind, CPU)]
+
+
+@pytest.mark.parametrize(
+    ("category", "table", "cell"),
+    [("xpu_driver", "api_call", {"layer": "driver"}), ("user", "range", {"kind": "push_pop"}),
+     ("hpu_op", "operator", {"kind": "operator"}), ("xpu_sync", "sync", {"sync_type": None})],
+)  # fmt: skip
+def test_rare_categories(rows: Any, category: str, table: str, cell: dict[str, Any]) -> None:
+    call = event("cuda_runtime", "cudaFree", 1, 2, cbid=3)
+    """Its `cbid` would tell one that is not known to be a call of the runtime."""
+    found = rows(call, event(category, "name", 10, 4, cbid=7))(table)
+    assert cell.items() <= found[-1].items()
+
+
+def test_annotations_that_were_operators(rows: Any) -> None:
+    """PyTorch before 1.10; only a name that begins so is one."""
+    told = ("ProfilerStep#1", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__",
+            "enumerate(DataPipe)#Mapper")  # fmt: skip
+    others = ("aten::add", "my ProfilerStep#1")
+    of = rows(*(event("Operator", name, 10 + i, 4) for i, name in enumerate((*told, *others))),
+              on_gpu("Kernel", "k", 10, 4))  # fmt: skip
+    assert tuple(row["name"] for row in of("range")) == told
+    assert tuple(row["name"] for row in of("operator")) == others
+
+
+@pytest.mark.parametrize(
+    ("told", "stream"),
+    [(7, 7), (0, 0), (1_000_007, 7), (1_000_000, 0), (-1, None), (0xFFFFFFFF, None)],
+)
+def test_streams_of_waits(rows: Any, told: int, stream: int | None) -> None:
+    """On lines of their own since PyTorch 2.13; of a context on none."""
+    of = rows(on_gpu("cuda_sync", "Stream Sync", 10, 4, stream=told, correlation=3))
+    assert [row["stream_id"] for row in of("sync")] == [stream]
+
+
+def test_memory_of_the_host_is_on_no_device(rows: Any) -> None:
+    blocks = [event("cpu_instant_event", "[memory]", 10 + kind, 0, Bytes=64,
+                    **{"Device Type": kind, "Device Id": 0}) for kind in (0, 1)]  # fmt: skip
+    of = rows(*blocks)
+    assert [row["device_id"] for row in of("memory_event")] == [None, 0]
+
+
+def test_memory_events_of_the_first_releases(rows: Any) -> None:
+    """Without a category."""
+    block = event("", "[memory]", 10, 0, Bytes=64, **{"Device Type": 1, "Device Id": 0})
+    block = {key: value for key, value in block.items() if key not in ("cat", "dur")} | {"ph": "i"}
+    of = rows(event("Operator", "aten::empty", 5, 9), block)
+    assert [row["bytes"] for row in of("memory_event")] == [64]
+
+
+def test_ranks_told_as_text(rows: Any) -> None:
+    of = rows(event("cuda_runtime", "cudaFree", 1, 2),
+              distributedInfo=json.dumps({"rank": 3, "world_size": 4}))  # fmt: skip
+    assert [(row["rank"], row["world_size"]) for row in of("process")] == [(3, 4)]
+
+
+def test_what_ran_out_of_memory_is_no_block_of_it(rows: Any) -> None:
+    args = {"Device Type": 1, "Device Id": 0, "Bytes": 64}
+    of = rows(*(event("cpu_instant_event", name, 10, 0, **args) | {"ph": "i"}
+                for name in ("[memory]", "[OutOfMemory]")))  # fmt: skip
+    assert [row["bytes"] for row in of("memory_event")] == [64]
+
+
 def test_an_agent_number_is_no_id_of_a_description(rows: Any) -> None:
     """ROCm runs on agent 2 and describes devices 0 and 1: alike, so that is what it is."""
     alike = {"name": "AMD Instinct MI300X", "numSms": 304, "warpSize": 64,
@@ -119,10 +276,10 @@ def test_a_peer_copy_ran_where_it_says(rows: Any) -> None:
     of = rows(
         event("cuda_runtime", "cudaMemcpyPeerAsync", 10, 5, correlation=3),
         on_gpu("gpu_memcpy", "Memcpy PtoP (Device -> Device)", 16, 4, correlation=3, bytes=64,
-               fromDevice=0, inDevice=0, toDevice=1, inContext=1),
+               fromDevice=2, inDevice=2, toDevice=1, inContext=1),
     )  # fmt: skip
     (copy,) = of("memcpy")
-    assert (copy["device_id"], copy["peer_device_id"], copy["context_id"]) == (0, 1, 1)
+    assert (copy["device_id"], copy["peer_device_id"], copy["context_id"]) == (2, 1, 1)
 
 
 def test_streams_that_are_texts(rows: Any) -> None:
@@ -154,6 +311,27 @@ def test_unknown_categories_are_told_by_what_they_carry(rows: Any) -> None:
     assert (notes["category-assumed"], notes["category-unknown"]) == (2, 1)
 
 
+def test_an_unknown_category_on_stream_0(rows: Any) -> None:
+    of = rows(on_gpu("newdevice_op", "k", 10, 4, device=0, stream=0, correlation=3))
+    assert [row["stream_id"] for row in of("kernel")] == [0]
+
+
+def test_an_unknown_category_on_no_device(rows: Any) -> None:
+    of = rows(event("weather", "rain", 10, 4, stream=7))
+    assert of("kernel") == []
+    assert ("category-unknown", 1) in [(note["slug"], note["count"]) for note in of("note")]
+
+
+def test_unknown_calls_of_rocm(rows: Any) -> None:
+    of = rows(event("new_runtime", "newLaunch", 5, 2, correlation=3, cid=7))
+    assert [row["name"] for row in of("api_call")] == ["newLaunch"]
+
+
+def test_calls_that_copied_without_a_copy(rows: Any) -> None:
+    of = rows(event("cuda_runtime", "cudaMemcpyAsync", 5, 2, correlation=3))
+    assert "gpu-activity-missing" in [note["slug"] for note in of("note")]
+
+
 def test_annotations_mirrored_on_a_gpu_are_no_work(rows: Any) -> None:
     of = rows(
         event("user_annotation", "ProfilerStep#1", 0, 50),
@@ -173,8 +351,6 @@ def test_processes_are_kept_apart_where_traces_were_merged(tmp_path: Path) -> No
         ]
     path = tmp_path / "merged.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": ranks}))
-    import nsysconv
-
     result = nsysconv.import_files([path], tmp_path / "store.db")
     assert [each.label for each in result.files[0].imported] == ["merged", "merged-pid200"]
     with reading(tmp_path / "store.db") as store:
@@ -184,3 +360,96 @@ def test_processes_are_kept_apart_where_traces_were_merged(tmp_path: Path) -> No
             assert "process-assumed" in {note.slug for note in profile.notes}
     again = nsysconv.import_files([path], tmp_path / "store.db")
     assert [each.existing for each in again.files[0].imported] == [True, True]
+
+
+def test_merged_processes_have_sizes_of_their_own_calls_and_no_rank(tmp_path: Path) -> None:
+    """What the file says of a rank it says of one of them, and not of which."""
+    ranks = []
+    for pid in (100, 200):
+        ranks += [
+            event("cuda_runtime", "hipMemcpy", pid, 2, correlation=3, bytes=pid) | {"pid": pid},
+            on_gpu("gpu_memcpy", "Memcpy HtoD (Host -> Device)", pid + 10, 4, correlation=3),
+        ]
+    path = tmp_path / "merged.json"
+    info = {"rank": 3, "world_size": 4}
+    path.write_text(
+        json.dumps({"schemaVersion": 1, "distributedInfo": info, "traceEvents": ranks}))  # fmt: skip
+    nsysconv.import_files([path], tmp_path / "store.db")
+    with reading(tmp_path / "store.db") as store:
+        for profile, pid in zip(store.profiles(), (100, 200), strict=True):
+            assert [row["bytes"] for row in event_rows(profile, "memcpy")] == [pid]
+            assert [row["rank"] for row in small_rows(profile, "process")] == [None]
+            assert Fact.RANKS not in profile.facts
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few events in each piece of a trace."""
+    monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 10)
+    monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 10)
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_gpu_rows_in_pieces_without_a_process(tmp_path: Path) -> None:
+    """They are of the process whose rows stand before them, however far before."""
+    events = []
+    for pid in (100, 200):
+        call = event("cuda_runtime", "cudaLaunchKernel", pid, 2) | {"pid": pid}
+        kernels = [on_gpu("kernel", f"k{pid}", pid + i, 1, device=0) for i in range(40)]
+        overhead = event("overhead", f"o{pid}", pid + 50, 2) | {"pid": -1, "tid": 0}
+        events += [call, *kernels, overhead, call]
+    path = tmp_path / "merged.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    nsysconv.import_files([path], tmp_path / "store.db")
+    with reading(tmp_path / "store.db") as store:
+        for profile, pid in zip(store.profiles(), (100, 200), strict=True):
+            kernels, overheads = event_rows(profile, "kernel"), event_rows(profile, "overhead")
+            assert [(row["name"], row["pid"]) for row in kernels] == [(f"k{pid}", pid)] * 40
+            assert [(row["name"], row["pid"]) for row in overheads] == [(f"o{pid}", pid)]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    "order",
+    [
+        [(100, 40, 0), (100, 0, 40), (200, 40, 0), (200, 0, 40)],
+        [(100, 1, 1), (200, 1, 1), (100, 1, 40)],
+        [(100, 0, 40), (100, 40, 0)],
+        [(100, 0, 40), (100, 1, 0), (200, 1, 40)],
+    ],
+    ids=["one after the other", "back again", "later than its work", "later, and others"],
+)
+def test_gpu_rows_are_of_the_process_met_last(
+    tmp_path: Path, order: list[tuple[int, int, int]]
+) -> None:
+    """Or, where none was met, of the first. In the order: a process, its calls, its kernels."""
+    events = []
+    for pid, calls, kernels in order:
+        events += [event("cuda_runtime", "cudaFree", 10, 2) | {"pid": pid} for _ in range(calls)]
+        events += [on_gpu("kernel", f"k{pid}", 20, 1, device=0) for _ in range(kernels)]
+    path = tmp_path / "merged.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    nsysconv.import_files([path], tmp_path / "store.db")
+    found = Counter[tuple[str, int]]()
+    with reading(tmp_path / "store.db") as store:
+        for profile in store.profiles():
+            found.update((row["name"], row["pid"]) for row in event_rows(profile, "kernel"))
+    expected = Counter[tuple[str, int]]()
+    for pid, _, kernels in order:
+        expected[f"k{pid}", pid] += kernels
+    assert found == expected
+
+
+@pytest.mark.parametrize("number", [{}, {"correlation": 0}])
+def test_no_correlation_joins_no_copy_with_a_call(rows: Any, number: dict[str, int]) -> None:
+    call = event("hip_runtime", "hipMemcpy", 10, 2, bytes=64, **number)
+    of = rows(call, on_gpu("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 12, 4, device=0, **number))
+    assert [row["bytes"] for row in of("memcpy")] == [None]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(("fraction", "coarse"), [(0, True), (0.25, False)])
+def test_fractions_anywhere_are_no_coarse_times(rows: Any, fraction: float, coarse: bool) -> None:
+    calls = [event("cuda_runtime", "cudaFree", 10 + i, 2) for i in range(40)]
+    calls[0]["ts"] += fraction
+    assert ("coarse-times" in [note["slug"] for note in rows(*calls)("note")]) == coarse

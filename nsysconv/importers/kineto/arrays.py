@@ -81,8 +81,9 @@ def _finish(table: str, columns: Columns) -> None:
         columns["peer_device_id"] = np.where(here == source, target, source)
     elif table == "sync":
         stream = columns["stream_id"]
+        none = np.isin(stream, _NO_STREAM)
         stream = np.where(stream >= _SYNC_TID, stream - _SYNC_TID, stream)
-        columns["stream_id"] = np.where(np.isin(stream, _NO_STREAM), MISSING, stream)
+        columns["stream_id"] = np.where(none, MISSING, stream)
     elif table == "memory_event":
         kind, device = columns.pop("memory_type"), columns["device_id"]
         columns["device_id"] = np.where((kind == _HOST_MEMORY) | (device < 0), MISSING, device)

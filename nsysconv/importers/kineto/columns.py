@@ -62,7 +62,7 @@ class Builder(Rows):
             for event, a, size in zip(events, args, sizes, strict=True):
                 if size is not None:
                     pid, number, count = numbers([event.pid, a.correlation, size])
-                    if count != MISSING:
+                    if count != MISSING and number not in (MISSING, 0):
                         self._piece.sizes[pid, number] = count
         self._put(
             "api_call",

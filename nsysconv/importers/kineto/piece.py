@@ -51,15 +51,17 @@ class Piece:
     """What a piece of a trace holds.
 
     `tables`: rows by table. `names`: the texts that columns of names point to. `processes_seen`: the
-    processes with rows, in order. `threads` and `process_names`: names by (pid, tid) and by pid.
-    `sizes`: bytes that API calls told of their copies, by (pid, correlation). `sm_counts`: by device.
-    `counts` and `first`: how many of what was noted, and at which byte first. `has_fractions`: times
-    are not all whole microseconds.
+    processes with rows, in the order in which they came first. `last_process`: the one that came last;
+    rows of a GPU that begin the next piece are its. `threads` and `process_names`: names by (pid, tid)
+    and by pid. `sizes`: bytes that API calls told of their copies, by (pid, correlation). `sm_counts`:
+    by device. `counts` and `first`: how many of what was noted, and at which byte first.
+    `has_fractions`: times are not all whole microseconds.
     """
 
     tables: dict[str, Cells] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     processes_seen: list[int] = field(default_factory=list)
+    last_process: int = MISSING
     threads: dict[tuple[int, ...], str] = field(default_factory=dict)
     process_names: dict[int, str] = field(default_factory=dict)
     sizes: dict[tuple[int, int], int] = field(default_factory=dict)

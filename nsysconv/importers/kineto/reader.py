@@ -36,6 +36,9 @@ _TIME_OF_DAY_NS = 10**18
 # Tables whose rows do not name their process.
 _OF_A_PROCESS = (*GPU_TABLES, "sync", "collective", "overhead")
 
+Rows = tuple[str, Columns, list[str]]
+"""A table, columns of it, and the names that these point to."""
+
 
 class Reader:
     """Reads one trace, once. The first recording's batches read the file; merged files hold more."""
@@ -96,13 +99,12 @@ class Reader:
 
     def _batches(self, gathered: Gathered, notes: list[Note]) -> Iterator[Batch]:
         late: list[tuple[Columns, list[str]]] = []
-        for piece, tables in self._decoded():
-            for table, columns in self._of_main(piece, tables):
-                if table == "memcpy" and (columns["bytes"] == MISSING).any():
-                    # Their API calls, which may tell the bytes, may come later.
-                    late.append((columns, piece.names))
-                elif len(columns["start_ns"]):
-                    yield gathered.take(table, columns, piece.names, self._done)
+        for table, columns, names in self._of_main():
+            if table == "memcpy" and (columns["bytes"] == MISSING).any():
+                # Their API calls, which may tell the bytes, may come later.
+                late.append((columns, names))
+            elif len(columns["start_ns"]):
+                yield gathered.take(table, columns, names, self._done)
         for columns, names in late:
             yield gathered.take("memcpy", self._with_sizes(columns), names, self._done)
         self._finish(gathered, notes)
@@ -166,28 +168,49 @@ class Reader:
 
     # -- processes
 
-    def _of_main(self, piece: Piece, tables: dict[str, Columns]) -> Iterator[tuple[str, Columns]]:
+    def _of_main(self) -> Iterator[Rows]:
         """The rows of the first process; those of others are set aside."""
-        if self._main is None and piece.processes_seen:
-            self._main = self._current = piece.processes_seen[0]
+        with ExitStack() as stack:
+            early: Spool | None = None  # work of a GPU whose process is met only later
+            for piece, tables in self._decoded():
+                if self._main is None and not piece.processes_seen:
+                    if early is None:
+                        early = Spool(stack.enter_context(private_folder()) / "early.rows")
+                    for table, columns in tables.items():
+                        early.add(table, columns, piece.names)
+                    continue
+                if self._main is None:
+                    self._main = self._current = piece.processes_seen[0]
+                    if early is not None:
+                        yield from map(self._with_process, early.rows())
+                yield from self._of_piece(piece, tables)
+                if piece.last_process != MISSING:
+                    self._current = piece.last_process
+            if self._main is None and early is not None:
+                yield from early.rows()
+
+    def _of_piece(self, piece: Piece, tables: dict[str, Columns]) -> Iterator[Rows]:
         several = set(piece.processes_seen) - {self._main} or self._spools
-        for table, columns in tables.items():
-            pid = columns["pid"]
-            if table in _OF_A_PROCESS and (table != "collective" or (pid == MISSING).any()):
-                unknown = pid == MISSING
-                pid = np.where(unknown, self._current, pid) if unknown.any() else pid
-                columns = {**columns, "pid": pid}
+        for rows in tables.items():
+            table, columns, names = self._with_process((*rows, piece.names))
             if not several:
-                yield table, columns
+                yield table, columns, names
                 continue
+            pid = columns["pid"]
             for process in np.unique(pid).tolist():
-                rows = {name: values[pid == process] for name, values in columns.items()}
+                own = {name: values[pid == process] for name, values in columns.items()}
                 if process in (self._main, MISSING):
-                    yield table, rows
+                    yield table, own, names
                 else:
-                    self._spool(process).add(table, rows, piece.names)
-        if piece.processes_seen:
-            self._current = piece.processes_seen[-1]
+                    self._spool(process).add(table, own, names)
+
+    def _with_process(self, rows: Rows) -> Rows:
+        """Rows of a GPU before which their piece names no process: they are the current one's."""
+        table, columns, names = rows
+        unknown = columns["pid"] == MISSING
+        if table in _OF_A_PROCESS and unknown.any():
+            columns = {**columns, "pid": np.where(unknown, self._current, columns["pid"])}
+        return table, columns, names
 
     def _spool(self, pid: int) -> Spool:
         if pid not in self._spools:
@@ -301,13 +324,14 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        path.touch()
 
     def add(self, table: str, columns: Columns, names: list[str]) -> None:
         """Appends rows."""
         with self._path.open("ab") as file:
             pickle.dump((table, columns, names), file)
 
-    def rows(self) -> Iterator[tuple[str, Columns, list[str]]]:
+    def rows(self) -> Iterator[Rows]:
         """The rows, as they were added."""
         with self._path.open("rb") as file:
             while True:

@@ -77,6 +77,7 @@ class Rows:
             name if isinstance(name, str) else name.decode("utf-8", "replace")
             for name in self._names
         ]
+        self._piece.last_process = self._process
         self._piece.tables = {table: parts.joined() for table, parts in self._parts.items()}
 
     def _owners(self, events: Sequence[Event], kinds: dict[str, list[Event]]) -> None:
@@ -88,10 +89,6 @@ class Rows:
         seen = self._piece.processes_seen
         self._owner_of = None
         if pids <= {self._process}:
-            return
-        if len(pids) == 1 and self._process == MISSING:
-            self._process = pids.pop()
-            seen.append(self._process)
             return
         threads = {id(event) for event in chain.from_iterable(on_threads)}
         self._owner_of = {}
