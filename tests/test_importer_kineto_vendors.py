@@ -412,7 +412,7 @@ def test_gpu_rows_in_pieces_without_a_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "order",
     [
-        [(100, 40, 0), (100, 0, 40), (200, 40, 0), (200, 0, 40)],
+        [(100, 40, 0), (100, 0, 43), (200, 40, 0), (200, 0, 40)],
         [(100, 1, 1), (200, 1, 1), (100, 1, 40)],
         [(100, 0, 40), (100, 40, 0)],
         [(100, 0, 40), (100, 1, 0), (200, 1, 40)],
@@ -422,7 +422,7 @@ def test_gpu_rows_in_pieces_without_a_process(tmp_path: Path) -> None:
 def test_gpu_rows_are_of_the_process_met_last(
     tmp_path: Path, order: list[tuple[int, int, int]]
 ) -> None:
-    """Or, where none was met, of the first. In the order: a process, its calls, its kernels."""
+    """Or, where none was met, of the first. A process, its calls, its kernels; eight are a piece."""
     events = []
     for pid, calls, kernels in order:
         events += [event("cuda_runtime", "cudaFree", 10, 2) | {"pid": pid} for _ in range(calls)]

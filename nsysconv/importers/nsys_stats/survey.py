@@ -18,8 +18,8 @@ from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
 from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
 from nsysconv.importers.printed.lines import Span
 
-# How nsys announces a table: from the first place of a sign on, and never looking back, for damaged lines
-# may have a million characters.
+# How nsys announces a table: a pattern, and the sign at whose first place in a line it is looked for.
+# None looks back, for damaged lines may have a million characters.
 _RUNNING = re.compile(r"\w+ \[(?:[^\]]*?[/\\])??(?P<report>\w+)\.py (?P<file>[^\]]*)(?P<args>)\]")
 _ANNOUNCED = (
     (
