@@ -566,7 +566,7 @@ def _told(monkeypatch: pytest.MonkeyPatch, *events: bytes, place: int = 0) -> Pi
     """What a piece tells of which every event is a share of its own."""
     monkeypatch.setattr(decode, "_SHARE_BYTES", 100)
     text = b",\n".join(events)
-    assert len(list(decode._shares(text))) == len(events)
+    assert len(list(decode._shares(text, 100))) == len(events)
     return Decoder(python_functions=False).decode(text, place)
 
 
@@ -577,7 +577,7 @@ def test_gpu_rows_are_of_the_process_whose_rows_stand_before(
     second = CALL.replace(b'"pid": 42', b'"pid": 44')
     monkeypatch.setattr(decode, "_SHARE_BYTES", 200)
     text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
-    shares = [text[low:high] for low, high in decode._shares(text)]
+    shares = [text[low:high] for low, high in decode._shares(text, 200)]
     assert shares[1] == b",\n".join((KERNEL, second))
     piece = Decoder(python_functions=False).decode(text, 0)
     assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]

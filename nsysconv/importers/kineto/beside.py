@@ -10,7 +10,8 @@ GZIP = b"\x1f\x8b"
 PYTHON_FUNCTIONS = "python_functions"
 """The word for rows that are imported on request."""
 
-# Below this, starting processes takes longer than decoding.
+# Below this, starting processes takes longer than decoding, and loading Arrow's functions longer than
+# they save.
 _ALONE_BYTES = 24 << 20
 _INFLATION = 10
 _MOST = 8
@@ -21,6 +22,10 @@ def count(size: int, head: bytes, asked: int | None = None) -> int:
 
     `asked`: how many there may be; None: one per core.
     """
-    content = size * (_INFLATION if head.startswith(GZIP) else 1)
     most = asked or min(cores(), _MOST)
-    return most if content >= _ALONE_BYTES and most > 1 else 0
+    return most if is_large(size, head) and most > 1 else 0
+
+
+def is_large(size: int, head: bytes) -> bool:
+    """Whether what takes a while to load for a trace of `size` bytes that begins with `head` pays."""
+    return size * (_INFLATION if head.startswith(GZIP) else 1) >= _ALONE_BYTES

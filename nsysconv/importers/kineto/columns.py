@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any
 
-from nsysconv.importers.kineto.cells import constant, numbers, triples, whole
-from nsysconv.importers.kineto.events import NO_ARGS, Args, Event
+from nsysconv.importers.kineto.cells import cells, constant, triples, whole
+from nsysconv.importers.kineto.events import NO_ARGS, Event
 from nsysconv.importers.kineto.piece import MISSING
-from nsysconv.importers.kineto.rows import ON_GPU, UNSPELLED, Columns, Rows, Spelled
+from nsysconv.importers.kineto.rows import NOTHING, ON_GPU, Rows
+from nsysconv.importers.kineto.shares import Columns, Share
 from nsysconv.importers.kineto.sorting import by_kind, hashable
 from nsysconv.importers.kineto.words import COMMUNICATION_OPERATOR, DRIVER_OVERHEAD, PEER
 
@@ -19,23 +19,19 @@ _CALL, _KERNEL = 0, 1
 _PUSH_POP = 0
 _PROFILER, _DRIVER_WORK = 0, 1
 _MOST_SMS = 10_000
+_ON_THREADS = ("runtime", "driver", "operator", "annotation")
 
 
 class Builder(Rows):
     """Fills a piece of a trace with the rows of its events, some events at a time."""
 
-    def add(
-        self,
-        events: Sequence[Event],
-        spelled: Spelled,
-        place: int,
-        *,
-        python_functions: bool,
-    ) -> None:
+    def add(self, share: Share, place: int, *, python_functions: bool) -> None:
         """Adds the rows of events that stand at byte `place`; Python functions only if asked for."""
-        self._spelled, self._place = spelled, place
-        kinds = by_kind(events, self._piece, place)
-        self._owners(events, kinds)
+        self._share, self._place = share, place
+        self._piece.event_count += share.count
+        kinds = by_kind(share.events, self._piece, place)
+        seen, self._process = share.follow([kinds[kind] for kind in _ON_THREADS], self._process)
+        self._piece.processes_seen = list(dict.fromkeys([*self._piece.processes_seen, *seen]))
         self._api_calls(kinds["runtime"], _RUNTIME)
         self._api_calls(kinds["driver"], _DRIVER)
         self._kernels(kinds["kernel"])
@@ -46,25 +42,17 @@ class Builder(Rows):
         if python_functions:
             self._operators(kinds["python"], _PYTHON_FUNCTION)
         elif kinds["python"]:
-            self._piece.counts["python functions"] += len(kinds["python"])
+            self._piece.counts["python functions"] += share.rows(kinds["python"]).count
         self._annotations(kinds["annotation"])
         self._overhead(kinds["overhead"])
         self._memory_events(kinds["instant"])
-        self._spelled = UNSPELLED  # which would keep the events
+        self._share = NOTHING  # which would keep the events
 
     def _api_calls(self, events: list[Event], layer: int) -> None:
         if not events:
             return
         args = [event.args for event in events]
-        # ROCm tells the bytes of a copy on its API call.
-        sizes = [a.bytes if a.bytes is not None else a.size for a in args]
-        if sizes.count(None) < len(sizes):
-            for event, a, size in zip(events, args, sizes, strict=True):
-                if size is not None:
-                    pid, number, count = numbers([event.pid, a.correlation, size])
-                    if count != MISSING and number not in (MISSING, 0):
-                        self._piece.sizes[pid, number] = count
-        self._put(
+        columns = self._put(
             "api_call",
             events,
             {
@@ -74,6 +62,14 @@ class Builder(Rows):
                 "name_id": self._numbers_of([event.name for event in events]),
             },
         )
+        # ROCm tells the bytes of a copy on its API call.
+        sizes = [a.bytes if a.bytes is not None else a.size for a in args]
+        if sizes.count(None) < len(sizes):
+            told = self._share.rows(events).spread("api_call", {"bytes": whole(sizes)})
+            where = (cells(packed) for packed in (columns["pid"], columns["correlation_id"]))
+            for pid, number, count in zip(*where, cells(told["bytes"]), strict=True):
+                if count != MISSING and number not in (MISSING, 0):
+                    self._piece.sizes[pid, number] = count
 
     def _kernels(self, events: list[Event]) -> None:
         if not events:
@@ -93,24 +89,24 @@ class Builder(Rows):
             "occupancy_pct": whole([a.occupancy for a in args]),
             "graph_node_id": whole([a.graph_node for a in args]),
         }
-        self._sm_counts(args, columns)
-        self._put("kernel", events, columns)
+        self._sm_counts(events, self._put("kernel", events, columns))
         said = [event for event in events if event.args.collective is not None]
         if said:
             self._collectives(said, _KERNEL)
 
-    def _sm_counts(self, args: list[Args], columns: Columns) -> None:
+    def _sm_counts(self, events: list[Event], columns: Columns) -> None:
         """How many SMs a device has, out of blocks per SM: for traces that do not describe it."""
-        devices = memoryview(columns["device_id"]).cast("q")
+        devices = cells(columns["device_id"])
         if self._piece.sm_counts.keys() >= set(devices):
             return
-        grid = [memoryview(columns[f"grid_{axis}"]).cast("q") for axis in "xyz"]
-        for place, (device, a) in enumerate(zip(devices, args, strict=True)):
+        grid = [cells(columns[f"grid_{axis}"]) for axis in "xyz"]
+        for event, row in zip(events, self._share.rows(events).firsts(), strict=True):
+            device = devices[row]
             if device in self._piece.sm_counts:
                 continue
-            per_sm = a.blocks_per_sm
+            per_sm = event.args.blocks_per_sm
             if isinstance(per_sm, int | float) and 0 < per_sm < float("inf"):
-                blocks = [axis[place] for axis in grid]
+                blocks = [axis[row] for axis in grid]
                 with contextlib.suppress(OverflowError):
                     count = blocks[0] * blocks[1] * blocks[2] / float(per_sm)
                     # A few digits of blocks per SM tell the count only where many blocks ran.
@@ -236,7 +232,7 @@ class Builder(Rows):
         if not events:
             return
         # They stand under process -1 and thread 0, which are none.
-        where = {"pid": self._process_of(events), "tid": constant(MISSING, len(events))}
+        where = {"tid": constant(MISSING, len(events))}
         kind = [_DRIVER_WORK if event.name in DRIVER_OVERHEAD else _PROFILER for event in events]
         self._put(
             "overhead",

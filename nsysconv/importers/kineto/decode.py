@@ -13,9 +13,13 @@ from nsysconv.importers.kineto.events import Event
 from nsysconv.importers.kineto.known_events import decode_known_events
 from nsysconv.importers.kineto.piece import Piece, Times
 from nsysconv.importers.kineto.repair import BORDER, mended, without_words
-from nsysconv.importers.kineto.rows import Spelled
+from nsysconv.importers.kineto.shares import Each, Share, Spelled
 from nsysconv.importers.kineto.words import CATEGORIES, Words
 
+# A text laid out as libkineto does is read at once. Where it is not, so much of it may be; but no less
+# than the least, whose events would repeat too little.
+_PART_BYTES, _LEAST_BYTES = 1 << 21, 1 << 18
+# Objects made of so much text stay in the cache.
 _SHARE_BYTES = 1 << 19
 # Every event has this key.
 _PHASE = b'"ph"'
@@ -24,25 +28,69 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Decoder:
-    """Decodes pieces of one trace."""
+    """Decodes pieces of one trace. `at_once`: where they are laid out as usual, all events of one
+    together, with numpy and Arrow, which takes a while to load.
+    """
 
-    def __init__(self, *, python_functions: bool) -> None:
+    def __init__(self, *, python_functions: bool, at_once: bool = False) -> None:
         self._words = Words()
         self._python_functions = python_functions
+        self._at_once = at_once
+        self._room = bytearray()
+        # So many pieces are not read all at once, because several before them could not be.
+        self._pause, self._next_pause = 0, 1
 
     def decode(self, text: Text, place: int) -> Piece:
         """The rows of a text of whole events, which stands at byte `place` of the trace."""
         piece = Piece()
         builder = Builder(piece, self._words)
         view = memoryview(text)
-        for low, high in _shares(text):
-            events, spelled = _events(view[low:high], place + low, piece)
-            piece.event_count += len(events)
-            builder.add(events, spelled, place + low, python_functions=self._python_functions)
-            # Their memory serves the next ones while it is still in the cache.
-            del events, spelled
+        if not self._at_once or len(text) < _LEAST_BYTES:
+            self._add_each(builder, piece, view, place)
+        elif self._pause:
+            self._pause -= 1
+            self._add_each(builder, piece, view, place)
+        elif self._add(builder, piece, view, place):
+            self._next_pause = 1
+        else:
+            self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
         builder.finish()
         return piece
+
+    def _add(self, builder: Builder, piece: Piece, text: memoryview, place: int) -> bool:
+        """Adds the rows of a text to a piece; returns whether some were read all at once."""
+        share = self._alike(text)
+        if share is not None:
+            builder.add(share, place, python_functions=self._python_functions)
+            return True
+        if len(text) <= 2 * _PART_BYTES:
+            self._add_each(builder, piece, text, place)
+            return False
+        # What is laid out in another way may be a single event.
+        parts = [
+            self._add(builder, piece, text[low:high], place + low)
+            for low, high in _shares(text, _PART_BYTES)
+        ]
+        return any(parts)
+
+    def _add_each(self, builder: Builder, piece: Piece, text: memoryview, place: int) -> None:
+        """Adds the rows of a text to a piece, event by event."""
+        for low, high in _shares(text, _SHARE_BYTES):
+            share = _each(text[low:high], place + low, piece)
+            builder.add(share, place + low, python_functions=self._python_functions)
+            # Its memory serves the next one while it is still in the cache.
+            del share
+
+    def _alike(self, text: memoryview) -> Share | None:
+        """The events of a text laid out as libkineto does, by what they hold."""
+        from nsysconv.importers.kineto.alike import alike
+        from nsysconv.importers.kineto.numerals import PADDING
+
+        # Into the same memory each time: to have new memory cleared takes as long.
+        if len(self._room) < len(text) + PADDING:
+            self._room = bytearray(len(text) + PADDING)
+        self._room[: len(text)] = text
+        return alike(self._room, len(text))
 
     def starts(self, text: Text) -> Times:
         """The times of the rows in a text of whole events."""
@@ -52,27 +100,27 @@ class Decoder:
         return times([event.ts for event in timed], lambda: spelled(timed, "ts"))
 
 
-def _shares(text: Text) -> Iterator[tuple[int, int]]:
-    """Where to cut a text of events so that the objects made of a share stay in the cache."""
+def _shares(text: Text, size: int) -> Iterator[tuple[int, int]]:
+    """Where to cut a text of events into shares of about one size."""
     low = 0
     while low < len(text):
         border = None
-        if len(text) - low > 2 * _SHARE_BYTES:
-            border = BORDER.search(text, low + _SHARE_BYTES, low + 2 * _SHARE_BYTES)
+        if len(text) - low > 2 * size:
+            border = BORDER.search(text, low + size, low + 2 * size)
         yield low, border.start() + 1 if border else len(text)
         low = border.end() if border else len(text)
 
 
-def _events(share: memoryview, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
-    """The events of a text, and how to get their times as they are spelled."""
+def _each(share: memoryview, place: int, piece: Piece) -> Each:
+    """The events of a text."""
     text = b"".join((b"[", share, b"]"))
     try:
         if not text.isascii():
             text.decode()  # of what is passed over, this would not be seen
         events = decode_known_events(text)
     except _UNREADABLE:
-        return _events_of_any_kind(bytes(share), place, piece)
-    return events, _spelled_in(text, events)
+        return Each(*_events_of_any_kind(bytes(share), place, piece))
+    return Each(events, _spelled_in(text, events))
 
 
 def _events_of_any_kind(share: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelled]:

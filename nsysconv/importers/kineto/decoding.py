@@ -5,13 +5,16 @@ Nothing heavy is imported here: a command begins with this while it loads what i
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from nsysconv.errors import InputError
+from nsysconv.importers.kineto import beside
 from nsysconv.importers.kineto.piece import Piece
-from nsysconv.importers.kineto.trace import Span, Trace, begins_soon, is_packed
+from nsysconv.importers.kineto.trace import Span, Trace, begins_soon, is_laid_out, is_packed
 from nsysconv.importers.kineto.worker import decoding, in_process
 from nsysconv.processes import Processes
 
@@ -31,17 +34,21 @@ class Decoding:
     ) -> None:
         self.trace = Trace(path)
         self._pieces: Iterator[Piece]
+        at_once = _is_large(path) and is_laid_out(path)
+        if at_once and copied:
+            # Once, instead of in each of its processes.
+            importlib.import_module(f"{__package__}.alike")
         with ExitStack() as stack:
             if count:
                 processes = Processes[Span, Piece](
-                    count, in_process, path, python_functions, copied=copied
+                    count, in_process, path, python_functions, at_once, copied=copied
                 )
                 workers = stack.enter_context(processes)
                 ahead = None if is_packed(path) else _AHEAD
                 self._pieces = workers.map(self.trace.pieces(), ahead=ahead)
             else:
                 file = stack.enter_context(path.open("rb"))
-                decode = decoding(file, python_functions=python_functions)
+                decode = decoding(file, python_functions=python_functions, at_once=at_once)
                 self._pieces = map(decode, self.trace.pieces())
             self._stack = stack.pop_all()
 
@@ -52,6 +59,11 @@ class Decoding:
     def pieces(self) -> Iterator[Piece]:
         """The pieces, once; raises EndedEarly where a process did so."""
         return self._pieces
+
+
+def _is_large(path: Path) -> bool:
+    with path.open("rb") as file:
+        return beside.is_large(os.fstat(file.fileno()).st_size, file.read(len(beside.GZIP)))
 
 
 Key = tuple[int, ...]

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from struct import pack
 from typing import Any
 
-from nsysconv.importers.kineto.cells import constant, first_whole, times, whole
+from nsysconv.importers.kineto.cells import constant, first_whole, whole
 from nsysconv.importers.kineto.events import Args, Event
 from nsysconv.importers.kineto.piece import CELL_BYTES, MISSING, Cells, Piece, Times
-from nsysconv.importers.kineto.sorting import distinct, hashable
+from nsysconv.importers.kineto.shares import Columns, Each, Share
+from nsysconv.importers.kineto.sorting import hashable
 from nsysconv.importers.kineto.words import Words
-
-Columns = dict[str, bytes]
-Spelled = Callable[[Sequence[Event], str], Sequence[bytes]]
-"""How events' `ts` or `dur` are spelled."""
 
 ON_GPU = ("pid", "device_id", "context_id", "stream_id", "correlation_id")
 """The columns that say where work ran."""
 
-UNSPELLED: Spelled = lambda events, name: []  # noqa: E731 - has a type
-"""Of no events."""
-
-_ON_THREADS = ("runtime", "driver", "operator", "annotation")
-_PROCESS_LIMIT = 1 << 62
+NOTHING = Each((), lambda events, name: ())
+"""No events."""
 
 
 class _Names(dict[Any, int]):
@@ -66,9 +59,8 @@ class Rows:
         self._names = _Names()
         self._parts: dict[str, _Parts] = defaultdict(_Parts)
         self._process = MISSING  # the process whose rows were met last
-        self._owner_of: dict[int, int] | None = None
-        # Of the events being added:
-        self._spelled = UNSPELLED
+        # What is being added:
+        self._share: Share = NOTHING
         self._place = 0
 
     def finish(self) -> None:
@@ -80,47 +72,27 @@ class Rows:
         self._piece.last_process = self._process
         self._piece.tables = {table: parts.joined() for table, parts in self._parts.items()}
 
-    def _owners(self, events: Sequence[Event], kinds: dict[str, list[Event]]) -> None:
-        """Which processes have rows; and, where several, whose stood before each row of a GPU."""
-        on_threads = [kinds[kind] for kind in _ON_THREADS]
-        told = [distinct([event.pid for event in rows]) for rows in on_threads]
-        numbers = map(_process_number, set[Any]().union(*told))
-        pids = {number for number in numbers if number is not None}
-        seen = self._piece.processes_seen
-        self._owner_of = None
-        if pids <= {self._process}:
-            return
-        threads = {id(event) for event in chain.from_iterable(on_threads)}
-        self._owner_of = {}
-        for event in events:
-            number = _process_number(event.pid) if id(event) in threads else None
-            if number is not None:
-                self._process = number
-                if number not in seen:
-                    seen.append(number)
-            self._owner_of[id(event)] = self._process
-
-    def _process_of(self, events: list[Event]) -> bytes:
-        """The process of rows that do not name it; MISSING before the piece's first that does."""
-        if self._owner_of is None:
-            return constant(self._process, len(events))
-        return whole([self._owner_of[id(event)] for event in events])
-
     def _put(
         self, table: str, events: list[Event], columns: Columns, *, instants: bool = False
-    ) -> None:
-        """Adds rows with their times; `instants` last none."""
-        # One release spells all its times alike.
-        self._piece.has_fractions |= not isinstance(events[0].ts, int)
+    ) -> Columns:
+        """Adds the rows of events with their times; `instants` last none. Returns the rows' columns.
+
+        Rows of a GPU do not name their process: they are of the one whose rows stood before.
+        """
+        rows = self._share.rows(events)
+        columns = rows.spread(table, columns)
+        if "pid" not in columns:
+            columns["pid"] = rows.owners()
+        self._piece.has_fractions |= rows.has_fractions
         parts = self._parts[table]
-        parts.start += times([event.ts for event in events], lambda: self._spelled(events, "ts"))
+        parts.start += rows.start()
         if not instants:
-            dur = [event.dur for event in events]
-            parts.dur += times(dur, lambda: self._spelled(events, "dur"))
+            parts.dur += rows.dur()
         for name, values in columns.items():
             parts.columns[name].append(values)
         parts.begins.append((parts.count, self._place))
-        parts.count += len(events)
+        parts.count += rows.count
+        return columns
 
     def _numbers_of(self, texts: list[Any]) -> bytes:
         try:
@@ -150,7 +122,6 @@ class Rows:
 
     def _on_gpu(self, events: list[Event], args: list[Args]) -> Columns:
         return {
-            "pid": self._process_of(events),
             # A peer copy tells where it ran; the first releases told the device by the row only.
             "device_id": first_whole(
                 lambda: [a.device for a in args],
@@ -179,8 +150,3 @@ def _times(times: Times) -> Times:
     return [
         (unit, b"".join(map(itemgetter(1), parts))) for unit, parts in groupby(times, itemgetter(0))
     ]
-
-
-def _process_number(value: Any) -> int | None:
-    """A number that can be a process's, else None."""
-    return value if isinstance(value, int) and 0 < abs(value) < _PROCESS_LIMIT else None

@@ -26,6 +26,7 @@ from nsysconv.importers.kineto.repair import BORDER, without_words
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
+_LAID_OUT = re.compile(rb'\n    "ph": "X",(?: |\n    )"cat"')
 _SPACE = b" \t\r\n"
 # The first piece is small: all others wait for what it tells.
 _FIRST_BYTES = 1 << 20
@@ -283,6 +284,11 @@ def begins_soon(path: Path) -> bool:
     """Whether the events begin in the first part of a file, as they do in a trace."""
     text = beginning(path, _READ_BYTES)
     return bool(_LIST.match(text) or _EVENTS.search(text))
+
+
+def is_laid_out(path: Path) -> bool:
+    """Whether events in the first part of a file begin as libkineto has written them since 2023."""
+    return bool(_LAID_OUT.search(beginning(path, _READ_BYTES)))
 
 
 def beginning(path: Path, size: int) -> bytes:

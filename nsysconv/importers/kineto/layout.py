@@ -1,0 +1,391 @@
+"""Events as libkineto lays them out, found in a text without reading one after the other.
+
+Below are an event, an event without `args`, and an arrow from one event to another, which is no row, as
+PyTorch wrote them from 2023 to 2026:
+
+  {
+    "ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 7, "tid": 7,
+    "ts": 4311856494815.899, "dur": 3.482,
+    "args": {
+      "External id": 9,"Record function id": 0, "Input Dims": [[64]], "Ev Idx": 8
+    }
+  },
+  {
+    "ph": "X", "cat": "overhead", "name": "Activity Buffer Request", "pid": -1, "tid": 0,
+    "ts": 4311856494819.020, "dur": 3.100
+  },
+  {
+    "ph": "s", "id": 9, "pid": 7, "tid": 7, "ts": 4311856494817.668,
+    "cat": "ac2g", "name": "ac2g"
+  },
+
+Since PyTorch 2.13 each member of an event is on a line of its own, those of `args` still are on one.
+
+Lines repeat: the same operator on the same tensors, the same kernel. So of those with names and of those
+of `args` only the distinct ones are decoded, by what decodes any event. What differs from event to event,
+times and numbers of `args`, is read here, of all events at once.
+
+Where anything in a text is laid out in another way it is not for this module, which says so and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from nsysconv.importers.kineto.numerals import (
+    WORD_BYTES,
+    Words,
+    decimals,
+    digits,
+    lengths,
+    numbers,
+    word,
+)
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What stands where. Lines are counted from the one that "ph" begins, to that of the next event.
+
+    `lines`: how many, `lines_without` args. `begin`: how an event begins, up to the first key of its
+    head, whose quote is character number `head`. `arrows`: how arrows begin. `times`, `args`: the lines
+    of these. `duration`: what stands between the times; `then_args`, `then_end`: what stands behind
+    them. `category`: the line of an arrow's.
+    """
+
+    lines: int
+    lines_without: int
+    begin: bytes
+    head: int
+    arrows: tuple[bytes, ...]
+    times: int
+    duration: bytes
+    args: int
+    then_args: bytes
+    then_end: bytes
+    category: int
+
+
+# By the character behind the first member.
+_LAYOUTS = {
+    b" ": _Layout(
+        lines=7,
+        lines_without=4,
+        begin=b'    "ph": "X", "',
+        head=15,
+        arrows=(b'    "ph": "s", "', b'    "ph": "f", "'),
+        times=1,
+        duration=b', "dur": ',
+        args=2,
+        then_args=b',\n    "args": {\n      ',
+        then_end=b"\n  }",
+        category=1,
+    ),
+    b"\n": _Layout(
+        lines=13,
+        lines_without=10,
+        begin=b'    "ph": "X",\n    "cat',
+        head=19,
+        arrows=(b'    "ph": "s",\n    "id', b'    "ph": "f",\n    "id'),
+        times=5,
+        duration=b',\n    "dur": ',
+        args=8,
+        then_args=b'\n    ,\n    "args": {\n      ',
+        then_end=b"\n    \n  }",
+        category=5,
+    ),
+}
+_KIND_AT = len('    "ph": ')
+_BEHIND_FIRST = len('{\n    "ph": "X",')
+_BEGIN, _END, _BORDER = b"{\n", b"\n  }", b"\n  },\n  {\n"
+_TO_NEXT = len(",\n  ")
+_ARGS = word(b'    "arg')
+_TIME, _ARGS_END = b'    "ts": ', b"\n    }\n  }"
+_PASSED_OVER = tuple(
+    f'    "cat": "{category}'[:16].encode() for category in ("ac2g", "fwdbwd", "async")
+)
+_EV_IDX = b'"Ev Idx": '
+# What stands between the comma behind a number and the name of the next one.
+_GAPS = (b'"', b' "', b'      "')
+_COMMA, _NEWLINE, _SPACE, _POINT, _ZERO, _OPEN, _QUOTE = b',\n .0{"'
+_LINE_END = len(",\n")
+_DECIMALS = 3
+_MOST_US = 1 << 52
+# Lines of so much text are looked at again and again: they stay in the cache. The first block is small:
+# what is laid out in another way mostly is so from the beginning.
+_BLOCK_BYTES, _FIRST_BYTES = 1 << 21, 1 << 16
+
+# Members that differ from event to event where they begin `args`, in the orders in which they do.
+_FRONT = tuple(
+    f'"{name}": '.encode()
+    for name in (
+        *("External id", "Ev Idx", "Python module id", "Python parent id", "Python id"),
+        *("Python parent id", 'Record function id": 0, "Sequence number', "Sequence number"),
+        *("Fwd thread id", "Sequence number", "queued", "device", "context", "stream"),
+        *("cbid", "cid", "correlation"),
+    )
+)
+NUMBERS = ("device", "context", "stream", "correlation", "Sequence number")
+"""Which of these are read."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The events of a text, in its order; `passed` arrows among them are left out.
+
+    `head` and `tail`: which of `heads` and `tails` an event has: members of the event and of its `args`,
+    separated by commas, without their braces. `numbers`: members of `args` that no tail holds, by name;
+    -1 where an event has none. `start` and `dur`: ns. `has_fractions`: not all are whole microseconds.
+    """
+
+    passed: int
+    head: Array
+    heads: list[bytes]
+    tail: Array
+    tails: list[bytes]
+    numbers: dict[str, Array]
+    start: Array
+    dur: Array
+    has_fractions: bool
+
+
+def laid(room: bytes | bytearray, length: int) -> Laid | None:
+    """The events of a text of some length that begins and ends with one; None where it is laid out in
+    another way. In its room at least PADDING more bytes follow it, whatever they are.
+    """
+    layout = _LAYOUTS.get(bytes(room[_BEHIND_FIRST : _BEHIND_FIRST + 1]))
+    if layout is None:
+        return None
+    at = _Text(np.frombuffer(room, np.uint8), Words(room))
+    blocks = []
+    try:
+        for low, high in _blocks(room, length):
+            blocks.append(_Block(at, layout, low, high))
+    except _OtherLayout:
+        return None
+    if not any(len(block.start) for block in blocks):
+        return None
+    buffer = pa.py_buffer(room)
+    return Laid(
+        sum(block.passed for block in blocks),
+        *_distinct(buffer, *(_joined(block.head[n] for block in blocks) for n in range(2))),
+        *_distinct(buffer, *(_joined(block.tail[n] for block in blocks) for n in range(2))),
+        {name: _joined(block.numbers[name] for block in blocks) for name in NUMBERS},
+        _joined(block.start for block in blocks),
+        _joined(block.dur for block in blocks),
+        any(block.has_fractions for block in blocks),
+    )
+
+
+class _OtherLayout(Exception):  # noqa: N818 - says what the text has
+    """A text is laid out in another way."""
+
+
+def _require(found: Array | bool) -> None:
+    if not np.all(found):
+        raise _OtherLayout
+
+
+def _joined(parts: Iterator[Array]) -> Array:
+    return np.concatenate(list(parts))
+
+
+def _blocks(text: bytes | bytearray, length: int) -> Iterator[tuple[int, int]]:
+    """From where to where blocks of whole events stand, in the first `length` characters."""
+    low, size = 0, _FIRST_BYTES
+    while low < length:
+        border = text.find(_BORDER, low + size, length)
+        high = length if border < 0 else border + len(_END)
+        _require(text.startswith(_BEGIN, low) and text.endswith(_END, low, high))
+        yield low, high
+        low, size = high + _TO_NEXT, _BLOCK_BYTES
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The characters of a text, and the words that begin at each of them."""
+
+    characters: Array
+    words: Words
+
+    def stands(self, text: bytes, places: Array) -> Array:
+        """At which places a text stands; of 8 characters or more."""
+        same: Array = self.words[places] == word(text)
+        for offset in (
+            *range(WORD_BYTES, len(text) - WORD_BYTES, WORD_BYTES),
+            len(text) - WORD_BYTES,
+        ):
+            if offset:
+                same &= self.words[places + offset] == word(text[offset:])
+        return same
+
+
+class _Block:
+    """The events that stand in a text from `low` to `high`.
+
+    `head` and `tail`: from where to where the members of events and those of their `args` stand. The
+    others as in Laid. Raises _OtherLayout.
+    """
+
+    def __init__(self, at: _Text, layout: _Layout, low: int, high: int) -> None:
+        self._at = at
+        self._layout = layout
+        self._lines = low + np.flatnonzero(at.characters[low:high] == _NEWLINE) + 1
+        events, told, arrows = self._heads()
+        self.passed = len(arrows)
+        head, times = self._lines[events], self._lines[events + layout.times]
+        _require(at.stands(layout.begin, head))
+        _require((at.characters[times - _LINE_END] == _COMMA) & at.stands(_TIME, times))
+        self.head = (head + layout.head, times - _LINE_END)
+        self.start, self.dur, behind = self._timed(times + len(_TIME))
+        self._check_ends(behind[~told])
+        # Those without `args` have an empty text.
+        self.tail = (head.copy(), head.copy())
+        self.numbers = {name: np.full(len(head), -1) for name in NUMBERS}
+        rows = np.flatnonzero(told)
+        self._read(rows, behind[rows], self._lines[events[rows] + layout.args + 2] - 1)
+
+    def _heads(self) -> tuple[Array, Array, Array]:
+        """Which lines begin events, which of these have `args`, and which lines begin arrows."""
+        at, lines, layout = self._at, self._lines, self._layout
+        opened = np.flatnonzero(at.characters[lines[:-1] + 2] == _OPEN)
+        heads = np.concatenate(([0], opened + 1))
+        lasting = at.characters[lines[heads] + _KIND_AT + 1] == ord("X")
+        args = np.minimum(heads + layout.args, len(lines) - 1)
+        told = lasting & (at.words[lines[args]] == _ARGS)
+        following = heads + np.where(told, layout.lines, layout.lines_without)
+        _require(following[-1] == len(lines) + 1)
+        _require(following[:-1] == heads[1:])
+        _require(at.stands(_BORDER[1:], lines[following[:-1] - 2]))
+        arrows = heads[~lasting]
+        self._check_arrows(arrows)
+        return heads[lasting], told[lasting], arrows
+
+    def _check_arrows(self, arrows: Array) -> None:
+        at, place = self._at, self._lines[arrows]
+        first, last = (at.stands(begin, place) for begin in self._layout.arrows)
+        _require(first | last)
+        place = self._lines[arrows + self._layout.category]
+        known = np.zeros(len(place), bool)
+        for category in _PASSED_OVER:
+            known |= at.stands(category, place)
+        _require(known)
+
+    def _check_ends(self, behind: Array) -> None:
+        """Whether events end behind their times."""
+        then = self._layout.then_end
+        if len(then) >= WORD_BYTES:
+            _require(self._at.stands(then, behind))
+        else:
+            _require(_begins(self._at.words[behind], then))
+
+    def _timed(self, places: Array) -> tuple[Array, Array, Array]:
+        """Starts and durations (ns) that stand at places, and where they end."""
+        start, behind, self.has_fractions = self._nanoseconds(places)
+        between = self._layout.duration
+        _require(self._at.stands(between, behind))
+        dur, behind, _ = self._nanoseconds(behind + len(between))
+        return start, dur, behind
+
+    def _nanoseconds(self, places: Array) -> tuple[Array, Array, bool]:
+        """Microseconds at places as ns, where they end, and whether they have decimals: all or none."""
+        at = self._at
+        length, values = numbers(at.words, places)
+        _require((length > 0) & (values <= _MOST_US))
+        behind = places + length
+        point = at.characters[behind] == _POINT
+        if not point.any():
+            return values * 1000, behind, False
+        _require(point)
+        found = at.words[behind + 1]
+        count = digits(found)
+        _require((count > 0) & (count <= _DECIMALS))
+        return values * 1000 + decimals(found, count), behind + 1 + count, True
+
+    def _read(self, rows: Array, behind: Array, high: Array) -> None:
+        """Takes numbers out of the `args` of rows, which follow behind their times and end at `high`."""
+        at, then = self._at, self._layout.then_args
+        _require(at.stands(then, behind) & at.stands(_ARGS_END, high))
+        low = behind + len(then)
+        found = at.words[low]
+        for key in _FRONT:
+            here = np.flatnonzero(_begins(found, key))
+            # The end first, which sets most of them apart.
+            for offset in (
+                len(key) - WORD_BYTES,
+                *range(WORD_BYTES, len(key) - WORD_BYTES, WORD_BYTES),
+            ):
+                if offset > 0 and len(here):
+                    here = here[at.words[low[here] + offset] == word(key[offset:])]
+            if not len(here):
+                continue
+            place = low[here] + len(key)
+            own = self.numbers.get(key.split(b'"')[-2].decode())
+            if own is None:
+                count = lengths(at.words, place)
+            else:
+                count, values = numbers(at.words, place)
+            following, good = self._next(place + count)
+            good &= count > 0
+            here, following = here[good], following[good]
+            if own is not None:
+                own[rows[here]] = values[good]
+            low[here] = following
+            found[here] = at.words[following]
+        self.tail[0][rows], self.tail[1][rows] = low, self._without_number(low, high)
+
+    def _next(self, behind: Array) -> tuple[Array, Array]:
+        """Where the member that follows a number begins, or the line ends; and whether that is so."""
+        at = self._at
+        then, found = at.characters[behind], at.words[behind + 1]
+        last = then == _NEWLINE
+        following, good = behind + 1, np.zeros(len(behind), bool)
+        for gap in _GAPS:
+            same = _begins(found, gap)
+            following[same] += len(gap) - 1
+            good |= same
+        return np.where(last, behind, following), (good & (then == _COMMA)) | last
+
+    def _without_number(self, low: Array, high: Array) -> Array:
+        """Where `args` end without the number of the event, which is the last of them."""
+        at = self._at
+        count = digits(at.words[high - WORD_BYTES].byteswap())
+        place = high - count - len(_EV_IDX)
+        there = (count > 0) & (count < WORD_BYTES) & (place >= low)
+        there &= (at.characters[place] == _QUOTE) & (at.words[place + 2] == word(_EV_IDX[2:]))
+        there &= (count == 1) | (at.characters[high - count] != _ZERO)
+        behind_comma = (at.characters[place - 1] == _SPACE) & (at.characters[place - 2] == _COMMA)
+        behind_comma &= place - 2 > low
+        end = np.where(there & behind_comma, place - 2, high)
+        return np.where(there & (place == low), low, end)
+
+
+def _begins(found: Array, key: bytes) -> Array:
+    """Whether words begin as a key."""
+    if len(key) < WORD_BYTES:
+        found = found & word(b"\xff" * len(key))
+    same: Array = found == word(key)
+    return same
+
+
+def _distinct(buffer: pa.Buffer, low: Array, high: Array) -> tuple[Array, list[bytes]]:
+    """Which text each part of a buffer is, and the texts, in the order in which they come first."""
+    borders = np.empty(2 * len(low), np.int32)
+    borders[0::2], borders[1::2] = low, high
+    # Texts and what stands between them, by turns.
+    parts = pa.Array.from_buffers(
+        pa.binary(), len(borders) - 1, [None, pa.py_buffer(borders), buffer]
+    )
+    places = np.arange(0, len(borders), 2, dtype=np.int32)
+    wanted = pa.Array.from_buffers(pa.int32(), len(places), [None, pa.py_buffer(places)])
+    encoded = pc.dictionary_encode(pc.take(parts, wanted))
+    return np.frombuffer(
+        encoded.indices.buffers()[1], np.int32, len(low)
+    ), encoded.dictionary.to_pylist()
