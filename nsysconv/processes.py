@@ -247,11 +247,14 @@ def _serve(items: IO[bytes], results: IO[bytes]) -> None:
     work = make(*arguments)
     with contextlib.suppress(BrokenPipeError):
         while (item := _received(items)) is not None:
-            _send(results, answered(partial(_with, work, item)))
+            # Nobody else holds it: it is forgotten when it has been unpacked.
+            waiting = [item]
+            del item
+            _send(results, answered(partial(_with, work, waiting)))
 
 
-def _with(work: Callable[[Any], Any], item: bytes) -> Any:
-    return work(pickle.loads(item))
+def _with(work: Callable[[Any], Any], waiting: list[bytes]) -> Any:
+    return work(pickle.loads(waiting.pop()))
 
 
 def answered(work: Callable[[], Any]) -> bytes:

@@ -343,6 +343,7 @@ def test_collectives_have_numbers_of_their_own() -> None:
         # Twice the same, the second of which counts.
         event(CALL, args='"External id": 1, "correlation": 3, "x": 1, "correlation": 4'),
         event(OPERATOR, args='"External id": 1, "Sequence number": 3, "x": 1, "Sequence number": 4'),
+        event(CALL, args=r'"External id": 1, "correlation": 3, "x": 1, "correl\u0061tion": 4'),
         # An unknown category, and none.
         event(HEAD.format("new_op", "x", 1, 1)),
         event('"name": "x", "pid": 1, "tid": 1'),

@@ -210,7 +210,8 @@ def _members(*place: int) -> list[bytes]:
 def _told_twice(found: Laid, events: list[Event], which: Array) -> bool:
     """Whether an event holds what its rows have of their own."""
     for name, attribute, _ in _OWN:
-        if not any(name.encode() in tail for tail in found.tails):
+        # A name may be spelled in other ways, with a backslash.
+        if not any(name.encode() in tail or b"\\u" in tail for tail in found.tails):
             continue
         twice = [
             number

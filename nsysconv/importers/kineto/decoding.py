@@ -20,7 +20,7 @@ from nsysconv.processes import Processes
 
 # So many pieces of a plain file are decoded before anybody asks for them: what the processes do while a
 # command loads. Of a packed one they would be read here, and wait in memory.
-_AHEAD = 32
+_AHEAD = 64
 
 
 class Decoding:

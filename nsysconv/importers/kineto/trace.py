@@ -30,7 +30,7 @@ _LAID_OUT = re.compile(rb'\n    "ph": "X",(?: |\n    )"cat"')
 _SPACE = b" \t\r\n"
 # The first piece is small: all others wait for what it tells.
 _FIRST_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 1 << 22
 # Of what is left of a plain file, a piece is not more than this part: those that are decoded beside each
 # other are to end together.
 _LAST_PARTS = 8
