@@ -114,7 +114,7 @@ _PASSED_OVER = tuple(
 _EV_IDX = b'"Ev Idx": '
 # What stands between the comma behind a number and the name of the next one.
 _GAPS = (b'"', b' "', b'      "')
-_COMMA, _NEWLINE, _SPACE, _POINT, _ZERO, _OPEN, _QUOTE = b',\n .0{"'
+_COMMA, _NEWLINE, _SPACE, _POINT, _ZERO, _OPEN = b",\n .0{"
 _LINE_END = len(",\n")
 _DECIMALS = 3
 _MOST_US = 1 << 52
@@ -359,7 +359,7 @@ class _Block:
         count = digits(at.words[high - WORD_BYTES].byteswap())
         place = high - count - len(_EV_IDX)
         there = (count > 0) & (count < WORD_BYTES) & (place >= low)
-        there &= (at.characters[place] == _QUOTE) & (at.words[place + 2] == word(_EV_IDX[2:]))
+        there &= at.stands(_EV_IDX, place)
         there &= (count == 1) | (at.characters[high - count] != _ZERO)
         behind_comma = (at.characters[place - 1] == _SPACE) & (at.characters[place - 2] == _COMMA)
         behind_comma &= place - 2 > low
