@@ -15,7 +15,7 @@ from conftest import FIXTURES, REAL_TRACES, real
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsysconv.importers.kineto import arrays, decode
+from nsysconv.importers.kineto import arrays, decode, trace
 from nsysconv.importers.kineto.alike import alike
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.layout import Laid, laid
@@ -462,6 +462,11 @@ def test_parts_around_another_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decoded(text, at_once=True) == decoded(text, at_once=False)
     assert read.count(False) == 2  # the whole, and that part
     assert read.count(True) > 10
+
+
+def test_parts_are_smaller_than_pieces() -> None:
+    """Otherwise one event of another layout would cost a whole piece."""
+    assert 2 * decode._PART_BYTES < trace._BLOCK_BYTES
 
 
 @pytest.mark.parametrize("layout", [bytes, newer])

@@ -18,7 +18,7 @@ from nsysconv.importers.kineto.words import CATEGORIES, Words
 
 # A text laid out as libkineto does is read at once. Where it is not, so much of it may be; but no less
 # than the least, whose events would repeat too little.
-_PART_BYTES, _LEAST_BYTES = 1 << 21, 1 << 18
+_PART_BYTES, _LEAST_BYTES = 1 << 20, 1 << 18
 # Objects made of so much text stay in the cache.
 _SHARE_BYTES = 1 << 19
 # Every event has this key.
