@@ -34,6 +34,7 @@ from conftest import (
     Shelf,
     dump,
     event_rows,
+    in_room,
     name_of,
     real,
     small_rows,
@@ -558,7 +559,7 @@ def test_a_process_that_is_a_list_hides_no_other() -> None:
     """A kernel names no process: it is of the one whose call stands before it."""
     listed = CALL.replace(b'"pid": 42', b'"pid": [42]')
     decoder = Decoder(python_functions=False)
-    piece = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
+    piece = decoder.decode(in_room(b",".join((CALL, listed, KERNEL))), 0)
     assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42]
 
 
@@ -567,7 +568,7 @@ def _told(monkeypatch: pytest.MonkeyPatch, *events: bytes, place: int = 0) -> Pi
     monkeypatch.setattr(decode, "_SHARE_BYTES", 100)
     text = b",\n".join(events)
     assert len(list(decode._shares(text, 100))) == len(events)
-    return Decoder(python_functions=False).decode(text, place)
+    return Decoder(python_functions=False).decode(in_room(text), place)
 
 
 def test_gpu_rows_are_of_the_process_whose_rows_stand_before(
@@ -579,7 +580,7 @@ def test_gpu_rows_are_of_the_process_whose_rows_stand_before(
     text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
     shares = [text[low:high] for low, high in decode._shares(text, 200)]
     assert shares[1] == b",\n".join((KERNEL, second))
-    piece = Decoder(python_functions=False).decode(text, 0)
+    piece = Decoder(python_functions=False).decode(in_room(text), 0)
     assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
     assert piece.processes_seen == [42, 44]
 
@@ -602,7 +603,7 @@ def test_damage_in_a_later_share_is_told_with_its_place(monkeypatch: pytest.Monk
 
 def test_python_functions_are_counted() -> None:
     function = CALL.replace(b"cuda_runtime", b"python_function")
-    piece = Decoder(python_functions=False).decode(b",".join([function] * 5), 0)
+    piece = Decoder(python_functions=False).decode(in_room(b",".join([function] * 5)), 0)
     assert piece.counts == {"python functions": 5}
 
 
@@ -626,7 +627,7 @@ def test_names_that_look_like_borders_are_one_event(tmp_path: Path) -> None:
 def test_times_of_a_repaired_event_are_exact() -> None:
     """A double holds none of these."""
     event = KERNEL.replace(b"1.000", b"1711964723456789.123").replace(b'"k"', rb'"C:\qk"')
-    piece = Decoder(python_functions=False).decode(event, 0)
+    piece = Decoder(python_functions=False).decode(in_room(event), 0)
     assert piece.counts == {"lone backslash": 1}
     assert arrays.nanoseconds(piece.tables["kernel"].start).tolist() == [1711964723456789123]
 
@@ -636,7 +637,7 @@ def test_what_begins_and_ends_at_0_has_no_time(start: bytes) -> None:
     """Also where that is the second from which times count."""
     event = KERNEL.replace(b"1.000", start).replace(b"2.000", b"0.000")
     later = KERNEL.replace(b"1.000", b"3000001.000")
-    piece = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
+    piece = Decoder(python_functions=False).decode(in_room(event + b",\n" + later), 0)
     rows = arrays.tables(piece, 3_000_000_000)["kernel"]
     assert rows["start_ns"].tolist() == [MISSING, 1000]
     assert rows["dur_ns"].tolist() == [MISSING, 2000]

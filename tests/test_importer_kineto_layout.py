@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, REAL_TRACES, real
+from conftest import FIXTURES, REAL_TRACES, in_room, real
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +19,10 @@ from nsysconv.importers.kineto import arrays, decode, trace
 from nsysconv.importers.kineto.alike import alike
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.layout import Laid, laid
-from nsysconv.importers.kineto.numerals import PADDING, Words, decimals, lengths, numbers
+from nsysconv.importers.kineto.numerals import Words, decimals, lengths, numbers
 from nsysconv.importers.kineto.piece import NAMES, Piece
 from nsysconv.importers.kineto.repair import BORDER
-from nsysconv.importers.kineto.trace import Texts, Trace
+from nsysconv.importers.kineto.trace import PADDING, Texts, Trace
 
 HEAD = '"cat": "{}", "name": "{}", "pid": {}, "tid": {}'
 OPERATOR = HEAD.format("cpu_op", "aten::add", 7, 71)
@@ -61,13 +61,8 @@ def joined(*events: str) -> bytes:
     return ",\n  ".join(events).encode()
 
 
-def roomy(text: bytes, behind: bytes = b"9") -> bytes:
-    """A text with what may stand behind it: digits, which are none of its own."""
-    return text + behind * PADDING
-
-
 def found_in(text: bytes) -> Laid | None:
-    return laid(roomy(text), len(text))
+    return laid(in_room(text))
 
 
 def told(piece: Piece) -> dict[str, Any]:
@@ -95,7 +90,7 @@ def _any_length(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def decoded(text: bytes, *, at_once: bool, python_functions: bool = True) -> dict[str, Any]:
     decoder = Decoder(python_functions=python_functions, at_once=at_once)
-    return told(decoder.decode(text, 1000))
+    return told(decoder.decode(in_room(text), 1000))
 
 
 def require_the_same(text: bytes) -> None:
@@ -125,7 +120,7 @@ def arrows(text: bytes) -> list[tuple[int, int]]:
 def test_numbers(parts: list[tuple[str, str]]) -> None:
     texts = [digits + other for digits, other in parts]
     places = np.cumsum([0, *map(len, texts)])[:-1]
-    words = Words(roomy("".join(texts).encode() + b" "))
+    words = Words(in_room("".join(texts).encode() + b" "))
     count, values = numbers(words, places)
     assert lengths(words, places).tolist() == count.tolist()
     for n, (digits, _) in enumerate(parts):
@@ -136,7 +131,7 @@ def test_numbers(parts: list[tuple[str, str]]) -> None:
 
 
 def test_decimals() -> None:
-    text = roomy(b"5,25,125,")
+    text = in_room(b"5,25,125,")
     places, count = np.array([0, 2, 5]), np.array([1, 2, 3])
     assert decimals(Words(text)[places], count).tolist() == [500, 250, 125]
 
@@ -279,7 +274,7 @@ def test_a_text_without_events(text: bytes) -> None:
 
 def require_read_at_once(text: bytes) -> None:
     for either in (text, newer(text)):
-        assert alike(roomy(either), len(either)) is not None
+        assert alike(in_room(either)) is not None
         require_the_same(either)
     assert decoded(text, at_once=True) == decoded(newer(text), at_once=True)
 
@@ -366,7 +361,7 @@ def test_collectives_have_numbers_of_their_own() -> None:
 )  # fmt: skip
 def test_events_that_are_no_usual_ones(changed: str) -> None:
     text = joined(event(OPERATOR), changed, event(CALL))
-    assert alike(roomy(text), len(text)) is None
+    assert alike(in_room(text)) is None
     require_the_same(text)
 
 
@@ -436,15 +431,6 @@ def test_any_trace(seed: int, count: int) -> None:
     require_read_at_once(joined(*trace_of(seed, count)))
 
 
-def test_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a text that is looked at a few events at a time."""
-    text = joined(*trace_of(5, 300))
-    whole = decoded(text, at_once=True)
-    monkeypatch.setattr("nsysconv.importers.kineto.layout._BLOCK_BYTES", 900)
-    assert found_in(text) is not None
-    assert decoded(text, at_once=True) == whole
-
-
 def test_parts_around_another_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     """One event of another layout costs the part around it, not the whole."""
     monkeypatch.setattr(decode, "_PART_BYTES", 2000)
@@ -453,8 +439,8 @@ def test_parts_around_another_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     text = joined(*events)
     read: list[bool] = []
 
-    def seen(room: bytes, length: int) -> Any:
-        found = alike(room, length)
+    def seen(room: memoryview) -> Any:
+        found = alike(room)
         read.append(found is not None)
         return found
 
@@ -491,7 +477,7 @@ def require_whole(path: Path) -> None:
     with path.open("rb") as file:
         texts = Texts(file)
         for span in Trace(path).pieces():
-            require_the_same(bytes(texts.read(span)))
+            require_the_same(bytes(texts.read(span)[:-PADDING]))
 
 
 @pytest.mark.parametrize(
@@ -513,10 +499,11 @@ def test_a_byte_changed_in_a_real_trace(path: Path) -> None:
     """Of a hundred events in the middle, where they are laid out as they are read at once."""
     with path.open("rb") as file:
         texts = Texts(file)
-        text = max((bytes(texts.read(span)) for span in Trace(path).pieces()), key=len, default=b"")
+        all_texts = [bytes(texts.read(span)[:-PADDING]) for span in Trace(path).pieces()]
+    text = max(all_texts, key=len, default=b"")
     borders = [match.end() for match in BORDER.finditer(text)]
     first = borders[len(borders) // 2 : len(borders) // 2 + 101 : 100]
     part = text[first[0] : first[-1]].rstrip(b", \n") if len(first) == 2 else b""
-    if not part or alike(roomy(part), len(part)) is None:
+    if not part or alike(in_room(part)) is None:
         pytest.skip("laid out in another way, or too short")
     require_as_told_when_changed(part, 300)

@@ -30,7 +30,7 @@ def test_every_event_is_in_one_piece(source: Path) -> None:
     text = source.read_bytes()
     found: list[int] = []
     for span in Trace(source).pieces():
-        piece = span.text or text[span.place : span.place + span.length]
+        piece = (span.room or text[span.place :])[: span.length]
         found += [event["ts"] for event in json.loads(b"[%b]" % piece)]
     assert found == list(range(COUNT))
 

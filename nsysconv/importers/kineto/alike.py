@@ -145,11 +145,11 @@ class AlikeRows:
         return firsts
 
 
-def alike(room: bytes | bytearray, length: int) -> Alike | None:
-    """The events of a text of some length, which PADDING bytes follow in its room; None where it is laid
-    out in another way, or holds anything unknown.
+def alike(room: memoryview) -> Alike | None:
+    """The events of a text, which PADDING follows in its room; None where it is laid out in another way,
+    or holds anything unknown.
     """
-    found = laid(room, length)
+    found = laid(room)
     if found is None or max(len(found.heads), len(found.tails)) > _MOST_TEXTS:
         return None
     key = found.head * np.int64(len(found.tails)) + found.tail
@@ -209,9 +209,10 @@ def _members(*place: int) -> list[bytes]:
 
 def _told_twice(found: Laid, events: list[Event], which: Array) -> bool:
     """Whether an event holds what its rows have of their own."""
+    told = b"\n".join(found.tails)
     for name, attribute, _ in _OWN:
         # A name may be spelled in other ways, with a backslash.
-        if not any(name.encode() in tail or b"\\u" in tail for tail in found.tails):
+        if name.encode() not in told and b"\\u" not in told:
             continue
         twice = [
             number

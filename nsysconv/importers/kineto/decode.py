@@ -13,7 +13,8 @@ from nsysconv.importers.kineto.events import Event
 from nsysconv.importers.kineto.known_events import decode_known_events
 from nsysconv.importers.kineto.piece import Piece, Times
 from nsysconv.importers.kineto.repair import BORDER, mended, without_words
-from nsysconv.importers.kineto.shares import Each, Share, Spelled
+from nsysconv.importers.kineto.shares import Each, Spelled
+from nsysconv.importers.kineto.trace import PADDING
 from nsysconv.importers.kineto.words import CATEGORIES, Words
 
 # A text laid out as libkineto does is read at once. Where it is not, so much of it may be; but no less
@@ -23,7 +24,6 @@ _PART_BYTES, _LEAST_BYTES = 1 << 20, 1 << 18
 _SHARE_BYTES = 1 << 19
 # Every event has this key.
 _PHASE = b'"ph"'
-Text = bytes | memoryview
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -36,39 +36,43 @@ class Decoder:
         self._words = Words()
         self._python_functions = python_functions
         self._at_once = at_once
-        self._room = bytearray()
         # So many pieces are not read all at once, because several before them could not be.
         self._pause, self._next_pause = 0, 1
 
-    def decode(self, text: Text, place: int) -> Piece:
-        """The rows of a text of whole events, which stands at byte `place` of the trace."""
+    def decode(self, room: memoryview, place: int) -> Piece:
+        """The rows of a text of whole events, which stands at byte `place` of the trace. In its room,
+        PADDING follows it.
+        """
         piece = Piece()
         builder = Builder(piece, self._words)
-        view = memoryview(text)
+        text = room[:-PADDING]
         if not self._at_once or len(text) < _LEAST_BYTES:
-            self._add_each(builder, piece, view, place)
+            self._add_each(builder, piece, text, place)
         elif self._pause:
             self._pause -= 1
-            self._add_each(builder, piece, view, place)
-        elif self._add(builder, piece, view, place):
+            self._add_each(builder, piece, text, place)
+        elif self._add(builder, piece, room, place):
             self._next_pause = 1
         else:
             self._pause, self._next_pause = self._next_pause, 2 * self._next_pause
         builder.finish()
         return piece
 
-    def _add(self, builder: Builder, piece: Piece, text: memoryview, place: int) -> bool:
+    def _add(self, builder: Builder, piece: Piece, room: memoryview, place: int) -> bool:
         """Adds the rows of a text to a piece; returns whether some were read all at once."""
-        share = self._alike(text)
+        from nsysconv.importers.kineto.alike import alike
+
+        share = alike(room)
         if share is not None:
             builder.add(share, place, python_functions=self._python_functions)
             return True
+        text = room[:-PADDING]
         if len(text) <= 2 * _PART_BYTES:
             self._add_each(builder, piece, text, place)
             return False
         # What is laid out in another way may be a single event.
         parts = [
-            self._add(builder, piece, text[low:high], place + low)
+            self._add(builder, piece, room[low : high + PADDING], place + low)
             for low, high in _shares(text, _PART_BYTES)
         ]
         return any(parts)
@@ -81,26 +85,15 @@ class Decoder:
             # Its memory serves the next one while it is still in the cache.
             del share
 
-    def _alike(self, text: memoryview) -> Share | None:
-        """The events of a text laid out as libkineto does, by what they hold."""
-        from nsysconv.importers.kineto.alike import alike
-        from nsysconv.importers.kineto.numerals import PADDING
-
-        # Into the same memory each time: to have new memory cleared takes as long.
-        if len(self._room) < len(text) + PADDING:
-            self._room = bytearray(len(text) + PADDING)
-        self._room[: len(text)] = text
-        return alike(self._room, len(text))
-
-    def starts(self, text: Text) -> Times:
-        """The times of the rows in a text of whole events."""
-        events, spelled = _events_of_any_kind(bytes(text), 0, Piece())
+    def starts(self, room: memoryview) -> Times:
+        """The times of the rows in a text of whole events, which PADDING follows in its room."""
+        events, spelled = _events_of_any_kind(bytes(room[:-PADDING]), 0, Piece())
         known = [event for event in events if str(event.cat).lower() in CATEGORIES]
         timed = known or [event for event in events if event.ph == "X"]
         return times([event.ts for event in timed], lambda: spelled(timed, "ts"))
 
 
-def _shares(text: Text, size: int) -> Iterator[tuple[int, int]]:
+def _shares(text: memoryview, size: int) -> Iterator[tuple[int, int]]:
     """Where to cut a text of events into shares of about one size."""
     low = 0
     while low < len(text):

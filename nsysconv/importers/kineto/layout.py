@@ -30,7 +30,6 @@ Where anything in a text is laid out in another way it is not for this module, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +45,7 @@ from nsysconv.importers.kineto.numerals import (
     numbers,
     word,
 )
+from nsysconv.importers.kineto.trace import PADDING
 
 Array = np.ndarray
 
@@ -112,15 +112,12 @@ _PASSED_OVER = tuple(
     f'    "cat": "{category}'[:16].encode() for category in ("ac2g", "fwdbwd", "async")
 )
 _EV_IDX = b'"Ev Idx": '
-# What stands between the comma behind a number and the name of the next one.
-_GAPS = (b'"', b' "', b'      "')
+# What stands behind a number up to the name of the next one.
+_GAPS = (b',"', b', "', b',      "')
 _COMMA, _NEWLINE, _SPACE, _POINT, _ZERO, _OPEN = b",\n .0{"
 _LINE_END = len(",\n")
 _DECIMALS = 3
 _MOST_US = 1 << 52
-# Lines of so much text are looked at again and again: they stay in the cache. The first block is small:
-# what is laid out in another way mostly is so from the beginning.
-_BLOCK_BYTES, _FIRST_BYTES = 1 << 21, 1 << 16
 
 # Members that differ from event to event where they begin `args`, in the orders in which they do.
 _FRONT = tuple(
@@ -156,31 +153,28 @@ class Laid:
     has_fractions: bool
 
 
-def laid(room: bytes | bytearray, length: int) -> Laid | None:
-    """The events of a text of some length that begins and ends with one; None where it is laid out in
-    another way. In its room at least PADDING more bytes follow it, whatever they are.
+def laid(room: memoryview) -> Laid | None:
+    """The events of a text that begins and ends with one, and which PADDING follows in its room; None
+    where it is laid out in another way.
     """
     layout = _LAYOUTS.get(bytes(room[_BEHIND_FIRST : _BEHIND_FIRST + 1]))
     if layout is None:
         return None
-    at = _Text(np.frombuffer(room, np.uint8), Words(room))
-    blocks = []
     try:
-        for low, high in _blocks(room, length):
-            blocks.append(_Block(at, layout, low, high))
+        events = _Events(room, layout)
     except _OtherLayout:
         return None
-    if not any(len(block.start) for block in blocks):
+    if not len(events.start):
         return None
     buffer = pa.py_buffer(room)
     return Laid(
-        sum(block.passed for block in blocks),
-        *_distinct(buffer, *(_joined(block.head[n] for block in blocks) for n in range(2))),
-        *_distinct(buffer, *(_joined(block.tail[n] for block in blocks) for n in range(2))),
-        {name: _joined(block.numbers[name] for block in blocks) for name in NUMBERS},
-        _joined(block.start for block in blocks),
-        _joined(block.dur for block in blocks),
-        any(block.has_fractions for block in blocks),
+        events.passed,
+        *_distinct(buffer, *events.head),
+        *_distinct(buffer, *events.tail),
+        events.numbers,
+        events.start,
+        events.dur,
+        events.has_fractions,
     )
 
 
@@ -193,21 +187,6 @@ def _require(found: Array | bool) -> None:
         raise _OtherLayout
 
 
-def _joined(parts: Iterator[Array]) -> Array:
-    return np.concatenate(list(parts))
-
-
-def _blocks(text: bytes | bytearray, length: int) -> Iterator[tuple[int, int]]:
-    """From where to where blocks of whole events stand, in the first `length` characters."""
-    low, size = 0, _FIRST_BYTES
-    while low < length:
-        border = text.find(_BORDER, low + size, length)
-        high = length if border < 0 else border + len(_END)
-        _require(text.startswith(_BEGIN, low) and text.endswith(_END, low, high))
-        yield low, high
-        low, size = high + _TO_NEXT, _BLOCK_BYTES
-
-
 @dataclass(frozen=True)
 class _Text:
     """The characters of a text, and the words that begin at each of them."""
@@ -215,34 +194,39 @@ class _Text:
     characters: Array
     words: Words
 
-    def stands(self, text: bytes, places: Array) -> Array:
-        """At which places a text stands; of 8 characters or more."""
-        same: Array = self.words[places] == word(text)
-        for offset in (
-            *range(WORD_BYTES, len(text) - WORD_BYTES, WORD_BYTES),
-            len(text) - WORD_BYTES,
-        ):
+    def stands(self, places: Array, *texts: bytes) -> Array:
+        """At which places one of some texts stands; of 8 characters or more, all of one length."""
+        length = len(texts[0])
+        same = [self.words[places] == word(text) for text in texts]
+        for offset in {*range(WORD_BYTES, length - WORD_BYTES, WORD_BYTES), length - WORD_BYTES}:
             if offset:
-                same &= self.words[places + offset] == word(text[offset:])
-        return same
+                found = self.words[places + offset]
+                same = [
+                    before & (found == word(text[offset:]))
+                    for before, text in zip(same, texts, strict=True)
+                ]
+        some: Array = np.logical_or.reduce(same)
+        return some
 
 
-class _Block:
-    """The events that stand in a text from `low` to `high`.
+class _Events:
+    """The events of a text.
 
     `head` and `tail`: from where to where the members of events and those of their `args` stand. The
     others as in Laid. Raises _OtherLayout.
     """
 
-    def __init__(self, at: _Text, layout: _Layout, low: int, high: int) -> None:
-        self._at = at
+    def __init__(self, room: memoryview, layout: _Layout) -> None:
+        text = room[:-PADDING]
+        _require(text[: len(_BEGIN)] == _BEGIN and text[-len(_END) :] == _END)
+        self._at = at = _Text(np.frombuffer(room, np.uint8), Words(room))
         self._layout = layout
-        self._lines = low + np.flatnonzero(at.characters[low:high] == _NEWLINE) + 1
+        self._lines = np.flatnonzero(at.characters[:-PADDING] == _NEWLINE) + 1
         events, told, arrows = self._heads()
         self.passed = len(arrows)
         head, times = self._lines[events], self._lines[events + layout.times]
-        _require(at.stands(layout.begin, head))
-        _require((at.characters[times - _LINE_END] == _COMMA) & at.stands(_TIME, times))
+        _require(at.stands(head, layout.begin))
+        _require((at.characters[times - _LINE_END] == _COMMA) & at.stands(times, _TIME))
         self.head = (head + layout.head, times - _LINE_END)
         self.start, self.dur, behind = self._timed(times + len(_TIME))
         self._check_ends(behind[~told])
@@ -263,26 +247,21 @@ class _Block:
         following = heads + np.where(told, layout.lines, layout.lines_without)
         _require(following[-1] == len(lines) + 1)
         _require(following[:-1] == heads[1:])
-        _require(at.stands(_BORDER[1:], lines[following[:-1] - 2]))
+        _require(at.stands(lines[following[:-1] - 2], _BORDER[1:]))
         arrows = heads[~lasting]
         self._check_arrows(arrows)
         return heads[lasting], told[lasting], arrows
 
     def _check_arrows(self, arrows: Array) -> None:
-        at, place = self._at, self._lines[arrows]
-        first, last = (at.stands(begin, place) for begin in self._layout.arrows)
-        _require(first | last)
-        place = self._lines[arrows + self._layout.category]
-        known = np.zeros(len(place), bool)
-        for category in _PASSED_OVER:
-            known |= at.stands(category, place)
-        _require(known)
+        layout = self._layout
+        _require(self._at.stands(self._lines[arrows], *layout.arrows))
+        _require(self._at.stands(self._lines[arrows + layout.category], *_PASSED_OVER))
 
     def _check_ends(self, behind: Array) -> None:
         """Whether events end behind their times."""
         then = self._layout.then_end
         if len(then) >= WORD_BYTES:
-            _require(self._at.stands(then, behind))
+            _require(self._at.stands(behind, then))
         else:
             _require(_begins(self._at.words[behind], then))
 
@@ -290,7 +269,7 @@ class _Block:
         """Starts and durations (ns) that stand at places, and where they end."""
         start, behind, self.has_fractions = self._nanoseconds(places)
         between = self._layout.duration
-        _require(self._at.stands(between, behind))
+        _require(self._at.stands(behind, between))
         dur, behind, _ = self._nanoseconds(behind + len(between))
         return start, dur, behind
 
@@ -312,18 +291,14 @@ class _Block:
     def _read(self, rows: Array, behind: Array, high: Array) -> None:
         """Takes numbers out of the `args` of rows, which follow behind their times and end at `high`."""
         at, then = self._at, self._layout.then_args
-        _require(at.stands(then, behind) & at.stands(_ARGS_END, high))
+        _require(at.stands(behind, then) & at.stands(high, _ARGS_END))
         low = behind + len(then)
         found = at.words[low]
         for key in _FRONT:
             here = np.flatnonzero(_begins(found, key))
-            # The end first, which sets most of them apart.
-            for offset in (
-                len(key) - WORD_BYTES,
-                *range(WORD_BYTES, len(key) - WORD_BYTES, WORD_BYTES),
-            ):
-                if offset > 0 and len(here):
-                    here = here[at.words[low[here] + offset] == word(key[offset:])]
+            rest = min(WORD_BYTES, len(key) - WORD_BYTES)
+            if rest > 0 and len(here):
+                here = here[at.stands(low[here] + rest, key[rest:])]
             if not len(here):
                 continue
             place = low[here] + len(key)
@@ -343,15 +318,11 @@ class _Block:
 
     def _next(self, behind: Array) -> tuple[Array, Array]:
         """Where the member that follows a number begins, or the line ends; and whether that is so."""
-        at = self._at
-        then, found = at.characters[behind], at.words[behind + 1]
-        last = then == _NEWLINE
-        following, good = behind + 1, np.zeros(len(behind), bool)
+        found = self._at.words[behind]
+        ahead = np.zeros(len(behind), np.int64)
         for gap in _GAPS:
-            same = _begins(found, gap)
-            following[same] += len(gap) - 1
-            good |= same
-        return np.where(last, behind, following), (good & (then == _COMMA)) | last
+            ahead[_begins(found, gap)] = len(gap) - 1
+        return behind + ahead, (ahead > 0) | _begins(found, b"\n")
 
     def _without_number(self, low: Array, high: Array) -> Array:
         """Where `args` end without the number of the event, which is the last of them."""
@@ -359,7 +330,7 @@ class _Block:
         count = digits(at.words[high - WORD_BYTES].byteswap())
         place = high - count - len(_EV_IDX)
         there = (count > 0) & (count < WORD_BYTES) & (place >= low)
-        there &= at.stands(_EV_IDX, place)
+        there &= at.stands(place, _EV_IDX)
         there &= (count == 1) | (at.characters[high - count] != _ZERO)
         behind_comma = (at.characters[place - 1] == _SPACE) & (at.characters[place - 2] == _COMMA)
         behind_comma &= place - 2 > low

@@ -6,13 +6,13 @@ up in a few operations of words: Daniel Lemire, "Quickly parsing eight digits", 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 Array = np.ndarray
 
 WORD_BYTES = 8
-PADDING = 2 * WORD_BYTES
-"""So many bytes have to follow a text for its last characters to be loaded as words."""
 
 _ZEROS = np.uint64(0x3030303030303030)
 # What makes the highest bit of a byte of 10 or more, and of no digit's.
@@ -22,8 +22,10 @@ _PAIRS, _FOURS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 _ONE, _LOW, _ZERO = np.uint64(1), np.uint64(0xFF), np.uint64(0x30)
 _POWERS = 10 ** np.arange(WORD_BYTES + 1, dtype=np.int64)
 _MOST_DIGITS = 18
+_TEXTS = 1 << 8
 
 
+@lru_cache(_TEXTS)
 def word(text: bytes) -> np.uint64:
     """The first eight characters of a text, or all with zeros behind them, as Words has them."""
     found: np.uint64 = np.frombuffer(text[:WORD_BYTES].ljust(WORD_BYTES, b"\0"), "<u8")[0]
@@ -31,9 +33,9 @@ def word(text: bytes) -> np.uint64:
 
 
 class Words:
-    """The words that begin at each character of a text, which PADDING bytes follow."""
+    """The words that begin at each character of a text, but for its last ones."""
 
-    def __init__(self, room: bytes | bytearray) -> None:
+    def __init__(self, room: memoryview) -> None:
         # Not as numbers: numpy takes those that are not aligned one by one.
         self._at = np.ndarray((len(room) - WORD_BYTES,), f"V{WORD_BYTES}", room, 0, (1,))
 

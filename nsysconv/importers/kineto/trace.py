@@ -44,17 +44,22 @@ _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20
 _MARGIN = 4
 
+PADDING = 16
+"""So many bytes follow a text of events in its memory, whatever they are: numbers that stand at its end
+are loaded as words.
+"""
+
 
 @dataclass(frozen=True)
 class Span:
     """A text of whole events: where it stands in the content of its file, and how long it is.
 
-    `text` is None where it can be read from the file itself.
+    `room`: the text and PADDING; None where it can be read from the file itself.
     """
 
     place: int
     length: int
-    text: bytes | None = None
+    room: bytes | None = None
 
 
 class Texts:
@@ -66,15 +71,16 @@ class Texts:
         self._file = file
         self._room = bytearray()
 
-    def read(self, span: Span) -> bytes | memoryview:
-        """The text of a span, until the next one is read."""
-        if span.text is not None:
-            return span.text
-        if len(self._room) < span.length:
-            self._room = bytearray(span.length)
-        text = memoryview(self._room)[: span.length]
+    def read(self, span: Span) -> memoryview:
+        """The text of a span and PADDING, until the next one is read."""
+        if span.room is not None:
+            return memoryview(span.room)
+        if len(self._room) < span.length + PADDING:
+            self._room = bytearray(span.length + PADDING)
+        room = memoryview(self._room)
         self._file.seek(span.place)
-        return text[: self._file.readinto(text)]
+        length = self._file.readinto(room[: span.length])
+        return room[: length + PADDING]
 
 
 class Trace:
@@ -166,7 +172,8 @@ class Trace:
             )
 
     def _taken(self, end: int, start: int) -> Span:
-        span = Span(self.place, end, self._buffer[:end])
+        room = self._buffer[: end + PADDING].ljust(end + PADDING)
+        span = Span(self.place, end, room)
         self._buffer = self._buffer[start:]
         self.place += start
         return span
