@@ -183,14 +183,39 @@ class Processes(Generic[Item, Result]):
             _closed(process)
             process = self._next()
         self._free.put(process)
-        if answer is None:
-            if lost is None or self._ended:
-                raise EndedEarly
+        if answer is None and lost is not None and not self._ended:
             return lost(item)
-        result, error = pickle.loads(answer)
-        if error is not None:
-            raise error
-        return result  # type: ignore[no-any-return]
+        return _opened(answer)  # type: ignore[no-any-return]
+
+
+class Aside(Generic[Result]):
+    """`work(item)` in a process of its own, which begins at once. `work` is found by its module
+    and name; `copied` as for Processes.
+    """
+
+    def __init__(self, work: Callable[[Item], Result], item: Item, *, copied: bool = False) -> None:
+        self._process = _started((), copied=copied)
+        with contextlib.suppress(OSError):  # it has ended; who asks will be told
+            _send(self._process.stdin, pickle.dumps((partial, (work,))))
+            _send(self._process.stdin, pickle.dumps(item))
+
+    def result(self) -> Result:
+        """What the work gives, once; raises what it raises, and EndedEarly."""
+        return _opened(_received(self._process.stdout))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Ends the process, whatever it is at."""
+        _closed(self._process)
+
+
+def _opened(answer: bytes | None) -> Any:
+    """The result that a process has sent."""
+    if answer is None:
+        raise EndedEarly
+    result, error = pickle.loads(answer)
+    if error is not None:
+        raise error
+    return result
 
 
 def _closed(process: _Process) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pieces
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 from nsysconv import cli
 from nsysconv.cli.app import app
-from nsysconv.importers import ahead
+from nsysconv.importers import ahead, hashing
 from nsysconv.importers.kineto import beside, decoding
 from nsysconv.importers.kineto.decoding import Decoding, decoding_of
 
@@ -26,7 +28,7 @@ TESTS = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def none_left() -> Iterator[None]:
     """Nothing is begun before a test, nor after it."""
-    assert not decoding._begun
+    assert not [*decoding._begun, *hashing._begun]
     yield
     ahead.end()
 
@@ -40,7 +42,7 @@ def for_every_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun() -> list[Path]:
     """The files that are being decoded."""
-    return [each.trace.path for each in decoding._begun.values()]
+    return [each.trace.path for each in decoding._begun]
 
 
 @pytest.mark.usefixtures("for_every_trace")
@@ -109,7 +111,7 @@ def test_where_one_core_is_to_be_used_none_is_started(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("path", [TRACE, PACKED], ids=lambda path: path.name)
 def test_who_reads_a_trace_gets_what_was_begun(path: Path) -> None:
     ahead.start([path])
-    (first,) = decoding._begun.values()
+    (first,) = decoding._begun
     with closing(decoding_of(path, 2, python_functions=False)) as found:
         assert found is first
         assert not begun()
@@ -129,7 +131,7 @@ def test_who_asks_for_other_rows_gets_others() -> None:
     with closing(decoding_of(path, 2, python_functions=False)) as found:
         assert any(piece.counts["python functions"] for piece in found.pieces()), "left out"
     ahead.start([path], ["python_functions"])
-    (first,) = decoding._begun.values()
+    (first,) = decoding._begun
     with closing(decoding_of(path, 2, python_functions=True)) as found:
         assert found is first
 
@@ -144,6 +146,48 @@ def test_a_file_that_was_written_meanwhile_is_read_anew(tmp_path: Path) -> None:
         assert begun() == [path]
         names = [name for piece in found.pieces() for name in piece.names]
     assert "cudaLaunchKernul" in names
+
+
+# -- the hash of a file, begun before all else
+
+
+@pytest.mark.usefixtures("for_every_trace")
+def test_a_hash_is_begun_only_where_it_will_be_asked_for() -> None:
+    ahead.start([TRACE])
+    assert not list(hashing._begun)
+    ahead.start([TRACE], hashed=True)
+    assert len(list(hashing._begun)) == 1
+
+
+def test_who_asks_for_a_hash_gets_the_one_that_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashing.begin(TRACE)
+    monkeypatch.setattr(hashing, "_hashed", lambda path: "made anew")
+    assert hashing.sha256(TRACE) == sha256(TRACE.read_bytes()).hexdigest()
+    assert hashing.sha256(TRACE) == "made anew"
+
+
+def test_a_hash_is_of_the_file_as_it_is_when_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(b"first")
+    hashing.begin(path)
+    path.write_bytes(b"now longer")
+    assert hashing.sha256(path) == sha256(b"now longer").hexdigest()
+
+
+def test_a_hash_whose_process_was_killed_is_made_anew() -> None:
+    hashing.begin(TRACE)
+    (begun,) = hashing._begun
+    begun._process.kill()
+    assert hashing.sha256(TRACE) == sha256(TRACE.read_bytes()).hexdigest()
+
+
+def test_a_hash_that_nobody_asked_for_is_ended() -> None:
+    hashing.begin(TRACE)
+    (begun,) = hashing._begun
+    ahead.end()
+    assert begun._process.stdin is not None
+    assert begun._process.stdin.closed
+    assert not list(hashing._begun)
 
 
 # -- copies of the process, in programs of their own: this one has threads, and is never copied
@@ -189,6 +233,16 @@ assert os.getpid() not in found
 waits.set()
 """
     assert run(code) == [alike]
+
+
+@COPIES
+def test_a_command_has_one_thread_when_it_is_copied() -> None:
+    """Libraries start some where nobody tells them not to; a copy would have none of these."""
+    code = """
+import nsysconv.cli, nsysconv.importers.kineto.alike
+print(len(os.listdir("/proc/self/task")))
+"""
+    assert run(code) == [1]
 
 
 @COPIES
@@ -262,8 +316,9 @@ def test_commands_that_read_traces_begin_first(
     class FoundError(Exception):
         pass
 
-    def start(named: list[str], asked: list[str] | tuple[str, ...] = ()) -> None:
+    def start(named: list[str], asked: Sequence[str] = (), *, hashed: bool = False) -> None:
         assert (list(named), list(asked)) == (paths, include)
+        assert hashed == (words[0] == "import")
         raise FoundError
 
     monkeypatch.setattr(ahead, "start", start)
@@ -291,6 +346,9 @@ def test_a_command_that_needs_no_decoding_ends_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nsysconv", "import", str(trace), "-o", str(store)]
     first = subprocess.run(command, capture_output=True, text=True, env=CHILD_ENVIRONMENT)
     assert first.returncode == 0, first.stderr
+    with closing(sqlite3.connect(store)) as opened:
+        told = set(opened.execute("SELECT sha256 FROM profile"))
+    assert told == {(sha256(trace.read_bytes()).hexdigest(),)}
     # Their processes would hold stderr open.
     again = subprocess.run(
         command, capture_output=True, text=True, env=CHILD_ENVIRONMENT, timeout=60

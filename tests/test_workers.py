@@ -6,7 +6,9 @@ import itertools
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from nsysconv.api.workers import workers
 from nsysconv.cores import cores
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.processes import EndedEarly, Processes
+from nsysconv.processes import Aside, EndedEarly, Processes
 
 HERE = Path(__file__).parent
 
@@ -134,6 +136,35 @@ with Processes(2, partial, pieces.noisy) as some:
         with Processes[int, int](2, partial, pieces.pid) as processes:
             pids = set(processes.map(range(6)))
         assert not pieces.running(pids)
+
+
+class TestAside:
+    def test_work_is_done_in_another_process(self) -> None:
+        with closing(Aside(pieces.pid, 0)) as aside:
+            assert aside.result() == aside._process.pid != os.getpid()
+
+    def test_work_is_begun_before_anybody_asks(self, tmp_path: Path) -> None:
+        mark = tmp_path / "started"
+        with closing(Aside(pieces.starting_then_killed, mark)) as aside:
+            for _ in range(300):
+                if mark.exists() and mark.read_text():
+                    break
+                time.sleep(0.1)
+            with pytest.raises(EndedEarly):
+                aside.result()
+        assert not pieces.running({int(mark.read_text())})
+
+    def test_errors_are_raised(self) -> None:
+        with (
+            closing(Aside(pieces.failing, 1)) as aside,
+            pytest.raises(InputError, match="damaged"),
+        ):
+            aside.result()
+
+    def test_none_is_left_running(self) -> None:
+        with closing(Aside(pieces.pid_then_long, 1)) as aside:
+            pass
+        assert not pieces.running({aside._process.pid})
 
 
 @pytest.mark.parametrize("count", [1, 2])

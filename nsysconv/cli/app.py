@@ -137,7 +137,7 @@ def import_(
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
     # Several are read by processes of their own.
-    ahead.start(inputs if len(inputs) == 1 else (), include or ())
+    ahead.start(inputs if len(inputs) == 1 else (), include or (), hashed=True)
     from nsysconv.cli import imports
 
     return imports.run(

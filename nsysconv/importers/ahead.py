@@ -16,13 +16,16 @@ _HEAD_BYTES = 64
 # What texts of JSON begin with, and what is packed.
 _SIGNS = (b"{", b"[", b"\x1f\x8b")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_DECODING = "nsysconv.importers.kineto.decoding"
+# What begins something, and ends it.
+_HASHING, _DECODING = "nsysconv.importers.hashing", "nsysconv.importers.kineto.decoding"
 
 
-def start(paths: Iterable[str | os.PathLike[str]], include: Collection[str] = ()) -> None:
+def start(
+    paths: Iterable[str | os.PathLike[str]], include: Collection[str] = (), *, hashed: bool = False
+) -> None:
     """Begins to read the first of these files that is likely to be a large trace; `include` is what is
-    asked for of its rows. What looks like a trace and is read in another way, or not at all, costs
-    processes that `end` ends.
+    asked for of its rows, and `hashed` says that its hash will be, too. What looks like a trace and is
+    read in another way, or not at all, costs processes that `end` ends.
     """
     for path in map(Path, paths):
         with suppress(OSError, ValueError):  # no such file; a NUL in its name
@@ -32,6 +35,11 @@ def start(paths: Iterable[str | os.PathLike[str]], include: Collection[str] = ()
 
                 count = beside.count(size, head)
                 if count:
+                    if hashed:
+                        from nsysconv.importers import hashing
+
+                        # First: what decodes is loaded on one core, and this keeps another one busy.
+                        hashing.begin(path)
                     from nsysconv.importers.kineto import decoding
 
                     asked = beside.PYTHON_FUNCTIONS in include
@@ -41,9 +49,10 @@ def start(paths: Iterable[str | os.PathLike[str]], include: Collection[str] = ()
 
 def end() -> None:
     """Ends what was begun and nobody asked for."""
-    decoding = sys.modules.get(_DECODING)
-    if decoding is not None:
-        decoding.end()
+    for name in (_HASHING, _DECODING):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.end()
 
 
 def _look(path: Path) -> tuple[int, bytes]:

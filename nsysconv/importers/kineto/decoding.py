@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from nsysconv.errors import InputError
+from nsysconv.importers.begun import Begun
 from nsysconv.importers.kineto import beside
 from nsysconv.importers.kineto.piece import Piece
 from nsysconv.importers.kineto.trace import Span, Trace, begins_soon, is_laid_out, is_packed
@@ -66,8 +67,7 @@ def _is_large(path: Path) -> bool:
         return beside.is_large(os.fstat(file.fileno()).st_size, file.read(len(beside.GZIP)))
 
 
-Key = tuple[int, ...]
-_begun: dict[Key, Decoding] = {}
+_begun: Begun[Decoding] = Begun()
 
 
 def begin(path: Path, count: int, *, python_functions: bool) -> None:
@@ -75,25 +75,21 @@ def begin(path: Path, count: int, *, python_functions: bool) -> None:
 
     Where it cannot be read nothing is begun: who reads it will say why.
     """
+
+    def decoding() -> Decoding:
+        return Decoding(path, count, python_functions=python_functions, copied=True)
+
     with suppress(InputError, OSError):
-        key = _key(path, count, python_functions)
-        if key not in _begun and begins_soon(path):
-            _begun[key] = Decoding(path, count, python_functions=python_functions, copied=True)
+        if begins_soon(path):
+            _begun.begin(path, count, python_functions, work=decoding)
 
 
 def decoding_of(path: Path, count: int, *, python_functions: bool) -> Decoding:
     """The decoding of a trace that was begun, or a new one."""
-    found = _begun.pop(_key(path, count, python_functions), None)
-    return found or Decoding(path, count, python_functions=python_functions)
+    begun = _begun.take(path, count, python_functions)
+    return begun or Decoding(path, count, python_functions=python_functions)
 
 
 def end() -> None:
     """Ends the decodings that nobody asked for."""
-    while _begun:
-        _begun.popitem()[1].close()
-
-
-def _key(path: Path, count: int, python_functions: bool) -> Key:
-    """What is decoded and how: another one where the file was written meanwhile."""
-    told = path.stat()
-    return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, count, python_functions
+    _begun.end()
