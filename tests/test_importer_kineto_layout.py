@@ -15,7 +15,7 @@ from conftest import FIXTURES, REAL_TRACES, in_room, real
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsysconv.importers.kineto import arrays, decode, trace
+from nsysconv.importers.kineto import arrays, decode, layout, trace
 from nsysconv.importers.kineto.alike import alike
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.layout import Laid, laid
@@ -429,6 +429,23 @@ def trace_of(seed: int, count: int) -> list[str]:
 @given(st.integers(0, 10**6), st.integers(0, 60))
 def test_any_trace(seed: int, count: int) -> None:
     require_read_at_once(joined(*trace_of(seed, count)))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_lines_are_found_some_text_at_a_time(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    text = joined(*trace_of(5, 30))
+    whole = decoded(text, at_once=True)
+    monkeypatch.setattr(layout, "_SEARCHED_BYTES", size)
+    assert found_in(text) is not None
+    assert decoded(text, at_once=True) == whole
+
+
+@pytest.mark.parametrize("key", layout._FRONT, ids=bytes.decode)
+def test_a_key_that_begins_as_a_known_one_may_stand_last(key: bytes) -> None:
+    """What is compared with the longest of them reaches beyond the end of the text."""
+    for length in range(2, len(key)):
+        name = key[:length].decode().split('"')[1]
+        require_read_at_once(event(OPERATOR, args=f'"{name}": 1').encode())
 
 
 def test_parts_around_another_layout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,17 +107,19 @@ _BEHIND_FIRST = len('{\n    "ph": "X",')
 _BEGIN, _END, _BORDER = b"{\n", b"\n  }", b"\n  },\n  {\n"
 _TO_NEXT = len(",\n  ")
 _ARGS = word(b'    "arg')
-_TIME, _ARGS_END = b'    "ts": ', b"\n    }\n  }"
+_TIME, _ARGS_END = b',\n    "ts": ', b"\n    }\n  }"
 _PASSED_OVER = tuple(
     f'    "cat": "{category}'[:16].encode() for category in ("ac2g", "fwdbwd", "async")
 )
 _EV_IDX = b'"Ev Idx": '
 # What stands behind a number up to the name of the next one.
 _GAPS = (b',"', b', "', b',      "')
-_COMMA, _NEWLINE, _SPACE, _POINT, _ZERO, _OPEN = b",\n .0{"
+_COMMA, _NEWLINE, _SPACE, _ZERO, _OPEN = b",\n 0{"
 _LINE_END = len(",\n")
 _DECIMALS = 3
 _MOST_US = 1 << 52
+# What was found in so much text is still in the cache when it is looked through.
+_SEARCHED_BYTES = 1 << 18
 
 # Members that differ from event to event where they begin `args`, in the orders in which they do.
 _FRONT = tuple(
@@ -195,17 +197,15 @@ class _Text:
     words: Words
 
     def stands(self, places: Array, *texts: bytes) -> Array:
-        """At which places one of some texts stands; of 8 characters or more, all of one length."""
-        length = len(texts[0])
-        same = [self.words[places] == word(text) for text in texts]
-        for offset in {*range(WORD_BYTES, length - WORD_BYTES, WORD_BYTES), length - WORD_BYTES}:
-            if offset:
-                found = self.words[places + offset]
-                same = [
-                    before & (found == word(text[offset:]))
-                    for before, text in zip(same, texts, strict=True)
-                ]
-        some: Array = np.logical_or.reduce(same)
+        """At which places one of some texts of one length stands."""
+        starts = range(0, len(texts[0]), WORD_BYTES)
+        found = self.words.rows(places, len(starts))
+        some = np.zeros(len(places), bool)
+        for text in texts:
+            same = np.ones(len(places), bool)
+            for column, start in enumerate(starts):
+                same &= _begins(found[:, column], text[start : start + WORD_BYTES])
+            some |= same
         return some
 
 
@@ -221,15 +221,16 @@ class _Events:
         _require(text[: len(_BEGIN)] == _BEGIN and text[-len(_END) :] == _END)
         self._at = at = _Text(np.frombuffer(room, np.uint8), Words(room))
         self._layout = layout
-        self._lines = np.flatnonzero(at.characters[:-PADDING] == _NEWLINE) + 1
+        self._lines = _lines(at.characters[:-PADDING])
         events, told, arrows = self._heads()
         self.passed = len(arrows)
         head, times = self._lines[events], self._lines[events + layout.times]
         _require(at.stands(head, layout.begin))
-        _require((at.characters[times - _LINE_END] == _COMMA) & at.stands(times, _TIME))
-        self.head = (head + layout.head, times - _LINE_END)
-        self.start, self.dur, behind = self._timed(times + len(_TIME))
-        self._check_ends(behind[~told])
+        end = times - _LINE_END
+        _require(at.stands(end, _TIME))
+        self.head = (head + layout.head, end)
+        self.start, self.dur, behind = self._timed(end + len(_TIME))
+        _require(at.stands(behind[~told], layout.then_end))
         # Those without `args` have an empty text.
         self.tail = (head.copy(), head.copy())
         self.numbers = {name: np.full(len(head), -1) for name in NUMBERS}
@@ -257,14 +258,6 @@ class _Events:
         _require(self._at.stands(self._lines[arrows], *layout.arrows))
         _require(self._at.stands(self._lines[arrows + layout.category], *_PASSED_OVER))
 
-    def _check_ends(self, behind: Array) -> None:
-        """Whether events end behind their times."""
-        then = self._layout.then_end
-        if len(then) >= WORD_BYTES:
-            _require(self._at.stands(behind, then))
-        else:
-            _require(_begins(self._at.words[behind], then))
-
     def _timed(self, places: Array) -> tuple[Array, Array, Array]:
         """Starts and durations (ns) that stand at places, and where they end."""
         start, behind, self.has_fractions = self._nanoseconds(places)
@@ -279,11 +272,12 @@ class _Events:
         length, values = numbers(at.words, places)
         _require((length > 0) & (values <= _MOST_US))
         behind = places + length
-        point = at.characters[behind] == _POINT
+        found = at.words[behind]
+        point = _begins(found, b".")
         if not point.any():
             return values * 1000, behind, False
         _require(point)
-        found = at.words[behind + 1]
+        found = found >> np.uint64(8)
         count = digits(found)
         _require((count > 0) & (count <= _DECIMALS))
         return values * 1000 + decimals(found, count), behind + 1 + count, True
@@ -296,9 +290,8 @@ class _Events:
         found = at.words[low]
         for key in _FRONT:
             here = np.flatnonzero(_begins(found, key))
-            rest = min(WORD_BYTES, len(key) - WORD_BYTES)
-            if rest > 0 and len(here):
-                here = here[at.stands(low[here] + rest, key[rest:])]
+            if len(here) and key[WORD_BYTES:]:
+                here = here[at.stands(low[here] + WORD_BYTES, key[WORD_BYTES:])]
             if not len(here):
                 continue
             place = low[here] + len(key)
@@ -336,6 +329,15 @@ class _Events:
         behind_comma &= place - 2 > low
         end = np.where(there & behind_comma, place - 2, high)
         return np.where(there & (place == low), low, end)
+
+
+def _lines(text: Array) -> Array:
+    """Where lines begin, but for the first."""
+    ends = [
+        low + np.flatnonzero(text[low : low + _SEARCHED_BYTES] == _NEWLINE)
+        for low in range(0, len(text), _SEARCHED_BYTES)
+    ]
+    return np.concatenate(ends) + 1
 
 
 def _begins(found: Array, key: bytes) -> Array:

@@ -36,12 +36,22 @@ class Words:
     """The words that begin at each character of a text, but for its last ones."""
 
     def __init__(self, room: memoryview) -> None:
-        # Not as numbers: numpy takes those that are not aligned one by one.
-        self._at = np.ndarray((len(room) - WORD_BYTES,), f"V{WORD_BYTES}", room, 0, (1,))
+        self._room = room
+        self._at = self._of(1)
 
     def __getitem__(self, places: Array) -> Array:
         found: Array = self._at[places].view("<u8")
         return found
+
+    def rows(self, places: Array, count: int) -> Array:
+        """So many words from each place on, a row each. To take several takes no longer than one."""
+        found: Array = self._of(count)[places].view("<u8").reshape(-1, count)
+        return found
+
+    def _of(self, count: int) -> Array:
+        # Not as numbers: numpy takes those that are not aligned one by one.
+        size = count * WORD_BYTES
+        return np.ndarray((len(self._room) - size + 1,), f"V{size}", self._room, 0, (1,))
 
 
 def digits(found: Array) -> Array:

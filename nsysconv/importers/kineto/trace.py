@@ -44,7 +44,7 @@ _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20
 _MARGIN = 4
 
-PADDING = 16
+PADDING = 64
 """So many bytes follow a text of events in its memory, whatever they are: numbers that stand at its end
 are loaded as words.
 """
