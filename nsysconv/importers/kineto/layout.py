@@ -105,7 +105,6 @@ _LAYOUTS = {
 _KIND_AT = len('    "ph": ')
 _BEHIND_FIRST = len('{\n    "ph": "X",')
 _BEGIN, _END, _BORDER = b"{\n", b"\n  }", b"\n  },\n  {\n"
-_TO_NEXT = len(",\n  ")
 _ARGS = word(b'    "arg')
 _TIME, _ARGS_END = b',\n    "ts": ', b"\n    }\n  }"
 _PASSED_OVER = tuple(

@@ -45,8 +45,8 @@ _HEADS_TRIED = 20
 _MARGIN = 4
 
 PADDING = 64
-"""So many bytes follow a text of events in its memory, whatever they are: numbers that stand at its end
-are loaded as words.
+"""So many bytes follow a text of events in its memory, whatever they are: what stands at its end is
+loaded as words, and compared with longer texts.
 """
 
 
