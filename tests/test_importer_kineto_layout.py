@@ -494,7 +494,9 @@ def require_whole(path: Path) -> None:
     with path.open("rb") as file:
         texts = Texts(file)
         for span in Trace(path).pieces():
-            require_the_same(bytes(texts.read(span)[:-PADDING]))
+            text = bytes(texts.read(span)[:-PADDING])
+            assert len(text) == span.length
+            require_the_same(text)
 
 
 @pytest.mark.parametrize(
