@@ -28,7 +28,8 @@ TESTS = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def none_left() -> Iterator[None]:
     """Nothing is begun before a test, nor after it."""
-    assert not [*decoding._begun, *hashing._begun]
+    assert not decoding._begun._works
+    assert not hashing._begun._works
     yield
     ahead.end()
 
@@ -42,7 +43,7 @@ def for_every_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def begun() -> list[Path]:
     """The files that are being decoded."""
-    return [each.trace.path for each in decoding._begun]
+    return [each.trace.path for each in decoding._begun._works.values()]
 
 
 @pytest.mark.usefixtures("for_every_trace")
@@ -111,7 +112,7 @@ def test_where_one_core_is_to_be_used_none_is_started(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("path", [TRACE, PACKED], ids=lambda path: path.name)
 def test_who_reads_a_trace_gets_what_was_begun(path: Path) -> None:
     ahead.start([path])
-    (first,) = decoding._begun
+    (first,) = decoding._begun._works.values()
     with closing(decoding_of(path, 2, python_functions=False)) as found:
         assert found is first
         assert not begun()
@@ -131,7 +132,7 @@ def test_who_asks_for_other_rows_gets_others() -> None:
     with closing(decoding_of(path, 2, python_functions=False)) as found:
         assert any(piece.counts["python functions"] for piece in found.pieces()), "left out"
     ahead.start([path], ["python_functions"])
-    (first,) = decoding._begun
+    (first,) = decoding._begun._works.values()
     with closing(decoding_of(path, 2, python_functions=True)) as found:
         assert found is first
 
@@ -154,9 +155,9 @@ def test_a_file_that_was_written_meanwhile_is_read_anew(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("for_every_trace")
 def test_a_hash_is_begun_only_where_it_will_be_asked_for() -> None:
     ahead.start([TRACE])
-    assert not list(hashing._begun)
+    assert not hashing._begun._works
     ahead.start([TRACE], hashed=True)
-    assert len(list(hashing._begun)) == 1
+    assert len(hashing._begun._works) == 1
 
 
 def test_who_asks_for_a_hash_gets_the_one_that_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,18 +177,18 @@ def test_a_hash_is_of_the_file_as_it_is_when_asked_for(tmp_path: Path) -> None:
 
 def test_a_hash_whose_process_was_killed_is_made_anew() -> None:
     hashing.begin(TRACE)
-    (begun,) = hashing._begun
+    (begun,) = hashing._begun._works.values()
     begun._process.kill()
     assert hashing.sha256(TRACE) == sha256(TRACE.read_bytes()).hexdigest()
 
 
 def test_a_hash_that_nobody_asked_for_is_ended() -> None:
     hashing.begin(TRACE)
-    (begun,) = hashing._begun
+    (begun,) = hashing._begun._works.values()
     ahead.end()
     assert begun._process.stdin is not None
     assert begun._process.stdin.closed
-    assert not list(hashing._begun)
+    assert not hashing._begun._works
 
 
 # -- copies of the process, in programs of their own: this one has threads, and is never copied

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -16,13 +16,10 @@ Work = TypeVar("Work", bound=_Ends)
 
 
 class Begun(Generic[Work]):
-    """Works by the file that each is on, and by `how` it is done; iterated, all that nobody took."""
+    """Works by the file that each is on, and by `how` it is done."""
 
     def __init__(self) -> None:
         self._works: dict[Hashable, Work] = {}
-
-    def __iter__(self) -> Iterator[Work]:
-        return iter(self._works.values())
 
     def begin(self, path: Path, *how: Hashable, work: Callable[[], Work]) -> None:
         """Begins a work once. Raises OSError where there is no file."""
