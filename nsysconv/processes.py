@@ -1,8 +1,7 @@
 """Work in processes of their own, each fed through a pipe.
 
 `python -m nsysconv.processes` reads items from stdin and writes results to stdout until its input ends.
-Plain processes rather than `multiprocessing`: that runs the caller's own script again, but where it
-copies the process.
+Plain processes rather than `multiprocessing`, which runs the caller's own script again.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +33,7 @@ class EndedEarly(Exception):  # noqa: N818 - says what became of a process
     """A process ended before it gave its result: it was killed, or the memory ran out."""
 
 
-class _New(subprocess.Popen[bytes]):
+class _Process(subprocess.Popen[bytes]):
     """A process that begins with nothing; what it starts is in its group, and ends with it."""
 
     def __init__(self) -> None:
@@ -53,43 +51,12 @@ class _New(subprocess.Popen[bytes]):
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-class _Copy:
-    """A process that begins as a copy of this one, and what of Popen is needed of it."""
-
-    def __init__(self, others: Iterable[_Process]) -> None:
-        # Those that are no copies, and load this module, have no use for it.
-        from multiprocessing import get_context
-
-        (items, to_it), (from_it, results) = os.pipe(), os.pipe()
-        self.stdin, self.stdout = os.fdopen(to_it, "wb"), os.fdopen(from_it, "rb")
-        with os.fdopen(items, "rb") as its_items, os.fdopen(results, "wb") as its_results:
-            # This one's ends of pipes: as long as another holds them, too, nobody sees them closed.
-            ours = [pipe for process in (self, *others) for pipe in (process.stdin, process.stdout)]
-            self._process = get_context("fork").Process(
-                target=_copied, args=(its_items, its_results, ours), daemon=True
-            )
-            self._process.start()
-
-    def kill(self) -> None:
-        """As Popen's."""
-        self._process.kill()
-
-    def wait(self) -> None:
-        """As Popen's."""
-        self._process.join()
-
-
-_Process = _New | _Copy
-
-
-def _started(others: Iterable[_Process], *, copied: bool) -> _Process:
+def _started() -> _Process:
     # Ctrl-C comes to all processes of a terminal. This one ends them, by closing their pipes; they
     # inherit that it is blocked, for they could not ignore it before Python has started.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
-        if copied and sys.platform == "linux" and threading.active_count() == 1:
-            return _Copy(others)
-        return _New()
+        return _Process()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -98,19 +65,13 @@ class Processes(Generic[Item, Result]):
     """`count` processes that turn items into results. Use as a context manager.
 
     In each of them `make(*arguments)` gives the function that does so. All of these, items and results
-    are pickled; `make` is found by its module and name. They are new processes, or `copied`: copies of
-    this one, which need not load what it has loaded, where that is safe.
+    are pickled; `make` is found by its module and name.
     """
 
     def __init__(
-        self,
-        count: int,
-        make: Callable[..., Callable[[Item], Result]],
-        *arguments: Any,
-        copied: bool = False,
+        self, count: int, make: Callable[..., Callable[[Item], Result]], *arguments: Any
     ) -> None:
         self._count = count
-        self._copied = copied
         self._begin = pickle.dumps((make, arguments))
         self._free: SimpleQueue[_Process] = SimpleQueue()
         self._ended = False
@@ -139,20 +100,17 @@ class Processes(Generic[Item, Result]):
             _closed(process)
 
     def map(
-        self,
-        items: Iterable[Item],
-        lost: Callable[[Item], Result] | None = None,
-        ahead: int | None = None,
+        self, items: Iterable[Item], lost: Callable[[Item], Result] | None = None
     ) -> Iterator[Result]:
         """The results of the items, in their order.
 
-        So many items are taken `ahead` of the result that is asked for, the first of them at once; None:
-        one more than there are processes. What an item's work raises is raised here. Where its process
-        ends early a new one takes its place; the item's result is then `lost(item)`, and without `lost`
-        EndedEarly is raised.
+        One item more than there are processes is taken ahead of the result that is asked for, the first
+        of them at once. What an item's work raises is raised here. Where its process ends early a new
+        one takes its place; the item's result is then `lost(item)`, and without `lost` EndedEarly is
+        raised.
         """
         begun = (self._threads.submit(self._result, item, lost) for item in items)
-        waiting = deque(islice(begun, self._count + 1 if ahead is None else ahead))
+        waiting = deque(islice(begun, self._count + 1))
         return self._results(waiting, begun)
 
     @staticmethod
@@ -165,7 +123,7 @@ class Processes(Generic[Item, Result]):
 
     def _next(self) -> _Process:
         """A process that knows how to do the work."""
-        process = _started(self._processes, copied=self._copied)
+        process = _started()
         self._processes.append(process)
         with contextlib.suppress(OSError):  # it has ended; the first item will tell
             _send(process.stdin, self._begin)
@@ -186,26 +144,6 @@ class Processes(Generic[Item, Result]):
         if answer is None and lost is not None and not self._ended:
             return lost(item)
         return _opened(answer)  # type: ignore[no-any-return]
-
-
-class Aside(Generic[Result]):
-    """`work(item)` in a process of its own, which begins at once. `work` is found by its module
-    and name; `copied` as for Processes.
-    """
-
-    def __init__(self, work: Callable[[Item], Result], item: Item, *, copied: bool = False) -> None:
-        self._process = _started((), copied=copied)
-        with contextlib.suppress(OSError):  # it has ended; who asks will be told
-            _send(self._process.stdin, pickle.dumps((partial, (work,))))
-            _send(self._process.stdin, pickle.dumps(item))
-
-    def result(self) -> Result:
-        """What the work gives, once; raises what it raises, and EndedEarly."""
-        return _opened(_received(self._process.stdout))  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        """Ends the process, whatever it is at."""
-        _closed(self._process)
 
 
 def _opened(answer: bytes | None) -> Any:
@@ -251,17 +189,6 @@ def main() -> None:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         _serve(items, results)
-
-
-def _copied(items: IO[bytes], results: IO[bytes], others: Iterable[IO[bytes] | None]) -> None:
-    """The same of a copied process; `others` are pipes that are none of its business."""
-    for pipe in others:
-        if pipe is not None:
-            pipe.close()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if callable(signal.getsignal(number)):
-            signal.signal(number, signal.SIG_DFL)
-    _serve(items, results)
 
 
 def _serve(items: IO[bytes], results: IO[bytes]) -> None:

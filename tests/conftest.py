@@ -19,7 +19,6 @@ from hypothesis import settings
 from nsysconv import schema
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto.trace import PADDING
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.attached import NotInPlace, in_place
@@ -84,11 +83,6 @@ def provenance(folder: str) -> list[dict[str, str]]:
 
 REAL_FILES = [REAL / row["file"] for row in provenance("nsys_sqlite")] or [REAL / "missing"]
 REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "missing"]
-
-
-def in_room(events: bytes) -> memoryview:
-    """A text of a trace's events with what may stand behind it: digits, which are none of its own."""
-    return memoryview(events + b"9" * PADDING)
 
 
 def name_of(value: object) -> str | None:

@@ -34,7 +34,6 @@ from conftest import (
     Shelf,
     dump,
     event_rows,
-    in_room,
     name_of,
     real,
     small_rows,
@@ -45,9 +44,8 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options, Yes
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto import arrays, decode
-from nsysconv.importers.kineto import beside as decoders
-from nsysconv.importers.kineto.decode import Decoder
+from nsysconv.importers.kineto import arrays, decoding
+from nsysconv.importers.kineto.decode import Decoder, batches
 from nsysconv.importers.kineto.piece import MISSING, Piece
 from nsysconv.importers.kineto.repair import BORDER
 from nsysconv.importers.probe import Probe
@@ -559,51 +557,47 @@ def test_a_process_that_is_a_list_hides_no_other() -> None:
     """A kernel names no process: it is of the one whose call stands before it."""
     listed = CALL.replace(b'"pid": 42', b'"pid": [42]')
     decoder = Decoder(python_functions=False)
-    piece = decoder.decode(in_room(b",".join((CALL, listed, KERNEL))), 0)
+    piece = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
     assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42]
 
 
-def _told(monkeypatch: pytest.MonkeyPatch, *events: bytes, place: int = 0) -> Piece:
-    """What a piece tells of which every event is a share of its own."""
-    monkeypatch.setattr(decode, "_SHARE_BYTES", 100)
+def _decoded_one_by_one(*events: bytes, place: int = 0) -> Piece:
+    """A piece of which every event is a batch of its own."""
     text = b",\n".join(events)
-    assert len(list(decode._shares(text, 100))) == len(events)
-    return Decoder(python_functions=False).decode(in_room(text), place)
+    assert len(list(batches(text, 100))) == len(events)
+    return Decoder(python_functions=False, batch_bytes=100).decode(text, place)
 
 
-def test_gpu_rows_are_of_the_process_whose_rows_stand_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also where that is in another share, and the next share's process is another."""
+def test_gpu_rows_are_of_the_process_whose_rows_stand_before() -> None:
+    """Also where that is in another batch, and the next batch's process is another."""
     second = CALL.replace(b'"pid": 42', b'"pid": 44')
-    monkeypatch.setattr(decode, "_SHARE_BYTES", 200)
     text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
-    shares = [text[low:high] for low, high in decode._shares(text, 200)]
-    assert shares[1] == b",\n".join((KERNEL, second))
-    piece = Decoder(python_functions=False).decode(in_room(text), 0)
+    parts = [text[low:high] for low, high in batches(text, 200)]
+    assert parts[1] == b",\n".join((KERNEL, second))
+    piece = Decoder(python_functions=False, batch_bytes=200).decode(text, 0)
     assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
     assert piece.processes_seen == [42, 44]
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_note_tells_where_its_share_begins(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_note_tells_where_its_batch_begins(number: int) -> None:
     calls = [CALL] * 6
     calls[number] = CALL.replace(b"0.500", b'"soon"')
-    piece = _told(monkeypatch, *calls, place=1000)
+    piece = _decoded_one_by_one(*calls, place=1000)
     assert len(arrays.tables(piece, 0)["api_call"]["start_ns"]) == 5
     assert piece.first == {"no time stamp": 1000 + number * len(CALL + b",\n")}
 
 
-def test_damage_in_a_later_share_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_in_a_later_batch_is_noted_with_its_place() -> None:
     bad = b'{"ph": "X", "name": ' + b"oops " * 30 + b"}"
-    piece = _told(monkeypatch, CALL, CALL, bad, CALL, place=1000)
+    piece = _decoded_one_by_one(CALL, CALL, bad, CALL, place=1000)
     assert piece.first == {"unreadable": 1000 + 2 * len(CALL + b",\n")}
     assert piece.counts == {"unreadable": 1}
 
 
 def test_python_functions_are_counted() -> None:
     function = CALL.replace(b"cuda_runtime", b"python_function")
-    piece = Decoder(python_functions=False).decode(in_room(b",".join([function] * 5)), 0)
+    piece = Decoder(python_functions=False).decode(b",".join([function] * 5), 0)
     assert piece.counts == {"python functions": 5}
 
 
@@ -627,7 +621,7 @@ def test_names_that_look_like_borders_are_one_event(tmp_path: Path) -> None:
 def test_times_of_a_repaired_event_are_exact() -> None:
     """A double holds none of these."""
     event = KERNEL.replace(b"1.000", b"1711964723456789.123").replace(b'"k"', rb'"C:\qk"')
-    piece = Decoder(python_functions=False).decode(in_room(event), 0)
+    piece = Decoder(python_functions=False).decode(event, 0)
     assert piece.counts == {"lone backslash": 1}
     assert arrays.nanoseconds(piece.tables["kernel"].start).tolist() == [1711964723456789123]
 
@@ -637,7 +631,7 @@ def test_what_begins_and_ends_at_0_has_no_time(start: bytes) -> None:
     """Also where that is the second from which times count."""
     event = KERNEL.replace(b"1.000", start).replace(b"2.000", b"0.000")
     later = KERNEL.replace(b"1.000", b"3000001.000")
-    piece = Decoder(python_functions=False).decode(in_room(event + b",\n" + later), 0)
+    piece = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
     rows = arrays.tables(piece, 3_000_000_000)["kernel"]
     assert rows["start_ns"].tolist() == [MISSING, 1000]
     assert rows["dur_ns"].tolist() == [MISSING, 2000]
@@ -912,7 +906,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 file.write(b",\n" * (number > 0 or event is KERNEL))
                 file.write(event.replace(time_, times).replace(b'"correlation": 5', ids))
         file.write(TAIL)
-    assert path.stat().st_size > decoders._ALONE_BYTES
+    assert path.stat().st_size > decoding._ALONE_BYTES
     return path
 
 
@@ -997,9 +991,9 @@ def _everything(store: Path) -> dict[str, list[tuple[Any, ...]]]:
 def test_workers_change_no_row(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.import_files([large], tmp_path / "beside.db")
-    monkeypatch.setattr(decoders, "_ALONE_BYTES", 1 << 40)
-    api.import_files([large], tmp_path / "alone.db")
+    for name, cores in (("beside.db", 2), ("alone.db", 1)):
+        monkeypatch.setattr(decoding, "cores", lambda cores=cores: cores)
+        api.import_files([large], tmp_path / name)
     beside, alone = _everything(tmp_path / "beside.db"), _everything(tmp_path / "alone.db")
     assert len(alone["kernel"]) == len(alone["api_call"]) == 100_000
     assert beside.keys() == alone.keys()
@@ -1015,7 +1009,7 @@ def test_workers_change_no_row_of_a_fixture(
     if "merged-ranks" in path.name or path.stat().st_size < 5_000:
         pytest.skip("too small for two pieces, or of two processes")
     wanted = shelf.profile(path)  # before anything is changed
-    monkeypatch.setattr(decoders, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decoding, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)
     api.import_files([path], tmp_path / "store.db")
@@ -1043,7 +1037,7 @@ def test_a_damaged_trace_reads_the_same_in_pieces(
     content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 100, bad, *[KERNEL, CALL] * 100)
     source = tmp_path / "trace.json"
     source.write_bytes(gzip.compress(content) if packed else content)
-    monkeypatch.setattr(decoders, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decoding, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._READ_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL_TRACES, in_room, real
+from conftest import FIXTURES, REAL_TRACES, real
 
 from nsysconv.importers.kineto import arrays, decode
 from nsysconv.importers.kineto.decode import Decoder
@@ -68,9 +68,9 @@ def told(piece: Piece) -> dict[str, Any]:
 def require_the_same(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(python_functions=True)
     assert len(decode_known_events(b"[%b]" % text)) == len(decode_events(b"[%b]" % text))
-    found = told(decoder.decode(in_room(text), 0))
+    found = told(decoder.decode(text, 0))
     monkeypatch.setattr(decode, "decode_known_events", decode_events)
-    assert found == told(decoder.decode(in_room(text), 0))
+    assert found == told(decoder.decode(text, 0))
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_an_unknown_category_beside_known_ones() -> None:
     text = b",".join(
         json.dumps({**kernel, "cat": cat}).encode() for cat in ("kernel", "new_kernel")
     )
-    piece = Decoder(python_functions=False).decode(in_room(text), 0)
+    piece = Decoder(python_functions=False).decode(text, 0)
     assert arrays.tables(piece, 0)["kernel"]["start_ns"].tolist() == [5000, 5000]
     assert piece.counts == {"category assumed": 1}
 
 
 def test_text_that_is_no_utf8_is_told_of_also_where_it_is_passed_over() -> None:
     text = b'{"ph": "X", "cat": "gpu_user_annotation", "name": "a\xff", "ts": 5, "dur": 2}'
-    piece = Decoder(python_functions=False).decode(in_room(text), 0)
+    piece = Decoder(python_functions=False).decode(text, 0)
     assert piece.counts == {"no UTF-8": 1}

@@ -6,9 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from nsysconv.api.workers import workers
 from nsysconv.cores import cores
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.processes import Aside, EndedEarly, Processes
+from nsysconv.processes import EndedEarly, Processes
 
 HERE = Path(__file__).parent
 
@@ -54,14 +52,6 @@ class TestProcesses:
             assert list(itertools.islice(processes.map(items()), 3)) == [0, 2, 4]
         assert taken == [0, 1, 2, 3, 4]  # 3 results, one more per process
 
-    def test_as_many_are_taken_ahead_as_is_asked_for_and_at_once(self) -> None:
-        taken: list[int] = []
-        with Processes[int, int](2, partial, pieces.double) as processes:
-            found = processes.map((taken.append(n) or n for n in itertools.count()), ahead=7)
-            assert taken == list(range(7))
-            assert list(itertools.islice(found, 3)) == [0, 2, 4]
-        assert taken == list(range(9))
-
     def test_at_the_end_work_is_not_waited_for_nor_begun_anew(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -74,7 +64,7 @@ class TestProcesses:
 
         monkeypatch.setattr(processes_module, "_started", counted)
         with Processes[int, int](2, partial, pieces.pid_then_long) as processes:
-            found = processes.map([0, 1, 1, 1], ahead=4)
+            found = processes.map([0, 1, 1, 1])
             next(found)
         assert len(started) == 2
         assert not pieces.running({process.pid for process in started})
@@ -83,10 +73,10 @@ class TestProcesses:
         """What waits for a process is not taken up when another ends. In a program that can be ended."""
         code = """
 import time; from functools import partial; import pieces; from nsysconv import processes
-kill = processes._New.kill
-processes._New.kill = lambda process: (kill(process), time.sleep(0.2))
+kill = processes._Process.kill
+processes._Process.kill = lambda process: (kill(process), time.sleep(0.2))
 with processes.Processes(2, partial, pieces.pid_then_long) as some:
-    print(next(some.map([0] + [1] * 6, ahead=7)))
+    print(next(some.map([0] + [1] * 6)))
 """
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.PIPE)
 
@@ -136,35 +126,6 @@ with Processes(2, partial, pieces.noisy) as some:
         with Processes[int, int](2, partial, pieces.pid) as processes:
             pids = set(processes.map(range(6)))
         assert not pieces.running(pids)
-
-
-class TestAside:
-    def test_work_is_done_in_another_process(self) -> None:
-        with closing(Aside(pieces.pid, 0)) as aside:
-            assert aside.result() == aside._process.pid != os.getpid()
-
-    def test_work_is_begun_before_anybody_asks(self, tmp_path: Path) -> None:
-        mark = tmp_path / "started"
-        with closing(Aside(pieces.starting_then_killed, mark)) as aside:
-            for _ in range(300):
-                if mark.exists() and mark.read_text():
-                    break
-                time.sleep(0.1)
-            with pytest.raises(EndedEarly):
-                aside.result()
-        assert not pieces.running({int(mark.read_text())})
-
-    def test_errors_are_raised(self) -> None:
-        with (
-            closing(Aside(pieces.failing, 1)) as aside,
-            pytest.raises(InputError, match="damaged"),
-        ):
-            aside.result()
-
-    def test_none_is_left_running(self) -> None:
-        with closing(Aside(pieces.pid_then_long, 1)) as aside:
-            pass
-        assert not pieces.running({aside._process.pid})
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -16,14 +16,10 @@ from nsysconv.cli import streams
 from nsysconv.cli.say import say
 from nsysconv.cli.signals import Ended, ending
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.importers import ahead
 
 # Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
 # pyarrow is first imported, which is later.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-# The thread that tidies up in another of its allocators would have nothing to do, and a process that is
-# copied had better have none.
-os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 # Nothing here multiplies matrices; the threads that numpy's library for it starts all the same keep a
 # core busy for a tenth of a second while they wait. Read when numpy is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -93,8 +89,6 @@ def _run() -> int:
             "lines above."
         )
         return _INTERNAL
-    finally:
-        ahead.end()
 
 
 def _refused(error: OSError) -> int:

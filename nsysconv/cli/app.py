@@ -27,7 +27,6 @@ from nsysconv.cli.slice_flags import (
     TimeOption,
 )
 from nsysconv.export import FORMATS
-from nsysconv.importers import ahead
 
 app = typer.Typer(
     name="nsysconv",
@@ -136,8 +135,6 @@ def import_(
     dask: DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
-    # Several are read by processes of their own.
-    ahead.start(inputs if len(inputs) == 1 else (), include or (), hashed=True)
     from nsysconv.cli import imports
 
     return imports.run(
@@ -218,7 +215,6 @@ def report(
     dask: DaskOption = None,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
-    ahead.start([target] if target else [])
     from nsysconv.cli import answers, slices
 
     if list_:
@@ -250,7 +246,6 @@ def info(
     output: OutputOption = None,
 ) -> int:
     """Say what a profile is, what it can answer, what is missing and how to record it."""
-    ahead.start([target])
     from nsysconv.cli import answers
 
     return answers.info(target, format.value if format else None, output)
@@ -328,7 +323,6 @@ def export(
     name: NameOption = None,
 ) -> int:
     """Write whole profiles, or slices of them, to another format."""
-    ahead.start([target])
     from nsysconv.cli import exports, slices
 
     return exports.run(
@@ -393,7 +387,6 @@ def diff(
     name: NameOption = None,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
-    ahead.start([base, other])
     from nsysconv.cli import diffs, slices
 
     return diffs.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -19,7 +20,6 @@ import numpy as np
 
 from nsysconv.cores import cores
 from nsysconv.errors import InputError
-from nsysconv.importers import hashing
 from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
@@ -236,7 +236,8 @@ class Probe:
     def sha256(self) -> str:
         """SHA-256 of the bytes of the file that the user named, its journal applied where it was hot."""
         path = self.origin if self.readable == self.path else self.readable
-        return hashing.sha256(path)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
-from nsysconv.importers.kineto.beside import GZIP, PYTHON_FUNCTIONS
 
 if TYPE_CHECKING:  # workers import this package, and nothing heavy with it
     from nsysconv.importers.probe import Probe
@@ -64,6 +63,7 @@ ADVICE: Mapping[Fact, str] = {
     Fact.UTC: "The trace's end is missing; record again.",
 }
 JOINS = False
+PYTHON_FUNCTIONS = "python_functions"
 INCLUDABLE: Mapping[str, str] = {
     PYTHON_FUNCTIONS: "calls of Python functions, of traces recorded with stacks"
 }
@@ -80,7 +80,7 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     # Not before: to load them takes longer than to tell that a file is a database.
-    from nsysconv.importers.kineto.trace import beginning
+    from nsysconv.importers.kineto.trace import GZIP, beginning
     from nsysconv.importers.kineto.words import CATEGORIES
 
     text = probe.head

@@ -10,7 +10,6 @@ from bisect import bisect_right
 import numpy as np
 
 from nsysconv.importers.kineto.piece import BEYOND, MISSING, Cells, Piece, Times, TimeUnit
-from nsysconv.store.sqlite.records import alike
 
 Array = np.ndarray
 Columns = dict[str, Array]
@@ -53,7 +52,7 @@ def earliest(times: Times) -> int | None:
 
 def _column(values: bytes, count: int) -> Array:
     cells = np.frombuffer(values, np.int64)
-    return cells if len(cells) == count else alike(int(cells[0]), count)
+    return cells if len(cells) == count else np.broadcast_to(cells[0], count)
 
 
 def _part(unit: TimeUnit, values: bytes) -> Array:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from nsysconv.importers.kineto.batch import Batch
 from nsysconv.importers.kineto.cells import cells, constant, triples, whole
 from nsysconv.importers.kineto.events import NO_ARGS, Event
 from nsysconv.importers.kineto.piece import MISSING
-from nsysconv.importers.kineto.rows import NOTHING, ON_GPU, Rows
-from nsysconv.importers.kineto.shares import Columns, Share
+from nsysconv.importers.kineto.rows import ON_GPU, Columns, Rows
 from nsysconv.importers.kineto.sorting import by_kind, hashable
 from nsysconv.importers.kineto.words import COMMUNICATION_OPERATOR, DRIVER_OVERHEAD, PEER
 
@@ -25,12 +25,13 @@ _ON_THREADS = ("runtime", "driver", "operator", "annotation")
 class Builder(Rows):
     """Fills a piece of a trace with the rows of its events, some events at a time."""
 
-    def add(self, share: Share, place: int, *, python_functions: bool) -> None:
-        """Adds the rows of events that stand at byte `place`; Python functions only if asked for."""
-        self._share, self._place = share, place
-        self._piece.event_count += share.count
-        kinds = by_kind(share.events, self._piece, place)
-        seen, self._process = share.follow([kinds[kind] for kind in _ON_THREADS], self._process)
+    def add(self, batch: Batch, *, python_functions: bool) -> None:
+        """Adds the rows of events; Python functions only if asked for."""
+        self._batch = batch
+        self._piece.event_count += len(batch.events)
+        kinds = by_kind(batch.events, self._piece, batch.place)
+        on_threads = [kinds[kind] for kind in _ON_THREADS]
+        seen, self._process = batch.assign_processes(on_threads, self._process)
         self._piece.processes_seen = list(dict.fromkeys([*self._piece.processes_seen, *seen]))
         self._api_calls(kinds["runtime"], _RUNTIME)
         self._api_calls(kinds["driver"], _DRIVER)
@@ -42,11 +43,11 @@ class Builder(Rows):
         if python_functions:
             self._operators(kinds["python"], _PYTHON_FUNCTION)
         elif kinds["python"]:
-            self._piece.counts["python functions"] += share.rows(kinds["python"]).count
+            self._piece.counts["python functions"] += len(kinds["python"])
         self._annotations(kinds["annotation"])
         self._overhead(kinds["overhead"])
         self._memory_events(kinds["instant"])
-        self._share = NOTHING  # which would keep the events
+        del self._batch  # which would keep the events
 
     def _api_calls(self, events: list[Event], layer: int) -> None:
         if not events:
@@ -65,9 +66,8 @@ class Builder(Rows):
         # ROCm tells the bytes of a copy on its API call.
         sizes = [a.bytes if a.bytes is not None else a.size for a in args]
         if sizes.count(None) < len(sizes):
-            told = self._share.rows(events).spread("api_call", {"bytes": whole(sizes)})
-            where = (cells(packed) for packed in (columns["pid"], columns["correlation_id"]))
-            for pid, number, count in zip(*where, cells(told["bytes"]), strict=True):
+            found = (columns["pid"], columns["correlation_id"], whole(sizes))
+            for pid, number, count in zip(*map(cells, found), strict=True):
                 if count != MISSING and number not in (MISSING, 0):
                     self._piece.sizes[pid, number] = count
 
@@ -100,8 +100,7 @@ class Builder(Rows):
         if self._piece.sm_counts.keys() >= set(devices):
             return
         grid = [cells(columns[f"grid_{axis}"]) for axis in "xyz"]
-        for event, row in zip(events, self._share.rows(events).firsts(), strict=True):
-            device = devices[row]
+        for row, (event, device) in enumerate(zip(events, devices, strict=True)):
             if device in self._piece.sm_counts:
                 continue
             per_sm = event.args.blocks_per_sm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
 
@@ -16,14 +16,14 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
 from nsysconv.importers.gpu_work import NO_GPU_WORK
-from nsysconv.importers.kineto import arrays, beside, remarks, small_tables
+from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks, small_tables
 from nsysconv.importers.kineto.arrays import Columns
 from nsysconv.importers.kineto.decode import Decoder
-from nsysconv.importers.kineto.decoding import decoding_of
+from nsysconv.importers.kineto.decoding import decoded, worker_count
 from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
 from nsysconv.importers.kineto.metadata import Metadata
 from nsysconv.importers.kineto.piece import MISSING, Piece
-from nsysconv.importers.kineto.trace import Texts, Trace
+from nsysconv.importers.kineto.trace import Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.processes import EndedEarly
@@ -51,7 +51,7 @@ class Reader:
         advice: Mapping[Fact, str],
     ) -> None:
         self._probe = probe
-        self._python_functions = beside.PYTHON_FUNCTIONS in options.include
+        self._python_functions = PYTHON_FUNCTIONS in options.include
         self._processes = options.processes
         self._possible = possible
         self._advice = advice
@@ -130,12 +130,10 @@ class Reader:
     def _decoded(self) -> Iterator[tuple[Piece, dict[str, Columns]]]:
         """The pieces of the file, in order, and their rows by table."""
         path = self._probe.readable
-        count = beside.count(self._probe.size, self._probe.head, self._processes)
-        found = decoding_of(path, count, python_functions=self._python_functions)
-        with closing(found) as decoding:
-            self._trace = decoding.trace
+        workers = worker_count(self._probe.size, self._probe.head, self._processes)
+        self._trace = Trace(path)
+        with decoded(self._trace, workers, python_functions=self._python_functions) as pieces:
             self._zero = _zero(path)
-            pieces = decoding.pieces()
             try:
                 first = list(islice(pieces, 1))
                 self._metadata.add(_closed(self._trace.head))
@@ -345,9 +343,8 @@ def _zero(path: Path) -> int:
     """What times count from (ns): the second in which the first rows of a trace that have times begin."""
     decoder = Decoder(python_functions=False)
     with path.open("rb") as file:
-        texts = Texts(file)
         for span in Trace(path).pieces():
-            earliest = arrays.earliest(decoder.starts(texts.read(span)))
+            earliest = arrays.earliest(decoder.starts(span.read(file)))
             if earliest is not None:
                 return earliest // _SECOND_NS * _SECOND_NS
     return 0

@@ -8,18 +8,17 @@ from operator import itemgetter
 from struct import pack
 from typing import Any
 
+from nsysconv.importers.kineto.batch import Batch
 from nsysconv.importers.kineto.cells import constant, first_whole, whole
 from nsysconv.importers.kineto.events import Args, Event
 from nsysconv.importers.kineto.piece import CELL_BYTES, MISSING, Cells, Piece, Times
-from nsysconv.importers.kineto.shares import Columns, Each, Share
 from nsysconv.importers.kineto.sorting import hashable
 from nsysconv.importers.kineto.words import Words
 
+Columns = dict[str, bytes]
+"""Packed cells by column."""
 ON_GPU = ("pid", "device_id", "context_id", "stream_id", "correlation_id")
 """The columns that say where work ran."""
-
-NOTHING = Each((), lambda events, name: ())
-"""No events."""
 
 
 class _Names(dict[Any, int]):
@@ -59,9 +58,7 @@ class Rows:
         self._names = _Names()
         self._parts: dict[str, _Parts] = defaultdict(_Parts)
         self._process = MISSING  # the process whose rows were met last
-        # What is being added:
-        self._share: Share = NOTHING
-        self._place = 0
+        self._batch: Batch  # what is being added
 
     def finish(self) -> None:
         """Puts all rows added into the piece."""
@@ -79,19 +76,18 @@ class Rows:
 
         Rows of a GPU do not name their process: they are of the one whose rows stood before.
         """
-        rows = self._share.rows(events)
-        columns = rows.spread(table, columns)
         if "pid" not in columns:
-            columns["pid"] = rows.owners()
-        self._piece.has_fractions |= rows.has_fractions
+            columns["pid"] = self._batch.processes(events)
+        # One release spells all its times alike.
+        self._piece.has_fractions |= not isinstance(events[0].ts, int)
         parts = self._parts[table]
-        parts.start += rows.start()
+        parts.start += self._batch.starts(events)
         if not instants:
-            parts.dur += rows.dur()
+            parts.dur += self._batch.durations(events)
         for name, values in columns.items():
             parts.columns[name].append(values)
-        parts.begins.append((parts.count, self._place))
-        parts.count += rows.count
+        parts.begins.append((parts.count, self._batch.place))
+        parts.count += len(events)
         return columns
 
     def _numbers_of(self, texts: list[Any]) -> bytes:

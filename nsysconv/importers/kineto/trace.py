@@ -13,20 +13,19 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 from isal import isal_zlib
 
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.beside import GZIP
 from nsysconv.importers.kineto.repair import BORDER, without_words
+
+GZIP = b"\x1f\x8b"
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
-_LAID_OUT = re.compile(rb'\n    "ph": "X",(?: |\n    )"cat"')
 _SPACE = b" \t\r\n"
 # The first piece is small: all others wait for what it tells.
 _FIRST_BYTES = 1 << 20
@@ -44,43 +43,24 @@ _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20
 _MARGIN = 4
 
-PADDING = 64
-"""So many bytes follow a text of events in its memory, whatever they are: what stands at its end is
-loaded as words, and compared with longer texts.
-"""
-
 
 @dataclass(frozen=True)
 class Span:
     """A text of whole events: where it stands in the content of its file, and how long it is.
 
-    `room`: the text and PADDING; None where it can be read from the file itself.
+    `text` is None where it can be read from the file itself.
     """
 
     place: int
     length: int
-    room: bytes | None = None
+    text: bytes | None = None
 
-
-class Texts:
-    """Reads spans of a trace, one after the other into the same memory: to have new memory cleared takes
-    as long as to read.
-    """
-
-    def __init__(self, file: BufferedReader) -> None:
-        self._file = file
-        self._room = bytearray()
-
-    def read(self, span: Span) -> memoryview:
-        """The text of a span and PADDING, until the next one is read."""
-        if span.room is not None:
-            return memoryview(span.room)
-        if len(self._room) < span.length + PADDING:
-            self._room = bytearray(span.length + PADDING)
-        room = memoryview(self._room)
-        self._file.seek(span.place)
-        length = self._file.readinto(room[: span.length])
-        return room[: length + PADDING]
+    def read(self, file: BinaryIO) -> bytes:
+        """Return the text; `file` is the trace."""
+        if self.text is not None:
+            return self.text
+        file.seek(self.place)
+        return file.read(self.length)
 
 
 class Trace:
@@ -172,8 +152,7 @@ class Trace:
             )
 
     def _taken(self, end: int, start: int) -> Span:
-        room = self._buffer[: end + PADDING].ljust(end + PADDING)
-        span = Span(self.place, end, room)
+        span = Span(self.place, end, self._buffer[:end])
         self._buffer = self._buffer[start:]
         self.place += start
         return span
@@ -279,23 +258,6 @@ class Trace:
                     begun = bool(block)
         if begun and not inflater.eof:
             self.gzip_damage = "the file is cut off"
-
-
-def is_packed(path: Path) -> bool:
-    """Whether a file is compressed."""
-    with path.open("rb") as file:
-        return _is_gzip(file)
-
-
-def begins_soon(path: Path) -> bool:
-    """Whether the events begin in the first part of a file, as they do in a trace."""
-    text = beginning(path, _READ_BYTES)
-    return bool(_LIST.match(text) or _EVENTS.search(text))
-
-
-def is_laid_out(path: Path) -> bool:
-    """Whether events in the first part of a file begin as libkineto has written them since 2023."""
-    return bool(_LAID_OUT.search(beginning(path, _READ_BYTES)))
 
 
 def beginning(path: Path, size: int) -> bytes:
