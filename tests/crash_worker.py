@@ -25,7 +25,6 @@ from nsysconv.importers.probe import Probe
 from nsysconv.store import write
 from nsysconv.store.profiles import Origin
 from nsysconv.store.sqlite import writer as sqlite_writer
-from nsysconv.store.sqlite.growth import Growth
 from nsysconv.store.write import writing
 
 
@@ -45,8 +44,6 @@ def arrange_death(place: str | None) -> None:
     """Makes this process kill itself at a place in the import."""
     if place == "schema":  # a new store's tables are half made
         sqlite_writer.create_schema = _dying_after(sqlite_writer.create_schema)
-    elif place == "growth":  # pages with rows stand behind the others, and no table knows of them
-        Growth.add = _dying_after(Growth.add)  # type: ignore[method-assign]
     elif place == "extents":
         write.Writer._write_extents = _dying_after(write.Writer._write_extents)  # type: ignore[method-assign]
     elif place == "profile":  # all is written, nothing committed

@@ -94,8 +94,8 @@ def test_a_damaged_source_is_told_by_its_own_name(tmp_path: Path) -> None:
     source.write_bytes(content)
     (result,) = import_files([source], tmp_path / "store.db").files
     assert str(result.error) == (
-        f"{source}: SQLite cannot read it: database disk image is malformed\n"
-        "The file is damaged or incomplete; export or copy it again."
+        f"{source}: the file is damaged: SQLite cannot read it\n"
+        "Copy or export it again; a partial download is the usual cause."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["export.sqlite"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import EVENTS, event_rows, integer_columns, known, texts_in_order
-from pytest import MonkeyPatch
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
@@ -31,8 +29,6 @@ from nsysconv.store.recording import (
     Recording,
     rows_of,
 )
-from nsysconv.store.sqlite import connection as connecting
-from nsysconv.store.sqlite import rows as sqlite_rows
 from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.sqlite.records import alike
 from nsysconv.store.write import Imported, writing
@@ -182,55 +178,10 @@ def test_columns_may_come_in_any_order_and_be_left_out(tmp_path: Path) -> None:
         "start_ns": 4, "dur_ns": 3}  # fmt: skip
 
 
-def test_rows_that_wait_for_sqlite_are_not_all_kept(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
-    """It begins early, and large tables may still grow after that: names may be as many as events."""
-    monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
-    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]
-    given: list[weakref.ref[pa.Table]] = []
-
-    def batches() -> Iterator[Batch]:
-        yield rows("kernel", many)
-        for first in range(1, 500, 50):
-            batch = rows("name", [{"id": n, "text": str(n)} for n in range(first, first + 50)])
-            given.append(weakref.ref(batch.rows))
-            yield batch
-            del batch
-            assert sum(ref() is not None for ref in given) <= 3
-        yield rows("kernel", many)
-
-    imported = import_batches(tmp_path / "store.db", batches())
-    assert imported.row_counts["kernel"] == 10_000
-    with reading(tmp_path / "store.db") as opened:
-        (profile,) = opened.profiles()
-        assert profile.names([1, 500]) == {1: "1", 500: "500"}
-        starts = profile.columns("kernel", ("start_ns",))["start_ns"]
-        assert starts.tolist() == [*range(1, 5001)] * 2
-
-
-def test_a_table_that_sqlite_has_written_to_grows_no_more(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
-    """Not by the next file either, whose rows would take the place of those that SQLite wrote."""
-    monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
-    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]
-    names = [{"id": n, "text": str(n)} for n in range(1, 102)]
-    with writing(tmp_path / "store.db") as writer:
-        for origin in (replace(ORIGIN, identity="first"), replace(ORIGIN, identity="second")):
-            batches = (rows("kernel", many), rows("name", names), rows("kernel", many[:10]))
-            writer.add([recording(batches)], lambda: origin, lambda *_: None)  # noqa: B023
-    with reading(tmp_path / "store.db") as opened:
-        starts = [p.columns("kernel", ("start_ns",))["start_ns"].tolist() for p in opened.profiles()]
-    assert starts == [[*range(1, 5001), *range(1, 11)]] * 2
-
-
-def test_what_a_file_leaves_that_fails_after_sqlite_has_written_on(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
-    """Nothing: a root was grafted, changed by SQLite, and no longer only in its cache."""
-    monkeypatch.setattr(sqlite_rows, "_MOST_KEPT", 100)
-    monkeypatch.setattr(connecting, "_CACHE_KIB", 1)
+def test_a_failed_import_leaves_nothing_of_rows_that_were_on_the_disk(tmp_path: Path) -> None:
+    """They are more than SQLite's cache holds."""
     store = tmp_path / "store.db"
-    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 5001)]
+    many = [{"start_ns": n, "dur_ns": 1} for n in range(1, 50_001)]
     names = [{"id": n, "text": str(n)} for n in range(1, 102)]
 
     def failing() -> Iterator[Batch]:
@@ -247,7 +198,7 @@ def test_what_a_file_leaves_that_fails_after_sqlite_has_written_on(
     with open_for_reading(store) as opened:
         assert opened.value("PRAGMA integrity_check") == "ok"
         starts = opened.rows("SELECT start_ns FROM kernel ORDER BY id")
-    assert [row["start_ns"] for row in starts] == [*range(1, 5001), *range(1, 11)]
+    assert [row["start_ns"] for row in starts] == [*range(1, 50_001), *range(1, 11)]
 
 
 @FEW_OR_MANY

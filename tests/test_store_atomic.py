@@ -35,7 +35,7 @@ BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"
 KILLS = 10
 # Ends by itself, in order of the import; what a kill there has to leave of a new store.
-PLACES = {"schema": 0, "growth": 0, "extents": 0, "profile": 0, "publish": 0, "link": 1}
+PLACES = {"schema": 0, "extents": 0, "profile": 0, "publish": 0, "link": 1}
 
 
 class Worker:

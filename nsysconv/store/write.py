@@ -81,11 +81,7 @@ class ProfileRows(ABC):
 
     @abstractmethod
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """Writes a batch, now or at the end; notes tell what of it had to be left out."""
-
-    def finish(self) -> list[Note]:
-        """Writes what was kept for the end, when all batches have come; notes as of `add`."""
-        return []
+        """Writes a batch; notes tell what of it had to be left out."""
 
     @abstractmethod
     def spans(self) -> dict[str, Span]:
@@ -120,10 +116,6 @@ class Writer(ABC):
     @abstractmethod
     def _alone(self) -> None:
         """Waits until no other writer is where this one is: between here and the transaction's end."""
-
-    def _begin(self) -> None:
-        """Called before anything but rows of events is written, where these could be written before."""
-        return
 
     # -- what is the same
 
@@ -181,8 +173,6 @@ class Writer(ABC):
                 if first.sqlite_source is not None:
                     stack.enter_context(self._attached(first.sqlite_source))
                 stack.enter_context(self._transaction())
-                if replacing:
-                    self._begin()
                 homes = [self._removed(profile_id) for profile_id in replacing]
                 # Rows take long, and other writers need not wait for them.
                 taken = [
@@ -239,7 +229,6 @@ class Writer(ABC):
                     processes += batch.rows.to_pylist()
                 ask = batch.constants if isinstance(batch, SourceRows) else dict
                 constants.setdefault(batch.table, []).append(ask)
-        notes += rows.finish()
         counts = self._write_extents(profile_id, rows.spans(), constants)
         if totals:
             counts[schema.aggregate.name] = totals

@@ -6,9 +6,8 @@ gets everything in one transaction. A killed import leaves the store as it was.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -24,53 +23,29 @@ from nsysconv.store.sqlite.connection import (
     DamagedError,
     SqliteConnection,
     create_schema,
-    schema_version,
     sqlite_uri,
 )
-from nsysconv.store.sqlite.growth import Growth
 from nsysconv.store.sqlite.network import alone, file_system
-from nsysconv.store.sqlite.rows import GrownRows, SqliteRows
-from nsysconv.store.sqlite.source_views import ViewsConnection
+from nsysconv.store.sqlite.rows import SqliteRows
 from nsysconv.store.write import ProfileRows, Writer
-
-# So much of a source goes through numpy at a time: an import takes 8 MB more with four times as much, and
-# a tenth less time.
-_SOURCE_BYTES = 1 << 19
 
 
 class SqliteWriter(Writer):
-    """Writes to a SQLite store; nobody else can meanwhile. Given `growth`, that of a new store, it puts
-    the rows of large tables there, and only then begins a transaction for all others.
-    """
+    """Writes to a SQLite store; nobody else can meanwhile."""
 
     _connection: SqliteConnection
-
-    def __init__(self, connection: SqliteConnection, growth: Growth | None = None) -> None:
-        super().__init__(connection)
-        self._growth = growth
-        self._source: ViewsConnection | None = None
-        self._source_is_store = False
-        self._later = ExitStack()
-        self._begun = True
 
     @contextmanager
     def _attached(self, source: Path) -> Iterator[None]:
         self._connection.attach_source(source, SOURCE)
-        # Others may write to a store, until the transaction has read from it: then it comes first.
-        self._source_is_store = schema_version(source) is not None
         try:
-            with ExitStack() as stack:
-                if self._growth is not None and not self._source_is_store:
-                    self._source = stack.enter_context(ViewsConnection(source, _SOURCE_BYTES))
-                    self._source.attach(source)
-                yield
+            yield
         except DamagedError as error:
             # SQLite does not say which of the two files it met the damage in.
             if not self._is_sound(SOURCE):
                 error.where = str(source)
             raise
         finally:
-            self._source, self._source_is_store = None, False
             self._connection.execute(f"DETACH {SOURCE}")
 
     def _is_sound(self, database: str) -> bool:
@@ -82,23 +57,6 @@ class SqliteWriter(Writer):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if self._growth is None:
-            with self._through_sqlite():
-                yield
-            return
-        with self._growth.kept(), ExitStack() as self._later:
-            self._begun = False
-            if self._source_is_store:
-                self._begin()
-            yield
-
-    def _begin(self) -> None:
-        if not self._begun:
-            self._begun = True
-            self._later.enter_context(self._through_sqlite())
-
-    @contextmanager
-    def _through_sqlite(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._set_strict(strict=True)
@@ -130,12 +88,6 @@ class SqliteWriter(Writer):
         yield from count(self._connection.number(last) + 1)
 
     def _rows_of(self, profile_id: int) -> ProfileRows:
-        if self._growth is not None and not self._begun:
-            others = SqliteRows(self._connection, profile_id)
-            return GrownRows(others, profile_id, self._growth, self._source, self._begin)
-        if self._growth is not None:
-            for table in schema.EVENT_TABLES:
-                self._growth.leave(table)
         return SqliteRows(self._connection, profile_id)
 
     def _alone(self) -> None:
@@ -155,19 +107,6 @@ def _opened(path: Path) -> SqliteConnection:
             where=str(path),
             hint="Import everything at once into a new store, or into PostgreSQL.",
         ) from None
-
-
-@contextmanager
-def _growing(connection: SqliteConnection, partial: Path, path: Path) -> Iterator[Growth | None]:
-    """What has the event tables of a new store grow by pages; None where the system cannot do that."""
-    if not hasattr(os, "pwrite"):  # pragma: no cover - Windows
-        yield None
-        return
-    found = connection.rows("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'")
-    roots = {str(row["name"]): int(str(row["rootpage"])) for row in found}
-    roots = {name: root for name, root in roots.items() if name in schema.EVENT_TABLES}
-    with closing(Growth(partial, str(path), PAGE_SIZE, roots)) as growth:
-        yield growth
 
 
 @contextmanager
@@ -195,6 +134,5 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
             connection.execute("PRAGMA journal_mode=MEMORY")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             create_schema(connection)
-            with _growing(connection, partial, path) as growth:
-                yield SqliteWriter(connection, growth)
+            yield SqliteWriter(connection)
         publish(partial, path)
