@@ -35,7 +35,8 @@ from conftest import (
 from nsysconv.notes import Note
 from nsysconv.store.connection import Connection
 from nsysconv.store.read import Profile, reading
-from nsysconv.store.sqlite import connection, descriptors
+from nsysconv.store.sqlite import page_reader
+from nsysconv.store.sqlite.page_reader import descriptors
 
 JOINED = {"memory_event", "metric_sample", "mpi_call", "operator"}
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -81,7 +82,7 @@ def test_fixtures_in_place(shelf: Shelf, path: Path) -> None:
 def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Has all columns come from pages, however few rows there are; the tables that did not are listed."""
     left: list[str] = []
-    monkeypatch.setattr(connection, "_ROWS_WORTH_PAGES", 0)
+    monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
     monkeypatch.setattr(descriptors, "_MOST", 10_000)  # the shelf holds many files open
     by_sqlite = Connection.columns
 

@@ -30,7 +30,7 @@ from nsysconv.store.recording import (
     rows_of,
 )
 from nsysconv.store.sqlite.connection import open_for_reading
-from nsysconv.store.sqlite.records import alike
+from nsysconv.store.sqlite.page_reader.pages import repeated
 from nsysconv.store.write import Imported, writing
 
 DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
@@ -265,8 +265,8 @@ def test_arrays_make_the_store_that_arrow_makes(tmp_path: Path, count: int) -> N
     """Of any size of numbers, with nulls or without, and alike in all rows."""
     places = np.arange(count)
     batch = ArrayRows("kernel", {
-        "start_ns": 1 + places, "dur_ns": alike(5, count), "pid": np.where(places % 2, MISSING, 7),
-        "grid_x": alike(MISSING, count), "device_id": places.astype(np.int32) % 3,
+        "start_ns": 1 + places, "dur_ns": repeated(5, count), "pid": np.where(places % 2, MISSING, 7),
+        "grid_x": repeated(MISSING, count), "device_id": places.astype(np.int32) % 3,
     })  # fmt: skip
     import_rows(tmp_path / "arrays.db", batch, batch, DEVICES)
     import_rows(tmp_path / "arrow.db", *[ArrowRows("kernel", batch.rows)] * 2, DEVICES)

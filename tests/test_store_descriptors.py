@@ -16,10 +16,9 @@ from test_store_locks import another_process_writes
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
 from nsysconv.store.read import reading
-from nsysconv.store.sqlite import connection as connecting
-from nsysconv.store.sqlite import descriptors
+from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import SqliteConnection, open_for_reading, sqlite_uri
-from nsysconv.store.sqlite.pages import Pages
+from nsysconv.store.sqlite.page_reader import descriptors
 
 OPEN = Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not OPEN.is_dir(), reason="a process cannot see its descriptors here")
@@ -29,11 +28,11 @@ pytestmark = pytest.mark.skipif(not OPEN.is_dir(), reason="a process cannot see 
 def read_from_pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """So are any rows; the ids up to which. And what other tests have open does not count."""
     read_up_to: list[int] = []
-    before = Pages.rows
+    before = page_reader.read
     monkeypatch.setattr(
-        Pages, "rows", lambda self, *about: read_up_to.append(about[-1]) or before(self, *about)
+        page_reader, "read", lambda *about: read_up_to.append(about[-1]) or before(*about)
     )
-    monkeypatch.setattr(connecting, "_ROWS_WORTH_PAGES", 0)
+    monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
     monkeypatch.setattr(descriptors, "_holders", 0)
     monkeypatch.setattr(descriptors, "_open", {})
     return read_up_to
@@ -103,15 +102,15 @@ def test_a_file_has_one_until_the_last_connection_is_closed(store: Path, tmp_pat
 def test_a_file_that_took_the_name_has_another(store: Path, tmp_path: Path) -> None:
     other = Path(shutil.copyfile(store, tmp_path / "other.db"))
     descriptors.hold()
-    old = descriptors.descriptor(store)
+    old = descriptors.shared_descriptor(store)
     assert old is not None
     assert descriptors.is_of(old, store)
     other.replace(store)
     assert not descriptors.is_of(old, store)
-    assert descriptors.descriptor(store) not in (None, old)
+    assert descriptors.shared_descriptor(store) not in (None, old)
     assert os.fstat(old).st_nlink == 0  # and still open
     store.unlink()
-    assert descriptors.descriptor(store) is None
+    assert descriptors.shared_descriptor(store) is None
     assert not descriptors.is_of(old, store)
     descriptors.let_go()
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -125,9 +124,9 @@ def test_a_known_file_takes_the_name_while_it_is_opened(
     other = Path(shutil.copyfile(store, tmp_path / "other.db"))
     before = os.open
     descriptors.hold()
-    known = descriptors.descriptor(other)
+    known = descriptors.shared_descriptor(other)
     monkeypatch.setattr(os, "open", lambda *about: [other.replace(store), before(*about)][1])
-    assert descriptors.descriptor(store) == known
+    assert descriptors.shared_descriptor(store) == known
     assert count_of(store) == 2
     descriptors.let_go()
     assert count_of(store) == 0
@@ -138,9 +137,9 @@ def test_no_more_than_64_files_are_open(tmp_path: Path) -> None:
     for path in paths:
         path.touch()
     descriptors.hold()
-    numbers = [descriptors.descriptor(path) for path in paths]
+    numbers = [descriptors.shared_descriptor(path) for path in paths]
     assert [number is None for number in numbers] == [False] * 64 + [True] * 2
-    assert [descriptors.descriptor(path) for path in paths] == numbers
+    assert [descriptors.shared_descriptor(path) for path in paths] == numbers
     descriptors.let_go()
 
 

@@ -28,18 +28,17 @@ from nsysconv.errors import NsysconvError
 from nsysconv.report import MISSING
 from nsysconv.store.read import reading
 from nsysconv.store.sqlite import connection as connecting
-from nsysconv.store.sqlite import descriptors
+from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
     SqliteConnection,
     open_for_reading,
 )
-from nsysconv.store.sqlite.pages import Pages
-from nsysconv.store.sqlite.records import ID, NotPlainError
+from nsysconv.store.sqlite.page_reader import ID, descriptors
+from nsysconv.store.sqlite.page_reader.pages import Pages, UnreadableError
 
-BATCH_BYTES = "nsysconv.store.sqlite.pages._BATCH_BYTES"
-ROWS_WORTH_PAGES = "nsysconv.store.sqlite.connection._ROWS_WORTH_PAGES"
+BATCH_BYTES = "nsysconv.store.sqlite.page_reader.pages.BATCH_BYTES"
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 WHOLE = (LOWEST, HIGHEST)
 PAGE_SIZES = [2**n for n in range(9, 17)]
@@ -101,14 +100,14 @@ def read(
     before = first - 1
     with opened(content) as file:
         try:
-            for at, (*values, ids) in file.rows(root, [*places, ID], first, last):
-                assert before < ids[0] <= ids[-1] == at <= last
-                assert len(ids) <= at - before  # no more than there are ids
-                before = at
+            for following, (*values, ids) in file.rows(root, [*places, ID], first, last):
+                assert before < ids[0] <= ids[-1] == following - 1 <= last
+                assert len(ids) < following - before  # no more than there are ids
+                before = following - 1
                 for column, part in zip(columns, values, strict=True):
                     assert len(part) == len(ids)
                     column += part.tolist()
-        except NotPlainError:
+        except UnreadableError:
             return columns, False
     return columns, True
 
@@ -291,7 +290,7 @@ def test_ranges_begin_and_end_anywhere_on_a_page(monkeypatch: MonkeyPatch) -> No
     monkeypatch.setattr(BATCH_BYTES, 1)
     content, root, rows = events(512)
     with opened(content) as file:
-        ends = [last for last, _ in file.rows(root, [1], *WHOLE)]
+        ends = [following - 1 for following, _ in file.rows(root, [1], *WHOLE)]
     assert len(ends) > 200  # on pages below several others
     before, reads = os.preadv, []
     monkeypatch.setattr(os, "preadv", lambda *about: reads.append(1) or before(*about))
@@ -380,7 +379,7 @@ def test_what_is_no_table_of_rows_is_left_to_sqlite() -> None:
 )  # fmt: skip
 def test_files_of_other_kinds_are_left_to_sqlite(at: int, new: bytes) -> None:
     content = events(512)[0]
-    with pytest.raises(NotPlainError), opened(content[:at] + new + content[at + len(new) :]):
+    with pytest.raises(UnreadableError), opened(content[:at] + new + content[at + len(new) :]):
         pass
 
 
@@ -493,7 +492,7 @@ def test_what_cannot_be_read_is_left_to_sqlite(name: str, monkeypatch: MonkeyPat
         shorter = {"pread": lambda found: found[:-1], "preadv": lambda found: found - 1}[name]
         for answer in (shorter, lambda _: Path("-").stat()):
             monkeypatch.setattr(os, name, lambda *about, answer=answer: answer(before(*about)))
-            with pytest.raises(NotPlainError):
+            with pytest.raises(UnreadableError):
                 list(file.rows(root, [1], *WHOLE))
 
 
@@ -532,14 +531,14 @@ def store(grown: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def from_pages(monkeypatch: MonkeyPatch) -> list[int]:
-    """The last ids of batches that come from pages: any number of rows, and one page a batch."""
+    """The ids that follow batches from pages: any number of rows, and one page a batch."""
     monkeypatch.setattr(descriptors, "_MOST", 10_000)  # other tests may hold many files open
     seen: list[int] = []
-    before = Pages.rows
-    monkeypatch.setattr(Pages, "rows", lambda *about: (
+    before = page_reader.read
+    monkeypatch.setattr(page_reader, "read", lambda *about: (
         seen.append(batch[0]) or batch for batch in before(*about)))  # fmt: skip
     monkeypatch.setattr(BATCH_BYTES, 1)
-    monkeypatch.setattr(ROWS_WORTH_PAGES, 0)
+    monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
     commit = TRY_TO_WRITE.replace("IMMEDIATE", "EXCLUSIVE")  # which is what a commit needs
     monkeypatch.setattr("test_store_locks.TRY_TO_WRITE", commit)
     return seen
@@ -563,14 +562,14 @@ def test_columns_are_those_of_a_select(grown: Path, from_pages: list[int], name:
         for first, to in ((1, last), (3, last), (50, 51), (199, 600), (last, last), (last + 1, last + 9)):
             found = joined(taking(connection, name, first, to))
             assert found == joined(taking(connection, name, first, to, pages=False))
-            assert to > last or from_pages[-1] == to
+            assert to > last or from_pages[-1] == to + 1
     assert len({*from_pages}) > 3
 
 
 def test_few_rows_are_asked_of_sqlite(grown: Path, monkeypatch: MonkeyPatch) -> None:
     asked: list[int] = []
-    before = Pages.rows
-    monkeypatch.setattr(Pages, "rows", lambda *about: asked.append(about[-1]) or before(*about))
+    before = page_reader.read
+    monkeypatch.setattr(page_reader, "read", lambda *about: asked.append(about[-1]) or before(*about))
     with open_for_reading(grown) as connection:
         for last in (9_000, 11_000):
             assert len(joined(taking(connection, "kernel", 1, last))[0]) == KERNELS
@@ -581,13 +580,8 @@ def test_few_rows_are_asked_of_sqlite(grown: Path, monkeypatch: MonkeyPatch) -> 
 def test_where_pages_stop_sqlite_goes_on(
     grown: Path, from_pages: list[int], batches: int, monkeypatch: MonkeyPatch
 ) -> None:
-    before = Pages.rows
-
-    def rows(*about: Any) -> Iterator[tuple[int, list[np.ndarray]]]:
-        yield from islice(before(*about), batches)
-        raise NotPlainError
-
-    monkeypatch.setattr(Pages, "rows", rows)
+    before = page_reader.read
+    monkeypatch.setattr(page_reader, "read", lambda *about: islice(before(*about), batches))
     with open_for_reading(grown) as connection:
         found = joined(taking(connection, "kernel", 3, 2500))
         assert found == joined(taking(connection, "kernel", 3, 2500, pages=False))
@@ -686,7 +680,7 @@ def test_an_error_while_rows_are_taken_is_the_only_one(
     store: Path, from_pages: list[int], worth_pages: int, monkeypatch: MonkeyPatch
 ) -> None:
     """Its traceback holds what reads until after the store is closed."""
-    monkeypatch.setattr(ROWS_WORTH_PAGES, worth_pages)
+    monkeypatch.setattr(page_reader, "WORTH_ROWS", worth_pages)
     monkeypatch.setattr("nsysconv.store.filling.Part.add", lambda self, values: 1 // 0)
     with pytest.raises(ZeroDivisionError), reading(store) as opened:
         opened.profiles()[1].columns("kernel", integer_columns("kernel"))
@@ -698,7 +692,7 @@ def test_an_error_while_rows_are_taken_is_the_only_one(
 def test_a_damaged_store_gives_rows_or_an_error(
     grown: Path, tmp_path: Path, from_pages: list[int], worth_pages: int, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ROWS_WORTH_PAGES, worth_pages)
+    monkeypatch.setattr(page_reader, "WORTH_ROWS", worth_pages)
     content, path = grown.read_bytes(), tmp_path / "store.db"
     with open_for_reading(grown) as connection:
         root = connection.number("SELECT rootpage FROM sqlite_schema WHERE name = 'kernel'")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from test_store_pages import expected, new_database, opened, read, table, taken
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.records import ID, NotPlainError, alike
+from nsysconv.store.sqlite.page_reader import ID
+from nsysconv.store.sqlite.page_reader.pages import UnreadableError, repeated
 
 # A value of each length that records have, and both without bytes.
 VALUES = [None, 0, 1, -5, 300, -70_000, 2**30, -(2**40), 2**60]
@@ -85,13 +86,13 @@ def test_runs_of_rows_without_a_column_that_was_added(first: str) -> None:
         connection.execute(f"UPDATE t SET b = 7 WHERE rowid {sign} 50")
         content, root, found = taken(connection)
     assert read(content, root, [0]) == (expected(found, [0]), True)
-    with pytest.raises(NotPlainError):
+    with pytest.raises(UnreadableError):
         parts(content, root, [1])
 
 
 def test_one_value_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        alike(7, 3)[0] = 8
+        repeated(7, 3)[0] = 8
 
 
 def test_headers_of_several_sizes() -> None:
@@ -103,7 +104,7 @@ def test_headers_of_several_sizes() -> None:
 
 def test_the_number_that_stands_for_null_is_left_to_sqlite() -> None:
     content, root, _ = table(4096, "a INTEGER", [(MISSING,)] * 100)
-    with pytest.raises(NotPlainError):
+    with pytest.raises(UnreadableError):
         parts(content, root, [0])
 
 
@@ -114,7 +115,7 @@ def test_what_is_no_number_is_left_to_sqlite(value: float | str, ours: bool) -> 
     rows = [(value, n) for n in range(100)]
     content, root, found = table(4096, "a, b INTEGER", rows)
     if ours or len(str(value)) == 70:
-        with pytest.raises(NotPlainError):
+        with pytest.raises(UnreadableError):
             parts(content, root, [0 if ours else 1])
     else:
         assert read(content, root, [1]) == (expected(found, [1]), True)

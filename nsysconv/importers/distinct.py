@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.records import NotPlainError
 
 Array = np.ndarray
 Columns = Sequence[Array]
@@ -28,17 +27,16 @@ class Distinct:
         # Two that push each other out of the first, row after row, hardly meet again in the second.
         self._recent = [_Recent(factor) for factor in _FACTORS]
 
-    def add(self, columns: Columns) -> None:
-        """Looks at more rows: whole numbers, MISSING for null; at least one column, all of one length.
+    def add(self, columns: Columns) -> bool:
+        """Look at more rows: whole numbers, MISSING for null; at least one column, all of one length.
 
-        Raises NotPlainError where there are too many combinations to find them this way.
+        Returns False where there are too many combinations to find them this way.
         """
         for recent in self._recent:
             columns = recent.others(columns)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         self._found.update(dict.fromkeys(rows))
-        if len(self._found) > _MOST:
-            raise NotPlainError
+        return len(self._found) <= _MOST
 
     def combinations(self) -> list[Combination]:
         """Those found until now; null is None."""

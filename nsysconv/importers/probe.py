@@ -24,10 +24,12 @@ from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
 from nsysconv.store.private import private_folder
-from nsysconv.store.sqlite.pages import Pages, are_stored_as_read
-from nsysconv.store.sqlite.records import NotPlainError
+from nsysconv.store.sqlite import page_reader
 
 T = TypeVar("T")
+
+WORTH_ROWS = page_reader.WORTH_ROWS
+"""`Probe.columns` pays from so many rows on."""
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 1 << 16
@@ -181,21 +183,24 @@ class Probe:
             ).fetchall()
             return [_table(connection, name, root) for name, root in found]
 
-    def columns(self, table: str, names: Sequence[str]) -> Generator[list[np.ndarray]]:
-        """Columns of whole numbers of all rows straight from the pages, a batch at a time; null is
-        MISSING. Safe in threads. Raises NotPlainError: SQLite has to be asked.
+    def columns(
+        self, table: str, names: Sequence[str]
+    ) -> Generator[tuple[int, list[np.ndarray]]]:
+        """Yield columns of whole numbers of all rows straight from the pages, a batch at a time.
+
+        Null is MISSING. Each batch comes with the row number that follows; where that is not beyond the
+        table's last one at the end, SQLite has to be asked for the rest. Safe in threads.
         """
         source = self.tables[table]
         if not source.plain.keys() >= set(names):
-            raise NotPlainError
+            return
         try:
             descriptor = os.open(self.readable, os.O_RDONLY)
-        except OSError as error:
-            raise NotPlainError from error
+        except OSError:
+            return
         try:
             places = [source.plain[name] for name in names]
-            for _, values in Pages(descriptor).rows(source.root, places, *_ALL_IDS):
-                yield values
+            yield from page_reader.read(descriptor, source.root, places, *_ALL_IDS)
         finally:
             # Nobody holds locks on a source, which this would drop: SQLite has it open as immutable.
             os.close(descriptor)
@@ -248,7 +253,7 @@ def _table(connection: sqlite3.Connection, name: str, root: int) -> SourceTable:
     plain = {
         column: place
         for place, (_, column, declared, _, _, key, _) in enumerate(every)
-        if are_stored_as_read(declared, is_key=bool(key))
+        if page_reader.are_stored_as_read(declared, is_key=bool(key))
     }
     computed = any(row[6] for row in every)
     row_id = _row_id(connection, name, {row[1].lower() for row in every})

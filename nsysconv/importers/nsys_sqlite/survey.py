@@ -17,13 +17,10 @@ from typing import Any
 from nsysconv.importers import directives
 from nsysconv.importers.distinct import Combination, Distinct
 from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
-from nsysconv.importers.probe import Probe
+from nsysconv.importers.probe import WORTH_ROWS, Probe
 from nsysconv.importers.sqlite_source import as_whole, row_numbers, row_range
-from nsysconv.store.sqlite.records import NotPlainError
 from nsysconv.timeline.once import once
 
-# SQLite has told of fewer rows before their pages are at hand.
-_ROWS_WORTH_PAGES = 10_000
 # Row numbers with more holes than this are no measure of the work.
 _SPARSE = 8
 # Per source table the sets of columns whose distinct rows name processes, threads, devices and names.
@@ -244,17 +241,16 @@ class _Rows:
         if not self._from_pages or not self._identifying:
             return None
         first, last = self.range
-        if first is None or last is None or last - first < _ROWS_WORTH_PAGES:
+        if first is None or last is None or last - first < WORTH_ROWS:
             return None
-        count, distinct = 0, Distinct()
-        try:
-            with closing(self._probe.columns(self.source, self._identifying)) as batches:
-                for columns in batches:
-                    count += len(columns[0])
-                    distinct.add(columns)
-        except NotPlainError:
-            return None
-        if count > last - first + 1:  # SQLite does not see the same tree
+        count, following, distinct = 0, first, Distinct()
+        with closing(self._probe.columns(self.source, self._identifying)) as batches:
+            for following, columns in batches:  # noqa: B007
+                count += len(columns[0])
+                if not distinct.add(columns):
+                    return None
+        # Where pages end early, or SQLite does not see the same tree, it has to be asked.
+        if following <= last or count > last - first + 1:
             return None
         return _Told((first, last, count), distinct.combinations())
 

@@ -29,10 +29,8 @@ from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.report import values_of
 from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Sql
-from nsysconv.store.sqlite import descriptors
+from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.network import file_system, is_added_to
-from nsysconv.store.sqlite.pages import Pages, are_stored_as_read
-from nsysconv.store.sqlite.records import ID, NotPlainError
 from nsysconv.store.views import views
 
 # 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
@@ -45,9 +43,6 @@ _BOUND = "?"
 
 # Rows are appended and read in order; a large page cache would only be memory.
 _CACHE_KIB = 512
-
-# Fewer rows have been read before it is known where they stand.
-_ROWS_WORTH_PAGES = 10_000
 
 
 def sqlite_uri(path: Path, mode: str) -> str:
@@ -71,12 +66,11 @@ class SqliteConnection(Connection):
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         self._descriptor: int | None = None
-        self._batch_bytes: int | None = None
-        descriptors.hold()
+        page_reader.hold()
         try:
             super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
         except BaseException:
-            descriptors.let_go()
+            page_reader.let_go()
             raise
         self._holds = True
         try:
@@ -94,7 +88,7 @@ class SqliteConnection(Connection):
         super().close()
         if self._holds:
             self._holds = False
-            descriptors.let_go()
+            page_reader.let_go()
 
     @classmethod
     def compiled(cls, statement: Sql) -> str:
@@ -112,29 +106,25 @@ class SqliteConnection(Connection):
         """Has `columns` read pages through a descriptor that was taken before this connected to `path`;
         not where another file has taken that name since.
         """
-        if descriptor is not None and descriptors.is_of(descriptor, path):
+        if descriptor is not None and page_reader.is_of(descriptor, path):
             self._descriptor = descriptor
 
     def columns(
         self, columns: Sequence[sa.Column[Any]], profile_id: int, first_id: int, last_id: int
     ) -> Generator[list[np.ndarray]]:
         """As for any connection. Where the pages tell, SQLite is not asked."""
-        if self._descriptor is not None and last_id - first_id + 1 >= _ROWS_WORTH_PAGES:
-            try:
-                for last, values in self.paged(columns, first_id, last_id):
-                    first_id = last + 1
-                    if len(values[0]):
-                        yield values
-            except NotPlainError:
-                pass
-            else:
-                return
-        yield from super().columns(columns, profile_id, first_id, last_id)
+        if self._descriptor is not None and last_id - first_id + 1 >= page_reader.WORTH_ROWS:
+            for next_id, values in self.paged(columns, first_id, last_id):
+                first_id = next_id
+                if len(values[0]):
+                    yield values
+        if first_id <= last_id:
+            yield from super().columns(columns, profile_id, first_id, last_id)
 
     def paged(
         self, columns: Sequence[sa.Column[Any]], first_id: int, last_id: int
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """As `columns`, each batch with the last id read. Raises NotPlainError: SQLite has to read on."""
+        """Yield as `columns`, each batch with the id from which SQLite goes on where this ends early."""
         table = columns[0].table
         names = [None if column.primary_key else column.name for column in columns]
         return self._stored("main", table.name, names, first_id, last_id, key=table.c.id.name)
@@ -147,9 +137,10 @@ class SqliteConnection(Connection):
         first: int,
         last: int,
         key: str | None = None,
-    ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """Columns of the rows of a table with numbers from `first` to `last`; None for the numbers, which
-        are those of the column `key`. Raises as `paged`.
+    ) -> Generator[tuple[int, list[np.ndarray]]]:
+        """Yield columns of a table's rows with numbers from `first` to `last`, as `page_reader.read`.
+
+        None among the names stands for the numbers, which are those of the column `key`.
         """
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         self.execute("BEGIN")
@@ -159,21 +150,21 @@ class SqliteConnection(Connection):
             )
             there = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
             if self._descriptor is None or len(found) != 1 or any(row["hidden"] for row in there):
-                raise NotPlainError
+                return
             # Only of a column so declared are the values the rows' numbers.
             keys = [(row["name"], row["type"]) for row in there if row["pk"]]
             if key is not None and keys != [(key, "INTEGER")]:
-                raise NotPlainError
+                return
             places = {
                 str(row["name"]): place
                 for place, row in enumerate(there)
-                if are_stored_as_read(str(row["type"]), is_key=bool(row["pk"]))
+                if page_reader.are_stored_as_read(str(row["type"]), is_key=bool(row["pk"]))
             }
             if not places.keys() >= set(names) - {None}:
-                raise NotPlainError
-            wanted = [ID if name is None else places[name] for name in names]
-            pages = Pages(self._descriptor, self._batch_bytes)
-            yield from pages.rows(int(str(found[0]["rootpage"])), wanted, first, last)
+                return
+            wanted = [page_reader.ID if name is None else places[name] for name in names]
+            root = int(str(found[0]["rootpage"]))
+            yield from page_reader.read(self._descriptor, root, wanted, first, last)
         finally:
             self.execute("COMMIT")
 
@@ -319,13 +310,13 @@ def open_for_reading(path: Path) -> SqliteConnection:
     if file_system(path) is not None and not is_added_to(path):
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
-    descriptors.hold()
+    page_reader.hold()
     try:
-        descriptor = descriptors.descriptor(path)
+        descriptor = page_reader.shared_descriptor(path)
         connection = _opened(path, modes)
         connection.read_pages(descriptor, path)
     finally:
-        descriptors.let_go()
+        page_reader.let_go()
     connection.execute("PRAGMA query_only=ON")
     return connection
 

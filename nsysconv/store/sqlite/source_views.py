@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,18 @@ from nsysconv import schema
 from nsysconv.store.connection import Connection
 from nsysconv.store.read import Extent
 from nsysconv.store.recording import SOURCE, SourceRows
-from nsysconv.store.sqlite import descriptors
+from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import SqliteConnection, schema_version
-from nsysconv.store.sqlite.expressions import Test, Value, Work, names_in, truth, value
-from nsysconv.store.sqlite.records import NotPlainError, alike
 from nsysconv.units import Unit
 
 
 class ViewsConnection(SqliteConnection):
     """A database in memory, and views over a source that is attached to it."""
 
-    def __init__(self, place: Path, batch_bytes: int | None = None) -> None:
-        """Errors name `place`; `batch_bytes` as for `Pages`."""
+    def __init__(self, place: Path) -> None:
+        """Errors name `place`."""
         self._own: int | None = None
         super().__init__(":memory:", str(place))
-        self._batch_bytes = batch_bytes
         self._views: dict[str, list[SourceRows]] = {}
 
     def attach(self, path: Path) -> None:
@@ -38,7 +35,7 @@ class ViewsConnection(SqliteConnection):
             # Of a file that is no store nobody holds locks, which closing it would drop.
             with suppress(OSError):
                 self._own = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        descriptor = descriptors.descriptor(path) if self._own is None else self._own
+        descriptor = page_reader.shared_descriptor(path) if self._own is None else self._own
         self.attach_source(path, SOURCE)
         self.read_pages(descriptor, path)
 
@@ -80,10 +77,15 @@ class ViewsConnection(SqliteConnection):
         for batch, shift in _shifted(self._views[columns[0].table.name]):
             first = max(first_id - shift, batch.first)
             last = min(last_id - shift, batch.last)
+            if first > last:
+                continue
+            for next_row, values in self._mapped(batch, shift, columns, first, last):
+                first = next_row
+                yield next_row + shift, values
             if first <= last:
-                yield from self.mapped(batch, shift, columns, first, last)
+                return  # SQLite has to go on here
 
-    def mapped(
+    def _mapped(
         self,
         batch: SourceRows,
         shift: int,
@@ -91,42 +93,28 @@ class ViewsConnection(SqliteConnection):
         first: int,
         last: int,
     ) -> Iterator[tuple[int, list[np.ndarray]]]:
-        """The source's rows with these numbers as the batch maps them, from pages alone: their columns,
-        some rows at a time, each time with the number of the last one that was read. `shift` is added to
-        numbers. Raises NotPlainError: SQLite has to read on.
+        """Yield columns of the source's rows numbered `first` to `last`, worked out as the batch selects
+        them, with the number of the row that follows. `shift` is added to ids. Ends early where SQLite
+        has to go on.
         """
         mapped = {column.name: column for column in batch.select.selected_columns}
         wanted = [None if c.primary_key else mapped.get(c.name, sa.null()) for c in columns]
         where = batch.select.whereclause
-        read = names_in(part for part in (*wanted, where) if part is not None)
+        names = page_reader.columns_read(part for part in (*wanted, where) if part is not None)
         sources = batch.select.get_final_froms()
-        if len(sources) != 1 or not isinstance(sources[0], sa.TableClause):
-            raise NotPlainError
-        table = sources[0].name
-        work = [None if part is None else value(part) for part in wanted]
-        kept = None if where is None else truth(where)
-        for row, (ids, *others) in self._stored(SOURCE, table, [None, *read], first, last):
-            found = dict(zip(read, others, strict=True))
-            ours = _worked_out(work, kept, ids + shift, found)
-            # What is not kept by whoever takes the rows makes room for the next.
-            del ids, others, found
-            yield row + shift, ours
-            del ours
-
-
-def _worked_out(
-    work: Sequence[Work | None], kept: Test | None, ids: np.ndarray, found: Mapping[str, np.ndarray]
-) -> list[np.ndarray]:
-    """What comes of columns in the rows that are kept; no work stands for the ids."""
-    every = [ids if each is None else _of_length(each(found), len(ids)) for each in work]
-    rows = True if kept is None else kept(found)
-    if not np.all(rows):
-        every = [values[np.broadcast_to(rows, ids.shape)] for values in every]
-    return every
-
-
-def _of_length(found: Value, count: int) -> np.ndarray:
-    return found if isinstance(found, np.ndarray) else alike(int(found), count)
+        evaluate = page_reader.evaluator(wanted, where)
+        if evaluate is None or len(sources) != 1 or not isinstance(sources[0], sa.TableClause):
+            return
+        stored = self._stored(SOURCE, sources[0].name, [None, *names], first, last)
+        with closing(stored) as rows:
+            for next_row, (ids, *others) in rows:
+                values = evaluate(ids + shift, dict(zip(names, others, strict=True)))
+                if values is None:
+                    return
+                # What is not kept by whoever takes the rows makes room for the next.
+                del ids, others
+                yield next_row, values
+                del values
 
 
 def _shifted(batches: Sequence[SourceRows]) -> Iterator[tuple[SourceRows, int]]:

@@ -2,7 +2,7 @@
 
 A source's rows are told as selects (`recording.SourceRows`). Where values come from pages rather than
 from SQLite, the same select says what becomes of them; there is no second wording of it. What is not
-known here SQLite has to work out: NotPlainError.
+known here SQLite has to work out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import elements, operators, visitors
 
 from nsysconv.report import MISSING
-from nsysconv.store.sqlite.records import NotPlainError
+from nsysconv.store.sqlite.page_reader.pages import repeated
 
 Array = np.ndarray
 Columns = Mapping[str, Array]
@@ -27,6 +27,8 @@ Truth = Array | bool
 """Of all rows whether something holds."""
 Work = Callable[[Columns], Value]
 Test = Callable[[Columns], Truth]
+Evaluate = Callable[[Array, Columns], list[Array] | None]
+"""Columns out of rows' ids and the columns that they are made of; None: SQLite has to."""
 _Result = TypeVar("_Result")
 
 # Sums and differences of smaller numbers are whole numbers; of larger ones SQLite may make reals.
@@ -47,15 +49,45 @@ _ALL_OR_ANY: Mapping[Any, Callable[[Any, Any], Any]] = {
 }
 
 
-def names_in(expressions: Iterable[sa.ClauseElement]) -> list[str]:
-    """The columns that these read, each once."""
+class UnknownError(Exception):
+    """An expression, or a value, that is not worked out here."""
+
+
+def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
+    """Return what works out a select's columns in the rows where `where` holds; None: SQLite has to.
+
+    None among `columns` stands for the row's id; `where` may be None.
+    """
+    try:
+        work = [None if column is None else value(column) for column in columns]
+        kept = None if where is None else truth(where)
+    except UnknownError:
+        return None
+
+    def evaluate(ids: Array, found: Columns) -> list[Array] | None:
+        try:
+            every = [
+                ids if each is None else _of_length(each(found), len(ids)) for each in work
+            ]
+            rows = True if kept is None else kept(found)
+        except UnknownError:
+            return None
+        if not np.all(rows):
+            every = [values[np.broadcast_to(rows, ids.shape)] for values in every]
+        return every
+
+    return evaluate
+
+
+def columns_read(expressions: Iterable[sa.ClauseElement]) -> list[str]:
+    """Return the names of the columns that expressions read, each once."""
     parts = (part for expression in expressions for part in visitors.iterate(expression))
     names = (p.name for p in parts if isinstance(p, elements.ColumnClause) and not p.is_literal)
     return list(dict.fromkeys(names))
 
 
 def value(expression: Any) -> Work:
-    """How to tell what an expression comes to in each row. Raises NotPlainError where that is not known
+    """How to tell what an expression comes to in each row. Raises UnknownError where that is not known
     here, now or when rows are given.
     """
     match expression:
@@ -85,7 +117,7 @@ def value(expression: Any) -> Work:
         case elements.ExpressionClauseList():
             work = partial(_calculated, _calculation(expression.operator))
             return _reduced(work, map(value, expression.clauses))
-    raise NotPlainError
+    raise UnknownError
 
 
 def truth(expression: Any) -> Test:
@@ -97,7 +129,7 @@ def truth(expression: Any) -> Test:
             return _reduced(_ALL_OR_ANY[expression.operator], map(truth, expression.clauses))
         case elements.BinaryExpression():
             return _condition(expression)
-    raise NotPlainError
+    raise UnknownError
 
 
 def _condition(expression: elements.BinaryExpression[Any]) -> Test:
@@ -117,7 +149,7 @@ def _condition(expression: elements.BinaryExpression[Any]) -> Test:
             return lambda columns: _is_null(tested(columns))
         case elements.Null() if sign is operators.is_not:
             return lambda columns: np.logical_not(_is_null(tested(columns)))
-    raise NotPlainError
+    raise UnknownError
 
 
 def _case(expression: elements.Case[Any]) -> Work:
@@ -160,13 +192,13 @@ def _calculation(sign: Any) -> Callable[[Any, Any], Any]:
         _BITS.get(sign.opstring) if isinstance(sign, operators.custom_op) else _ARITHMETIC.get(sign)
     )
     if known is None:
-        raise NotPlainError
+        raise UnknownError
     return known
 
 
 def _calculated(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
     if work in _ARITHMETIC.values() and not (_is_safe(left) and _is_safe(right)):
-        raise NotPlainError
+        raise UnknownError
     # Of narrower columns, because what comes out may need more.
     result: Array = work(np.asarray(left, np.int64), np.asarray(right, np.int64))
     null = np.logical_or(_is_null(left), _is_null(right))
@@ -180,6 +212,10 @@ def _chosen(holds: Truth, then: Value, otherwise: Value) -> Value:
     return np.where(holds, np.asarray(then, np.int64), np.asarray(otherwise, np.int64))
 
 
+def _of_length(found: Value, count: int) -> Array:
+    return found if isinstance(found, np.ndarray) else repeated(int(found), count)
+
+
 def _single(values: Array) -> Value:
     """A column, or the number that all its rows share."""
     return int(values[0]) if len(values) and values.strides == (0,) else values
@@ -189,7 +225,7 @@ def _spelled(number: str) -> int:
     try:
         return int(number)
     except ValueError as error:
-        raise NotPlainError from error
+        raise UnknownError from error
 
 
 def _is_null(tested: Value) -> Truth:
@@ -218,7 +254,7 @@ def _is_none_of(tested: Value, listed: Sequence[Any]) -> Truth:
 
 def _is_one_of(tested: Value, listed: Sequence[Any]) -> Truth:
     if not listed or not all(type(number) is int for number in listed):
-        raise NotPlainError
+        raise UnknownError
     found: Truth = False
     for number in listed:
         found = np.logical_or(found, _compared(operator.eq, tested, number))

@@ -39,8 +39,11 @@ def let_go() -> None:
             _open.clear()
 
 
-def descriptor(path: Path) -> int | None:
-    """What reads the file at `path`, to be closed by nobody; None where there is none. For who holds."""
+def shared_descriptor(path: Path) -> int | None:
+    """Return the shared read-only descriptor for `path`, or None.
+
+    Call it only between `hold` and `let_go`, and never close what it returns.
+    """
     with _lock, suppress(OSError):
         found = path.stat()
         known = _open.get((found.st_dev, found.st_ino))

@@ -1,0 +1,34 @@
+"""Whole numbers straight from the pages of SQLite files, many rows at a time (docs/decisions/0018).
+
+SQLite hands out a row's values one by one, each in two calls that take a lock; a large report asks for
+sixty million. Nothing is written here, and what is not expected is left to SQLite, which goes on at the
+row where this ended. The rest of nsysconv uses what this module names, and nothing below it.
+"""
+
+from nsysconv.store.sqlite.page_reader.descriptors import hold, is_of, let_go, shared_descriptor
+from nsysconv.store.sqlite.page_reader.pages import ID, read
+from nsysconv.store.sqlite.page_reader.selects import columns_read, evaluator
+
+__all__ = [
+    "ID",
+    "WORTH_ROWS",
+    "are_stored_as_read",
+    "columns_read",
+    "evaluator",
+    "hold",
+    "is_of",
+    "let_go",
+    "read",
+    "shared_descriptor",
+]
+
+WORTH_ROWS = 10_000
+"""Fewer rows SQLite has read before it is known where they are."""
+
+
+def are_stored_as_read(declared: str, *, is_key: bool) -> bool:
+    """Return whether whole numbers in a column of this declared type are stored as SQLite reads them.
+
+    What is declared real is stored as whole numbers where it can be, and a row's id is not stored twice.
+    """
+    return "INT" in declared.upper() and not is_key

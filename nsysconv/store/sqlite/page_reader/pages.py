@@ -1,0 +1,471 @@
+"""The pages of a SQLite file and the whole numbers in their records, thousands of rows at a time.
+
+The file's format is documented and promised to stay (https://www.sqlite.org/fileformat2.html, whose terms
+are used here): section 1.6 describes the trees that tables are, 2.1 their records. A record begins with a
+header: its own size, and a serial type for each column, from which the bytes of the value follow. The
+values come next. Where rows have the same types, a column is at one place in all of their records, and
+numpy takes it from all of them in a few operations.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+
+import numpy as np
+
+from nsysconv.report import MISSING
+
+Array = np.ndarray
+
+ID = -1
+"""The place of what is the row's id: its record holds null there."""
+
+# Bytes of a value by its serial type: whole numbers, reals, short blobs and texts. None has types 10, 11.
+_UNUSED = 255
+_BYTES = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, _UNUSED, _UNUSED]
+_BYTES += [(kind - 12) // 2 for kind in range(12, 128)]
+_LENGTHS = np.array(_BYTES, np.int64)
+_LARGEST_NUMBER, _REAL, _ZERO, _ONE, _UNUSED_TYPES, _LONG_TYPES = 6, 7, 8, 9, (10, 11), 128
+# What values without bytes are, by serial type.
+_WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
+# What of eight bytes that begin with a value is not its, in bits; all but the sign where it has none.
+_SPARE_BITS = np.minimum(64 - 8 * _LENGTHS[: _ONE + 1], 63)
+# As what a value of so many bytes is read, and the bits that are not its.
+_READ_AS = {
+    1: (">i1", 0),
+    2: (">i2", 0),
+    3: (">i4", 8),
+    4: (">i4", 0),
+    6: (">i8", 16),
+    8: (">i8", 0),
+}
+
+_LONG_HEADER = 128  # its size takes two bytes
+_WORD = 8
+# Of a record's beginning no more is taken at once: all that a table of ours or of Nsight Systems has.
+_WIDEST = 256
+# Rows laid out differently in turns are read together, a few long runs one after the other.
+_MOST_RUNS = 4
+
+
+
+# Bytes of pages at a time: with fewer, threads wait for each other between operations. Large reports took
+# a tenth longer with 2 MB, a quarter with 1 MB.
+BATCH_BYTES = 1 << 22
+_HEADER_BYTES = 100
+_MAGIC = b"SQLite format 3\0"
+_ROLLBACK = 1  # the format's read version; that of a write-ahead log is 2
+_INTERIOR, _LEAF = 5, 13
+_LEAF_HEADER, _INTERIOR_HEADER = 8, 12
+_DEEPEST = 20
+_LONGEST_VARINT = 9
+# Of eight bytes at a cell's beginning, what is left where its size took two.
+_BYTES_OF_IDS = 6
+# Headers of damaged records may point so far beyond the last page: 127 types of 57 bytes, and eight more.
+_SLACK = 1 << 13
+
+
+class UnreadableError(Exception):
+    """The pages hold what is not read here."""
+
+
+def read(
+    descriptor: int, root: int, places: Sequence[int], first: int, last: int
+) -> Iterator[tuple[int, list[Array]]]:
+    """Yield columns of the rows with ids from `first` to `last`, in that order, some rows at a time.
+
+    `root` is the page on which the table's tree has its root. `places` are those of the columns in a
+    record, 0 for the first, or ID for the ids. Each batch comes with the id from which reading goes on;
+    its columns are arrays of int64, or of int32 where all values fit, one value broadcast where all are
+    equal; null is MISSING.
+
+    Ends early where the pages hold what is not read here, damage above all: SQLite has to go on from the
+    last id that was given, or from `first`. Takes no lock: who reads a file that others may write to
+    holds SQLite's.
+    """
+    try:
+        yield from Pages(descriptor).rows(root, places, first, last)
+    except UnreadableError:
+        return
+
+
+class Pages:
+    """The pages of a SQLite file behind a descriptor. Threads may share it."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Raises UnreadableError where there is a write-ahead log, or no SQLite file."""
+        self._descriptor = descriptor
+        header = self._read(_HEADER_BYTES, 0)
+        if header[:16] != _MAGIC or header[19] != _ROLLBACK:
+            raise UnreadableError
+        size = int.from_bytes(header[16:18], "big")
+        self._size = 65_536 if size == 1 else size
+        self._usable = self._size - header[20]
+        if self._size < 512 or self._size & (self._size - 1) or self._usable < 480:
+            raise UnreadableError
+        self._count = os.fstat(descriptor).st_size // self._size
+
+    def rows(
+        self, root: int, places: Sequence[int], first: int, last: int
+    ) -> Iterator[tuple[int, list[Array]]]:
+        """As `read`. Raises UnreadableError: what was given until then stands."""
+        leaves = self._leaves(root, first, last)
+        step = max(1, BATCH_BYTES // self._size)
+        room = Room(np.zeros(step * self._size + _SLACK, np.uint8))
+        before: int | None = None
+        for low in range(0, len(leaves), step):
+            records = self._records(leaves[low : low + step], room)
+            if not len(records.ids):
+                continue
+            if before is not None and int(records.ids[0]) <= before:
+                raise UnreadableError
+            before = int(records.ids[-1])
+            # At the ends of a range others stand beside the wanted ones.
+            begin = int(np.searchsorted(records.ids, first))
+            end = int(np.searchsorted(records.ids, last, side="right"))
+            several = records.part(begin, end).columns(places) if begin < end else []
+            # What is not kept by whoever takes the values makes room for what comes of them.
+            del records
+            while several:
+                row, columns = several.pop(0)
+                yield row + 1, columns
+                del columns
+
+    def _read(self, size: int, begin: int) -> bytes:
+        try:
+            found = os.pread(self._descriptor, size, begin)
+        except OSError as error:
+            raise UnreadableError from error
+        if len(found) != size:
+            raise UnreadableError
+        return found
+
+    def _page(self, number: int) -> Array:
+        if not 2 <= number <= self._count:  # the first is no table of a profile
+            raise UnreadableError
+        found = self._read(self._size, (number - 1) * self._size)
+        return np.frombuffer(found + bytes(_SLACK), np.uint8)
+
+    def _leaves(self, root: int, first: int, last: int) -> Array:
+        """The numbers of the pages that hold the rows with ids from `first` to `last`, in order."""
+        if not 2 <= root <= self._count:
+            raise UnreadableError
+        level = np.array([root], np.uint32)
+        met = np.zeros(self._count + 1, bool)  # a page has one place in a tree
+        met[root] = True
+        for _ in range(_DEEPEST):
+            if self._page(int(level[0]))[0] == _LEAF:
+                return level
+            below = list[Array]()
+            for number in level.tolist():
+                children = self._children(number, first, last)
+                if (
+                    len(set(children.tolist())) != len(children)
+                    or met.take(children, mode="clip").any()
+                ):
+                    raise UnreadableError
+                met[children[children <= self._count]] = True
+                below.append(children)
+            level = np.concatenate(below)
+            if not len(level):
+                raise UnreadableError
+        raise UnreadableError
+
+    def _children(self, number: int, first: int, last: int) -> Array:
+        """The pages below an interior one on which rows with these ids may stand."""
+        page = self._page(number)
+        count = int(page[3]) << 8 | int(page[4])
+        if page[0] != _INTERIOR or _INTERIOR_HEADER + 2 * count > self._usable:
+            raise UnreadableError
+        places = page[_INTERIOR_HEADER : _INTERIOR_HEADER + 2 * count].view(">u2").astype(np.int64)
+        if count and int(places.max()) + 4 > self._usable:
+            raise UnreadableError
+        pages = np.zeros(count, np.int64)
+        for byte in range(4):
+            pages = pages << 8 | page[places + byte]
+        # A key is the largest id to the left of it; to the right of the last is one more page.
+        keys, _ = _varints(page, places + 4)
+        least = np.concatenate(([MISSING], keys))
+        pages = np.append(pages, int.from_bytes(page[8:12].tobytes(), "big"))
+        wanted = least < last
+        wanted[:-1] &= keys >= first
+        # A large file has hundreds of thousands.
+        children: Array = pages[wanted].astype(np.uint32)
+        return children
+
+    def _records(self, pages: Array, room: Room) -> Records:
+        """The rows on these leaves, which are read into `room`."""
+        if pages.min() < 2 or pages.max() > self._count:
+            raise UnreadableError
+        edges = [0, *(np.flatnonzero(np.diff(pages) != 1) + 1).tolist(), len(pages)]
+        for low, high in pairwise(edges):
+            part = room.bytes[low * self._size : high * self._size].data
+            begin = (int(pages[low]) - 1) * self._size
+            try:
+                got = os.preadv(self._descriptor, [part], begin)
+            except OSError as error:
+                raise UnreadableError from error
+            if got != len(part):
+                raise UnreadableError
+        page = np.arange(len(pages)) * self._size
+        counts = room.bytes[page + 3].astype(np.int64) << 8 | room.bytes[page + 4]
+        tops = _LEAF_HEADER + 2 * counts
+        if (room.bytes[page] != _LEAF).any() or (tops > self._usable).any():
+            raise UnreadableError
+        pointers = (page + _LEAF_HEADER) // 2
+        places = room.pairs[_following(pointers, counts)].astype(np.int64)
+        if (places < np.repeat(tops, counts)).any() or (places >= self._usable).any():
+            raise UnreadableError
+        places += np.repeat(page, counts)
+        sizes, places, eight = self._sizes(places, room)
+        ids, lengths = _ids(places, eight, room)
+        begin = places + lengths
+        end = begin + sizes
+        if (end > np.repeat(page + self._usable, counts)).any() or (ids[1:] <= ids[:-1]).any():
+            raise UnreadableError
+        return Records(room, ids, begin, end)
+
+    def _sizes(self, places: Array, room: Room) -> tuple[Array, Array, Array]:
+        """The sizes of the records whose cells begin at these places, where their ids stand, and the
+        eight bytes that stand there, of which the first `_BYTES_OF_IDS` are right.
+        """
+        eight = room.eights[places]
+        sizes = (eight & np.uint64(255)).view(np.int64)
+        long = sizes >= 128
+        if long.any():
+            if ((eight & np.uint64(0x8080)) == np.uint64(0x8080)).any():
+                raise UnreadableError
+            second = (eight >> np.uint64(8)).view(np.int64) & 127
+            sizes = np.where(long, (sizes & 127) << 7 | second, sizes)
+            eight >>= long.astype(np.uint64) << np.uint64(3)
+            places = places + long
+        if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest stands on other pages
+            raise UnreadableError
+        eight >>= np.uint64(8)
+        return sizes, places + 1, eight
+
+
+def _ids(places: Array, eight: Array, room: Room) -> tuple[Array, Array]:
+    """The ids at these places, where `eight` stand, and how many bytes each takes."""
+    length = int(_varints(room.bytes, places[:1])[1].sum())
+    if 0 < length <= _BYTES_OF_IDS:
+        # Ids of one batch are nearly always of one length: all bytes but the last have the upper bit.
+        upper = np.uint64(int.from_bytes(bytes([128] * length), "little"))
+        wanted = np.uint64(int.from_bytes(bytes([128] * (length - 1)), "little"))
+        if ((eight & upper) == wanted).all():
+            ids = eight & np.uint64(127)
+            for _ in range(length - 1):
+                eight >>= np.uint64(8)
+                ids <<= np.uint64(7)
+                ids |= eight & np.uint64(127)
+            return ids.view(np.int64), np.broadcast_to(length, places.shape)
+    return _varints(room.bytes, places)
+
+
+def _following(begin: Array, counts: Array) -> Array:
+    """The numbers begin, begin + 1, … as many as counted, one after the other."""
+    shift = begin - np.concatenate(([0], np.cumsum(counts)[:-1]))
+    result: Array = np.arange(int(counts.sum())) + np.repeat(shift, counts)
+    return result
+
+
+def _varints(data: Array, places: Array) -> tuple[Array, Array]:
+    """The variable-length integers that begin at these places, and how many bytes each takes."""
+    values, lengths = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+    more = np.ones(len(places), bool)
+    for byte in range(_LONGEST_VARINT):
+        found = data[places + byte].astype(np.int64)
+        last = byte == _LONGEST_VARINT - 1
+        grown = values << 8 | found if last else values << 7 | found & 127
+        values = np.where(more, grown, values)
+        lengths += more
+        more &= found >= 128
+        if not more.any():
+            break
+    return values, lengths
+
+
+class Room:
+    """Bytes that pages are read into, and what of them eight and two make at any place."""
+
+    def __init__(self, room: Array) -> None:
+        self.bytes = room
+        self.pairs = room.view(">u2")
+        self.eights = np.lib.stride_tricks.as_strided(
+            room[:_WORD].view("<u8"), (len(room) - _WORD + 1,), (1,), writeable=False
+        )
+
+    def taken(self, places: Array, width: int) -> Array:
+        """As many bytes from each of these places, a line for each."""
+        everywhere = np.ndarray((len(self.bytes) - width + 1,), f"V{width}", self.bytes, 0, (1,))
+        lines: Array = everywhere[places].view(np.uint8).reshape(len(places), width)
+        return lines
+
+
+@dataclass(frozen=True)
+class Records:
+    """Rows of a table, one at least: their ids, which ascend, and where in `room` each one's record
+    begins and ends.
+    """
+
+    room: Room
+    ids: Array
+    begin: Array
+    end: Array
+
+    def part(self, low: int, high: int) -> Records:
+        """The rows from one to before another."""
+        rows = slice(low, high)
+        return Records(self.room, self.ids[rows], self.begin[rows], self.end[rows])
+
+    def columns(self, places: Sequence[int]) -> list[tuple[int, list[Array]]]:
+        """Of some rows after the other the last id, and the values in columns of these places as
+        `read` gives them.
+        """
+        wanted = set(places) - {ID}
+        count = max(wanted, default=-1) + 1
+        tops = _tops(self, count)
+        runs, differing = _runs(tops, count)
+        several = []
+        for low, high in runs:
+            rows = self.part(low, high)
+            found = dict(_numbers(rows, tops[low:high], count, wanted, differing))
+            columns = [found.get(place, rows.ids) for place in places]
+            several.append((int(rows.ids[-1]), columns))
+        return several
+
+
+def repeated(value: int, count: int) -> Array:
+    """Return a read-only array of `count` equal numbers that takes the memory of one."""
+    numbers: Array = np.ndarray((count,), np.int64, np.array([value]), 0, (0,))
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _tops(records: Records, count: int) -> Array:
+    """The first bytes of all records: as many as the first `count` columns take in the first one, a word
+    more, and whole words.
+    """
+    at, room = int(records.begin[0]), records.room.bytes
+    header = int(room[at])
+    values = _LENGTHS.take(room[at + 1 : at + 1 + count], mode="clip").sum()
+    words = -(-min(header + int(values), _WIDEST) // _WORD) + 1
+    return records.room.taken(records.begin, words * _WORD)
+
+
+def _runs(tops: Array, count: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """Where rows begin and end that are read together; and which bytes of their headers, up to that of
+    the last of `count` columns, are not the same in all of them.
+    """
+    words = tops.view("<u8").T[: count // _WORD + 1]
+    masks = [(1 << 64) - 1] * (len(words) - 1) + [(1 << 8 * (count % _WORD + 1)) - 1]
+    heads = [word & np.uint64(mask) for word, mask in zip(words, masks, strict=True)]
+    changed = reduce(np.logical_or, (head[1:] != head[:-1] for head in heads))
+    edges = np.flatnonzero(changed)[: _MOST_RUNS + 1] + 1
+    if len(edges) < _MOST_RUNS:
+        return list(pairwise([0, *edges.tolist(), len(tops)])), []
+    differences = b"".join(np.bitwise_or.reduce(head ^ head[0]).tobytes() for head in heads)
+    return [(0, len(tops))], [place for place, bits in enumerate(differences) if bits]
+
+
+def _numbers(
+    records: Records, tops: Array, count: int, wanted: Set[int], differing: Sequence[int]
+) -> Iterator[tuple[int, Array]]:
+    """The values of whole numbers in the wanted ones of the first columns, by place."""
+    header, first = tops[:, 0], tops[0].tolist()
+    # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
+    if not count < int(header.min()) <= int(header.max()) < _LONG_HEADER:
+        raise UnreadableError
+    # Values stand so many bytes behind a base: as long as that is where records begin, in their tops.
+    base, at, in_tops = records.begin, first[0], True
+    if 0 in differing:
+        base, at, in_tops = base + header, 0, False
+    for place in range(count):
+        if 1 + place in differing:
+            kinds = _sound(tops[:, 1 + place].copy())
+            base = base + at
+            lengths = _LENGTHS.take(kinds)
+            if place in wanted:
+                yield place, _mixed(records.room, base, kinds, lengths)
+            base += lengths
+            at, in_tops = 0, False
+        else:
+            kind = first[1 + place]
+            if kind >= _LONG_TYPES or kind in _UNUSED_TYPES:
+                raise UnreadableError
+            if place not in wanted:
+                pass
+            elif kind > _LARGEST_NUMBER and kind not in (_ZERO, _ONE):
+                raise UnreadableError
+            elif not _BYTES[kind]:
+                yield place, repeated(int(_WITHOUT_BYTES[kind]), len(base))
+            elif in_tops and at + _WORD <= tops.shape[1]:
+                yield place, _of_equal_length(tops, at, _BYTES[kind])
+            else:
+                taken = records.room.taken(base + at, _WORD)
+                yield place, _of_equal_length(taken, 0, _BYTES[kind])
+            at += _BYTES[kind]
+    if (base + at > records.end).any():
+        raise UnreadableError
+
+
+def _sound(kinds: Array) -> Array:
+    """Serial types. Raises UnreadableError where one takes more than a byte, or is none."""
+    most = int(kinds.max())
+    if most >= _LONG_TYPES or (most >= _UNUSED_TYPES[0] and _is_any(kinds, _UNUSED_TYPES)):
+        raise UnreadableError
+    return kinds
+
+
+def _is_any(kinds: Array, listed: Sequence[int]) -> bool:
+    return any(bool((kinds == one).any()) for one in listed)
+
+
+def _of_equal_length(lines: Array, at: int, length: int) -> Array:
+    """The values of so many bytes that stand at one place in all lines; eight bytes can be read there."""
+    kind, spare = _READ_AS[length]
+    found: Array = np.ndarray((len(lines),), kind, lines, at, lines.strides[:1])
+    values: Array = found.astype(np.int32 if length <= 4 else np.int64)
+    if spare:
+        np.right_shift(values, spare, out=values)
+    if length == _WORD:
+        _check(values)
+    return _narrow(values)
+
+
+def _mixed(room: Room, begin: Array, kinds: Array, lengths: Array) -> Array:
+    """The values that begin at these places, of these serial types and lengths in bytes."""
+    if int(kinds.max()) > _LARGEST_NUMBER and ((kinds == _REAL) | (kinds > _ONE)).any():
+        raise UnreadableError
+    longest = int(lengths.max())
+    if longest == 0:
+        return _WITHOUT_BYTES.take(kinds)
+    if longest == 1:
+        values: Array = room.bytes[begin].view(np.int8)
+    else:
+        values = room.eights[begin].byteswap(inplace=True).view(np.int64)
+        values >>= _SPARE_BITS.take(kinds)
+        if longest == _WORD:
+            _check(values)
+    if int(lengths.min()) == 0:
+        values = np.where(lengths == 0, _WITHOUT_BYTES.take(kinds, mode="clip"), values)
+    small = longest <= 4 and int(kinds.min()) > 0
+    return values.astype(np.int32 if small else np.int64, copy=False)
+
+
+def _check(values: Array) -> None:
+    """Raises UnreadableError where there is the number that stands for null here, but not in a file."""
+    if int(values.min()) == MISSING:
+        raise UnreadableError
+
+
+def _narrow(values: Array) -> Array:
+    """The values, or one for all where they are equal."""
+    first = values[0]
+    if first == values[-1] and (values == first).all():
+        return repeated(int(first), len(values))
+    return values
