@@ -9,6 +9,6 @@
 #SBATCH --gpus-per-task=1
 #SBATCH --time=00:30:00
 
-srun nsysconv-rank.sh --ranks 0,2 -- nvprof -o prof/solver.nvprof ./solver --steps 100
+srun nsysconv-rank.sh -o prof/solver --ranks 0,2 -- nvprof -- ./solver --steps 100
 
 # On the login node, or a laptop: nsysconv import prof -o solver.db

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from conftest import FIXTURES, NSYS, ROOT
 
+from nsysconv.capture.command import parse
+from nsysconv.errors import CaptureError
+
 STANDIN = ROOT / "tests" / "standin_nsys.py"
 SCRIPT = ROOT / "scripts" / "nsysconv-rank.sh"
 SHELL = shutil.which("dash") or "/bin/sh"
@@ -27,6 +30,25 @@ SLURM_RANK_3 = {
     "SLURM_JOB_ID": "1234", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_LOCALID": "1",
     "SLURM_NODEID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "8",
 }  # fmt: skip
+
+
+def wrapped(wrapper: Sequence[str], options: Sequence[str], line: Sequence[str]) -> list[str]:
+    """The command that puts a profiler's line through a wrapper.
+
+    Lines are written as for `nsysconv profile`. Its shell twin is given -o itself, and finds the program
+    by a -- before it. A line in which no program can be found goes to either as it stands.
+    """
+    try:
+        parsed = parse(line)
+    except CaptureError:
+        return [*wrapper, *options, "--", *line]
+    if tuple(wrapper) != SHELL_WRAPPER:
+        return [*wrapper, *options, "--", *line]
+    before = list(line[: parsed.program_at])
+    for output in parsed.outputs:
+        del before[output.index - (not output.head) : output.index + 1]
+        options = [*options, "-o", output.value]
+    return [*wrapper, *options, "--", *before, "--", *parsed.program]
 
 
 def standins(folder: Path) -> Path:
@@ -57,7 +79,7 @@ class Place:
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs a line through a wrapper."""
         return subprocess.run(
-            [*wrapper, *options, "--", *line],
+            wrapped(wrapper, options, line),
             cwd=self.here,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
@@ -72,7 +94,7 @@ class Place:
         """Starts a line through a wrapper; its words go to the file `said`."""
         with (self.here.parent / "said").open("wb") as said:
             return subprocess.Popen(
-                [*wrapper, *options, "--", *line],
+                wrapped(wrapper, options, line),
                 cwd=self.here,
                 env={**self.environment, **variables},
                 stdin=subprocess.DEVNULL,

@@ -109,6 +109,9 @@ class Options:
         index = 0
         while index < len(arguments) and arguments[index].startswith("-"):
             argument = arguments[index]
+            if argument == "--":
+                index += 1
+                break
             name, sign, value = argument.partition("=") if argument[:2] == "--" else (
                 argument[:2], argument[2:], argument[2:])  # fmt: skip
             if not sign and name not in flags:

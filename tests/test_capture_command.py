@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from capturing import SCRIPT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,12 +141,3 @@ def test_the_program_can_be_marked() -> None:
 
 def test_the_profilers_are_those_that_are_named() -> None:
     assert (NSYS.name, NVPROF.name) == PROFILERS
-
-
-def test_the_shell_twin_knows_the_same_options() -> None:
-    script = SCRIPT.read_text(encoding="utf-8")
-    for profiler in (NSYS, NVPROF):
-        for kind, known in (("valued", profiler.valued), ("flags", profiler.flags)):
-            found = re.search(rf"^{profiler.name}_{kind}='([^']*)'", script, re.MULTILINE)
-            assert found is not None
-            assert frozenset(found[1].split()) == known

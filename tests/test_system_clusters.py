@@ -7,6 +7,7 @@ start; `make test-system` runs these.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 import slurm
-from capturing import PYTHON_WRAPPER, SCRIPT, SHELL, WRAPPERS, Place, place
+from capturing import PYTHON_WRAPPER, SCRIPT, SHELL, WRAPPERS, Place, place, wrapped
 from conftest import ROOT
 
 from nsysconv.record import Record, read
@@ -45,7 +46,7 @@ class Launcher:
         **variables: str,
     ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         return subprocess.run(
-            [*self.command, *wrapper, *options, "--", *line],
+            [*self.command, *wrapped(wrapper, options, line)],
             cwd=here.here,
             env={**self.environment, **here.environment, **variables},
             stdin=subprocess.DEVNULL,
@@ -222,7 +223,7 @@ def test_elements_of_an_array_have_names_of_their_own(
     here: Place, cluster: Mapping[str, str], wrapper: Sequence[str]
 ) -> None:
     script = here.here / "job.sh"
-    words = " ".join([*wrapper, "--", "nsys", "profile", "-o", "prof/train", "true"])
+    words = shlex.join(wrapped(wrapper, [], ["nsys", "profile", "-o", "prof/train", "true"]))
     script.write_text(f"#!/bin/sh\n#SBATCH --array=0-1 --ntasks=2\nsrun --quiet {words}\n")
     subprocess.run(
         ["sbatch", "--wait", "--output=%A_%a.out", script], cwd=here.here,
@@ -242,8 +243,8 @@ def test_a_cancelled_job_leaves_its_reports(
     here: Place, cluster: Mapping[str, str], wrapper: Sequence[str], fault: str
 ) -> None:
     script = here.here / "job.sh"
-    program = "sh -c ': > started.$SLURM_PROCID; exec sleep 300'"
-    words = " ".join([*wrapper, "--", "nsys", "profile", "-o", "prof/train", program])
+    program = ["sh", "-c", ": > started.$SLURM_PROCID; exec sleep 300"]
+    words = shlex.join(wrapped(wrapper, [], ["nsys", "profile", "-o", "prof/train", *program]))
     script.write_text(f"#!/bin/sh\nsrun --quiet -n 2 {words}\n")
     environment = {**cluster, **here.environment, "STANDIN_FAULTS": fault}
     submitted = subprocess.run(
