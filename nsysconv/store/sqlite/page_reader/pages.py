@@ -341,8 +341,7 @@ class Records:
 
 def repeated(value: int, count: int) -> Array:
     """Return a read-only array of `count` equal numbers that takes the memory of one."""
-    numbers: Array = np.ndarray((count,), np.int64, np.array([value]), 0, (0,))
-    numbers.flags.writeable = False
+    numbers: Array = np.broadcast_to(np.int64(value), count)
     return numbers
 
 
