@@ -69,7 +69,7 @@ check: $(STAMP)  ## style, types, import layers, generated pages and fixtures
 	$(BIN)/python scripts/make_notebook.py --check
 
 bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/performance.md: about an hour
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/run.py $(if $(REAL),--real $(REAL))
 
 bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, each in an environment of its own
 	$(BIN)/python benchmarks/peers.py

@@ -1,15 +1,14 @@
 """The raw baselines, each run as a process of its own: `python benchmarks/baselines.py NAME FILE [OUT]`.
 
-raw_copy     what SQLite itself needs to copy the columns that nsysconv keeps: ATTACH and INSERT … SELECT,
-             same library, page size and journal, a transaction a file, no key, no checks, no names.
+raw_copy     what SQLite itself needs to copy the columns that nsysconv keeps, those that the file has:
+             ATTACH and INSERT … SELECT, same library, page size, journal, a transaction a file, no key,
+             no checks, no names.
              Of several files into one.
 pandas_sums  what most scripts do: pandas.read_sql of kernels and API calls, group by name, sum; one file
              after the other.
 json_load    what most scripts do with a Kineto trace: json.load, sum of the kernels' durations.
 json_load_nogc  the same with Python's cyclic garbage collection off, which new objects keep busy.
 hta_parse    HolisticTraceAnalysis's parser of one trace; needs an environment of its own (peers.py).
-hta_breakdown   HTA's TraceAnalysis of one trace, then its kernel breakdown.
-tb_plugin    the parser and the sums of TensorBoard's plugin for PyTorch profiles; likewise.
 pandas_to_sql  what most scripts do with a CSV of nvprof: pandas.read_csv of all columns, types as pandas
              finds them, DataFrame.to_sql with its defaults into a new SQLite file.
 pandas_to_parquet  what most scripts do to get a database into Parquet: pandas.read_sql of a table
@@ -43,6 +42,7 @@ COLUMNS = {
     "NVTX_EVENTS": "start, end, globalTid, endGlobalTid, eventType, domainId, category, color, textId, "
     "text",
     "PROFILER_OVERHEAD": "start, end, globalTid, nameId",
+    "CUPTI_ACTIVITY_KIND_OVERHEAD": "start, end, globalTid, correlationId, nameId, overheadType",
 }
 
 
@@ -59,8 +59,11 @@ def raw_copy(*paths: Path) -> None:
             connection.attach_source(source, "source")
             connection.execute("BEGIN")
             for table, columns in COLUMNS.items():
+                there = {row["name"] for row in connection.rows(f"PRAGMA source.table_info({table})")}
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns})")
-                connection.execute(f"INSERT INTO {table} SELECT {columns} FROM source.{table}")
+                kept = ", ".join(name for name in columns.split(", ") if name in there)
+                if kept:
+                    connection.execute(f"INSERT INTO {table} ({kept}) SELECT {kept} FROM source.{table}")
             connection.execute("COMMIT")
             connection.execute("DETACH source")
 
@@ -150,26 +153,6 @@ def hta_parse(source: Path) -> None:
     print(events.shape)
 
 
-def hta_breakdown(source: Path) -> None:
-    """HTA's sums by kind of kernel and by kernel."""
-    from hta.trace_analysis import TraceAnalysis
-
-    kinds, _ = TraceAnalysis(trace_files={0: str(source)}).get_gpu_kernel_breakdown(visualize=False)
-    print(kinds.to_string())
-
-
-def tb_plugin(source: Path) -> None:
-    """The plugin's sums of one trace."""
-    import tempfile
-
-    from torch_tb_profiler.profiler.data import RunProfileData
-
-    with tempfile.TemporaryDirectory() as folder:
-        data = RunProfileData.parse("worker", "span", str(source), folder)
-    data.process()
-    print(data.steps_names)
-
-
 def pandas_to_sql(source: Path, target: Path, rows_an_insert: int | None = None) -> None:
     """All columns of a GPU trace; the connection is sqlite3's, with which pandas is faster."""
     import pandas as pd
@@ -201,8 +184,8 @@ def pandas_to_parquet(source: Path, target: Path) -> None:
 
 BASELINES = {
     function.__name__: function
-    for function in (raw_copy, pandas_sums, json_load, json_load_nogc, hta_parse, hta_breakdown,
-                     tb_plugin, pandas_to_sql, pandas_to_sql_multi, pandas_to_parquet, chrome_loop)
+    for function in (raw_copy, pandas_sums, json_load, json_load_nogc, hta_parse, pandas_to_sql,
+                     pandas_to_sql_multi, pandas_to_parquet, chrome_loop)
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The generated files that jobs work on, made when they are missing.
+"""The large files that jobs work on, made when they are missing: real files repeated, or made up.
 
 A file's name has a digest of the generators in it: what another version of them made is not measured.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 
 from measure import DATA, HERE, remove
 
-GENERATORS = ("generate_*.py", "training_job.py", "kineto_*.py")
+FIXTURES = HERE.parent / "tests" / "fixtures"
+GENERATORS = ("generate_*.py", "repeat_*.py", "training_job.py")
 
 
 @cache
@@ -23,26 +24,38 @@ def version() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:6]
 
 
+def real(folder: Path, name: str) -> Path | None:
+    """The real file of this name in a folder or those below; None where there is none."""
+    return next((path for path in sorted(folder.rglob("*")) if path.name == name), None)
+
+
 def nsys(kernels: int, seed: int = 1) -> Path:
-    """An export of Nsight Systems."""
+    """An export of Nsight Systems, made up."""
     return _made("generate_nsys.py", f"nsys-{kernels}-seed{seed}", ".sqlite", "--kernels", kernels,
                  "--seed", seed)  # fmt: skip
 
 
-def kineto(megabytes: int, suffix: str = "") -> Path:
-    """A trace of PyTorch, of so many MB before it is compressed; `.gz` compresses it."""
-    return _made(
-        "generate_kineto.py", f"kineto-{megabytes}", f".json{suffix}", "--mb", megabytes
-    )
+def export(source: Path, kernels: int) -> Path:
+    """An export of Nsight Systems, repeated."""
+    stem = f"{source.name.removesuffix('.sqlite')}-{kernels}"
+    return _made("repeat_export.py", stem, ".sqlite", source, "--kernels", kernels)
+
+
+def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = False) -> Path:
+    """A trace of PyTorch, repeated to so many MB before it is compressed; `.gz` compresses it."""
+    stem = source.name.removesuffix(".gz").removesuffix(".json")
+    flags = ["--metadata"] if metadata else []
+    return _made("repeat_trace.py", f"{stem}-{megabytes}{''.join(flags)}", f".json{suffix}", source,
+                 "--mb", megabytes, *flags)  # fmt: skip
 
 
 def nvprof(rows: int) -> Path:
-    """A GPU trace that nvprof printed, CSV."""
+    """A GPU trace that nvprof printed, CSV, made up."""
     return _made("generate_nvprof.py", f"nvprof-{rows}", ".csv", "--rows", rows)
 
 
 def ranks(count: int, kernels: int) -> Path:
-    """A folder of exports of the ranks of one job."""
+    """A folder of exports of the ranks of one job, made up."""
     return _made("generate_ranks.py", f"ranks-{count}x{kernels}", "", "--ranks", count, "--kernels",
                  kernels)  # fmt: skip
 

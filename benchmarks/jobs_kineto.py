@@ -1,107 +1,127 @@
-"""The jobs on Kineto traces: imports of plain and compressed files beside `json.load` and other parsers.
+"""The jobs on Kineto traces: imports of each layout that they have, beside `json.load` and HTA's parser.
 
-The baselines hold a whole trace as Python objects, about 5 times the size of the file: 2.4 GB for 500 MB
-with `json.load`, 2.7 GB with HTA. With 2 GB they would take 10 to 11 GB and minutes, so they stop at
-500 MB, for which the bars are set; and none runs where it needs more than half of the free memory, so
-nothing swaps. What is not run is said on the page.
+What is imported is a real trace, repeated. Bars are set over all layouts: their median, and the least.
+One layout is read eight times as large, too, by nsysconv alone: its memory must not grow.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 import inputs
-from measure import DATA, NSYSCONV, Side, available_mb, baseline, in_turn
-from peers import HTA, TB_PLUGIN, Peer, present, version
+from measure import DATA, NSYSCONV, Side, baseline, in_turn
+from peers import HTA, present, version
 from results import Bar, Group, Job
 
-SIZES_MB = (50, 500, 2000)
-BAR_MB = 500
-# Larger traces make baselines slow: three runs at most, no warm-up.
-SLOW_MB = 100
+MB = 250
+FLAT_MB = 2000
+# Baselines take long: three runs at most, HTA one, no warm-up.
 SLOW_RUNS = 3
-MEMORY = Bar("MB", 500)
+FIXTURES = inputs.FIXTURES / "kineto"
 PLAIN = "nsysconv import of the plain file"
+BASELINES = {"json.load": "json_load", "json.load, gc off": "json_load_nogc"}
+PARSE = "HTA parse"
+MEMORY = Bar("MB", 500)
 WHY = "kineto-traces"
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """One of `baselines.py`: the largest trace it is given, and our bar against it at `BAR_MB`."""
-
-    name: str
-    title: str
-    largest_mb: int
-    at_least: tuple[float, float | None] | None = None
-    peer: Peer | None = None
-    memory_per_mb: float = 5.5
-
-    def bars(self, megabytes: int) -> list[Bar]:
-        """The bar against it, where the size is one that it is set for."""
-        if self.at_least is None or megabytes < BAR_MB:
-            return []
-        return [Bar("as fast", self.at_least[0], self.title, self.at_least[1], WHY)]
-
-
-BASELINES = (
-    Baseline("json_load", "json.load", 500, (8, 12)),
-    Baseline("json_load_nogc", "json.load, gc off", 500, (1.5, None)),
-    Baseline("hta_parse", "HTA parse", 500, (15, 25), HTA),
-    Baseline("hta_breakdown", "HTA parse + kernel breakdown", 50, peer=HTA),
-    Baseline("tb_plugin", "TensorBoard plugin's parse + sums", 50, peer=TB_PLUGIN),
+ACROSS = (
+    Bar("as fast, median", 4.5, "json.load", WHY),
+    Bar("as fast, least", 3.5, "json.load", WHY),
+    Bar("as fast, median", 15, PARSE, WHY),
 )
 
 
-def rivals(megabytes: int, skipped: list[str]) -> list[Baseline]:
-    """The baselines that can run at this size; says in `skipped` why others cannot."""
-    found = []
-    for item in BASELINES:
-        need = item.memory_per_mb * megabytes
-        if item.peer and version(item.peer) is None:
-            continue
-        if megabytes > item.largest_mb:
-            skipped.append(f"{item.title}, {megabytes} MB: too slow here, and it would take about "
-                           f"{max(need / 1000, 0.1):.1f} GB of memory")  # fmt: skip
-        elif need > available_mb() / 2:
-            skipped.append(f"{item.title}, {megabytes} MB: it would take about {need / 1000:.1f} GB, "
-                           "more than half of the free memory")  # fmt: skip
-        else:
-            found.append(item)
-    return found
+@dataclass(frozen=True)
+class Layout:
+    """A layout, the real trace that has it, and a fixture for where that is missing; "" where none is.
+
+    `metadata`: the names of processes are among the events, in each copy. `packed`: compressed, too.
+    `no_parse`: why HTA is not run on it.
+    """
+
+    name: str
+    trace: str
+    fixture: str = ""
+    metadata: bool = False
+    packed: bool = False
+    no_parse: str = ""
 
 
-def import_jobs(megabytes: int, runs: int, skipped: list[str]) -> list[Job]:
-    """A plain and a compressed trace into a store, beside the baselines."""
-    plain, packed = inputs.kineto(megabytes), inputs.kineto(megabytes, ".gz")
+LAYOUTS = (
+    Layout("arguments on one line", "facebookresearch+HolisticTraceAnalysis__nccl_data.json.gz",
+           "training-2.5.json.gz", packed=True),
+    Layout("arguments on several lines",
+           "IBM+kineto-spyre__worker0.1623143566756.pt.trace.json.gz", "training-1.9.json"),
+    Layout("calls and GPU work on several lines", "facebookresearch+param__linear_kineto.json.gz"),
+    Layout("memory events", "harryjmoss+particle_transformer__gpu_working_chrome_trace.json"),
+    Layout("Python functions",
+           "sidnb13+torch-profiling-tutorial__dcb0aa1a78e7_4399.1752181589621105859.pt.trace.json"),
+    Layout("metadata among events", "luatil+torch-profile__trace_06.json", "training-2.5.json.gz",
+           metadata=True),
+    Layout("as of PyTorch 2.13", "", "training-2.13.json", no_parse="of a trace with many "
+           "synchronisations its time grows with the square of the size: 12 s for 20 MB"),
+    Layout("printed again, indented", "AMD-AGI+TraceLens__eager_trace.json.gz",
+           "odd-reprinted.json.gz", packed=True),
+    Layout("printed again, on one line",
+           "facebookresearch+HolisticTraceAnalysis__sampled_rank-0.json.gz", "odd-compact.json"),
+)  # fmt: skip
+
+
+def source(layout: Layout, real: Path, skipped: list[str]) -> Path | None:
+    """The trace that is repeated; says in `skipped` where it is not the real one."""
+    if found := inputs.real(real, layout.trace):
+        return found
+    instead = f"a fixture took its place, {layout.fixture}" if layout.fixture else "not run"
+    if layout.trace:
+        skipped.append(f"the real trace for {layout.name}, {layout.trace}, is not there: {instead}")
+    return FIXTURES / layout.fixture if layout.fixture else None
+
+
+def importing(title: str, trace: Path) -> Side:
+    """An import into a new store."""
     store = DATA / "kineto.db"
-    ours, zipped = (
-        Side(name, [*NSYSCONV, "import", str(source), "-o", str(store)], (store,))
-        for name, source in ((PLAIN, plain), ("nsysconv import of the gz file", packed))
-    )
-    others = rivals(megabytes, skipped)
-    slow = SLOW_RUNS if megabytes > SLOW_MB else None
-    sides = [
-        Side(item.title, baseline(item.name, plain, python=str(item.peer.python if item.peer
-                                                               else sys.executable)), most_runs=slow)
-        for item in others
-    ]  # fmt: skip
-    by_plain, by_packed, *theirs = in_turn([ours, zipped, *sides], runs)
-    store.unlink(missing_ok=True)
-    bars = [bar for item in others for bar in item.bars(megabytes)]
-    return [
-        Job("import of a trace", megabytes, "MB", [by_plain, *theirs], [*bars, MEMORY]),
-        Job("import of a trace, gz", megabytes, "MB", [by_packed, by_plain],
-            [Bar("times", 1.8, PLAIN), MEMORY]),
-    ]  # fmt: skip
+    return Side(title, [*NSYSCONV, "import", str(trace), "-o", str(store)], (store,))
 
 
-def run(sizes: Sequence[int], runs: int, setting: str) -> Group:
-    """All of them."""
-    group = Group("Kineto traces", setting)
-    group.setting += "".join(f", {version(peer)}" for peer in present((HTA, TB_PLUGIN), group.skipped))
-    for size in sorted(sizes):
-        for job in import_jobs(size, runs, group.skipped):
+def parses(trace: Path) -> bool:
+    """Whether HTA can read a trace."""
+    command = baseline("hta_parse", trace, python=str(HTA.python))
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def of_layout(layout: Layout, trace: Path, megabytes: int, runs: int, skipped: list[str]) -> list[Job]:
+    """A plain trace, perhaps a compressed one, into a store, beside the baselines."""
+    plain = inputs.trace(trace, megabytes, metadata=layout.metadata)
+    sides = [Side(title, baseline(name, plain), most_runs=SLOW_RUNS) for title, name in BASELINES.items()]
+    no_parse = layout.no_parse or ("" if not version(HTA) or parses(trace) else "it cannot read it")
+    if no_parse and version(HTA):
+        skipped.append(f"{PARSE}, {layout.name}: {no_parse}")
+    elif version(HTA):
+        command = baseline("hta_parse", plain, python=str(HTA.python))
+        sides.append(Side(PARSE, command, most_runs=1))
+    name = f"import of a trace, {layout.name}"
+    jobs = [Job(name, megabytes, "MB", in_turn([importing(PLAIN, plain), *sides], runs), [MEMORY])]
+    if layout.packed:
+        packed = inputs.trace(trace, megabytes, ".gz", metadata=layout.metadata)
+        both = [importing("nsysconv import of the gz file", packed), importing(PLAIN, plain)]
+        jobs.append(Job(f"{name}, gz", megabytes, "MB", in_turn(both, runs),
+                        [Bar("times", 1.8, PLAIN, WHY), MEMORY]))  # fmt: skip
+    return jobs
+
+
+def run(real: Path, megabytes: int, flat: int, runs: int, setting: str) -> Group:
+    """All of them; `flat` is the size of the large one, 0 for none."""
+    group = Group("Kineto traces", setting, across=ACROSS)
+    group.setting += "".join(f", {version(peer)}" for peer in present((HTA,), group.skipped))
+    found = {layout: path for layout in LAYOUTS if (path := source(layout, real, group.skipped))}
+    for layout, path in found.items():
+        for job in of_layout(layout, path, megabytes, runs, group.skipped):
             group.say(job)
+    layout, path = next(iter(found.items()))
+    if flat:
+        large = importing(PLAIN, inputs.trace(path, flat, metadata=layout.metadata))
+        sides = in_turn([large], min(runs, SLOW_RUNS))
+        group.say(Job(f"import of a trace, {layout.name}", flat, "MB", sides, [MEMORY]))
+    (DATA / "kineto.db").unlink(missing_ok=True)
     return group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -31,7 +32,9 @@ def document(
     """The page. `plots`: paths of pictures, relative to the page, by the group's title."""
     lines = [INTRO, *_bars(groups)]
     for group in groups:
-        lines += [f"## {group.title}", "", f"{group.setting}.", "", *_sides(group.jobs), ""]
+        lines += [f"## {group.title}", "", f"{group.setting}.", "", *_compared(group)]
+        if rest := [job for job in group.jobs if job not in compared(group)]:
+            lines += [*_sides(rest), ""]
         if scaling := group.scaling():
             lines += ["Cost of a unit of size at the largest size over that at the next one (bar: 1.15):",
                       "", *(f"* {name}: {ratio:.2f}" for name, ratio in scaling), ""]  # fmt: skip
@@ -43,13 +46,12 @@ def document(
 
 
 def _bars(groups: Sequence[Group]) -> Iterator[str]:
-    verdicts = [(job, bar, value) for group in groups for job in group.jobs
-                for bar, value in job.verdicts()]  # fmt: skip
+    verdicts = [verdict for group in groups for verdict in group.verdicts()]
     held = sum(bar.holds(value) for _, bar, value in verdicts)
     yield from ("## The bars", "", f"{held} of {len(verdicts)} hold.", "")
     yield from ("| job | bar | measured | |", "|---|---|---:|---|")
-    for job, bar, value in verdicts:
-        yield f"| {job.title} | {bar} | {bar.value_text(value)} | {_verdict(bar, value)} |"
+    for title, bar, value in verdicts:
+        yield f"| {title} | {bar} | {bar.value_text(value)} | {_verdict(bar, value)} |"
     yield ""
 
 
@@ -57,6 +59,35 @@ def _verdict(bar: Bar, value: float) -> str:
     if bar.holds(value):
         return "holds"
     return f"**missed**: [why](#{bar.why})" if bar.why else "**missed**"
+
+
+def compared(group: Group) -> list[Job]:
+    """The jobs that the bars over a group are about: those with a side that such a bar names."""
+    named = {bar.than for bar in group.across}
+    return [job for job in group.jobs if any(side.name in named for side in job.sides)]
+
+
+def _compared(group: Group) -> Iterator[str]:
+    jobs = compared(group)
+    if not jobs:
+        return
+    others = list(dict.fromkeys(side.name for job in jobs for side in job.sides[1:]))
+    yield "| job | nsysconv | least-greatest | memory |" + "".join(f" {name} | × |" for name in others)
+    yield "|---|---:|---:|---:|" + "---:|---:|" * len(others)
+    for job in jobs:
+        walls = {side.name: side.wall_s for side in job.sides}
+        cells = "".join(
+            f" {walls[name]:.2f} s | {walls[name] / job.ours.wall_s:.1f} |" if name in walls else "  |  |"
+            for name in others
+        )
+        yield (f"| {job.title} | {job.ours.wall_s:.2f} s | {job.ours.walls} "
+               f"| {job.ours.peak_mb:.0f} MB |{cells}")  # fmt: skip
+    yield ""
+    for name in others:
+        factors = group.factors(name)
+        yield (f"* {name}: median over {len(factors)} layouts {statistics.median(factors):.1f} × "
+               f"(range {min(factors):.1f} to {max(factors):.1f})")  # fmt: skip
+    yield ""
 
 
 def _sides(jobs: Sequence[Job]) -> Iterator[str]:
@@ -79,10 +110,9 @@ def unexplained(groups: Sequence[Group], notes: str) -> list[str]:
     """The bars that are missed without a section of the notes that says why."""
     known = {slug(line.lstrip("# ")) for line in notes.splitlines() if line.startswith("#")}
     return [
-        f"{job.title}: {bar} ({bar.value_text(value)})"
+        f"{title}: {bar} ({bar.value_text(value)})"
         for group in groups
-        for job in group.jobs
-        for bar, value in job.verdicts()
+        for title, bar, value in group.verdicts()
         if not bar.holds(value) and bar.why not in known
     ]
 

@@ -63,13 +63,7 @@ HTA = Peer(
     check="import hta.common.trace, importlib.metadata as m\n"
     "print('HolisticTraceAnalysis', m.version('HolisticTraceAnalysis'))",
 )
-TB_PLUGIN = Peer(
-    "torch-tb-profiler",
-    ("torch-tb-profiler==0.4.3", "setuptools<81"),
-    check="import torch_tb_profiler.profiler.data, importlib.metadata as m\n"
-    "print('torch-tb-profiler', m.version('torch-tb-profiler'))",
-)
-PEERS = (NSYS_AI, HTA, TB_PLUGIN)
+PEERS = (NSYS_AI, HTA)
 
 
 @cache

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["times", "as fast", "s", "MB", "MB written"]
+Kind = Literal["times", "as fast", "as fast, median", "as fast, least", "s", "MB", "MB written"]
 _TEXTS: dict[Kind, str] = {
     "times": "≤ {0:g} × the time of {1}",
     "as fast": "≥ {0:g} × as fast as {1}",
+    "as fast, median": "median ≥ {0:g} × as fast as {1}",
+    "as fast, least": "least ≥ {0:g} × as fast as {1}",
     "s": "≤ {0:g} s",
     "MB": "≤ {0:g} MB",
     "MB written": "≤ {0:g} MB written",
@@ -65,20 +67,19 @@ class Measured:
 class Bar:
     """What a job must not exceed.
 
-    `times`: its wall time over that of the side `than`, at most. `as fast`: the reverse, at least. `s`:
-    its wall time, `MB`: its memory, `MB written`: the size of its outputs. `why` is the section of the
-    notes on where time or memory goes.
+    `times`: its wall time over that of the side `than`, at most. `as fast`: the reverse, at least; with
+    `median` or `least` over all jobs of a group that have this side. `s`: its wall time, `MB`: its
+    memory, `MB written`: the size of its outputs. `why` is the section of the notes on where time or
+    memory goes.
     """
 
     kind: Kind
     limit: float
     than: str = ""
-    stretch: float | None = None
     why: str = ""
 
     def __str__(self) -> str:
-        text = _TEXTS[self.kind].format(self.limit, self.than)
-        return f"{text} (stretch {self.stretch:g})" if self.stretch is not None else text
+        return _TEXTS[self.kind].format(self.limit, self.than)
 
     def measured(self, job: Job) -> float | None:
         """The value that is held against the limit; None where the other side was not run."""
@@ -93,13 +94,14 @@ class Bar:
 
     def holds(self, value: float) -> bool:
         """Whether a measured value keeps to the limit."""
-        return value >= self.limit if self.kind == "as fast" else value <= self.limit
+        return value >= self.limit if self.kind.startswith("as fast") else value <= self.limit
 
     def value_text(self, value: float) -> str:
         """A measured value with its unit."""
+        if self.kind.startswith("as fast"):
+            return f"{value:.1f} ×"
         return {
             "times": f"{value:.2f} ×",
-            "as fast": f"{value:.1f} ×",
             "s": f"{value:.2f} s",
             "MB": f"{value:.0f} MB",
             "MB written": f"{value:.1f} MB",
@@ -138,12 +140,16 @@ class Job:
 
 @dataclass
 class Group:
-    """The jobs that belong together, as they are kept between runs of the benchmark."""
+    """The jobs that belong together, as they are kept between runs of the benchmark.
+
+    `across`: bars over all jobs that have a side; these jobs are compared in one table.
+    """
 
     title: str
     setting: str
     jobs: list[Job] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    across: Sequence[Bar] = ()
 
     def say(self, job: Job) -> None:
         """Adds a job, and prints how it went."""
@@ -153,6 +159,20 @@ class Group:
                   f"CPU {side.cpu_s:.2f} s, {side.peak_mb:.0f} MB", flush=True)  # fmt: skip
         for bar, value in job.verdicts():
             print(f"  {'holds ' if bar.holds(value) else 'MISSED'} {bar}: {bar.value_text(value)}")
+
+    def factors(self, than: str) -> list[float]:
+        """How many times as fast as a side ours is, in each job that has it."""
+        return [1 / ratio for job in self.jobs if (ratio := job.ratio(than)) is not None]
+
+    def verdicts(self) -> list[tuple[str, Bar, float]]:
+        """The bars that could be measured, with what they are about, and what was."""
+        over_all = [(bar, factors) for bar in self.across if (factors := self.factors(bar.than))]
+        return [
+            *((job.title, bar, value) for job in self.jobs for bar, value in job.verdicts()),
+            *((f"{self.title}, {len(factors)} layouts", bar,
+               min(factors) if bar.kind == "as fast, least" else statistics.median(factors))
+              for bar, factors in over_all),
+        ]  # fmt: skip
 
     def scaling(self) -> list[tuple[str, float]]:
         """Per job with several sizes: our cost of one unit at the largest over that at the next one."""
@@ -188,7 +208,8 @@ class Group:
             })
             for job in data["jobs"]
         ]  # fmt: skip
-        return cls(data["title"], data["setting"], jobs, list(data["skipped"]))
+        across = [Bar(**bar) for bar in data.get("across", ())]
+        return cls(data["title"], data["setting"], jobs, list(data["skipped"]), across)
 
 
 _size: Callable[[Job], float] = lambda job: job.size or 0.0  # noqa: E731

@@ -1,8 +1,12 @@
 """Measures nsysconv beside raw baselines and peers, and writes docs/performance.md and its plots.
 
-    python benchmarks/run.py                         everything: about an hour, 5 GB of files
-    python benchmarks/run.py --only kineto --mb 50   these jobs; the page takes all others as they were
-    python benchmarks/run.py --only                  the page alone
+    python benchmarks/run.py --real FOLDER                         everything
+    python benchmarks/run.py --real FOLDER --only nsys kineto --runs 3   these; others as they were
+    python benchmarks/run.py --only                                the page alone
+
+FOLDER has the real traces and exports that are repeated (listed in benchmarks/notes.md, "The inputs");
+its default is benchmarks/data/real. Where one is missing, a fixture or one that is made up takes its
+place, or its jobs are left out; the page says which.
 
 What is found is kept in benchmarks/results, a JSON file per group: every run of every side, with its
 wall and CPU time and memory. Nothing else should run on the machine.
@@ -30,7 +34,7 @@ import jobs_nvprof
 import jobs_ranks
 import page
 import samples
-from measure import HERE
+from measure import DATA, HERE
 from results import Group
 
 RESULTS = HERE / "results"
@@ -47,8 +51,9 @@ def setting(runs: int) -> str:
 
 
 GROUPS: dict[str, Callable[[argparse.Namespace, str], Group]] = {
-    "nsys": lambda asked, where: jobs_nsys.run(asked.kernels, asked.runs, where),
-    "kineto": lambda asked, where: jobs_kineto.run(asked.mb, asked.runs, where),
+    "nsys": lambda asked, where: jobs_nsys.run(asked.real, asked.kernels, asked.runs, where),
+    "kineto": lambda asked, where: jobs_kineto.run(asked.real, asked.mb, asked.flat_mb, asked.runs,
+                                                   where),
     "nvprof": lambda asked, where: jobs_nvprof.run(asked.rows, asked.runs, where),
     "diff": lambda asked, where: jobs_diff.run(asked.diff_kernels, asked.runs, where),
     "export": lambda asked, where: jobs_export.run(asked.export_kernels, asked.trace_kernels,
@@ -119,12 +124,13 @@ def main() -> None:
     )
     parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS, help="parts to measure")
     parser.add_argument("--runs", type=int, default=5)
-    for flag, default, text in (
-        ("--kernels", [100_000, 1_000_000, 5_000_000], "sizes of nsys exports"),
-        ("--mb", list(jobs_kineto.SIZES_MB), "sizes of Kineto traces, in MB"),
-    ):
-        parser.add_argument(flag, type=int, nargs="+", default=default, help=text)
+    parser.add_argument("--real", type=Path, default=DATA / "real", metavar="FOLDER",
+                        help="the real traces and exports that are repeated")  # fmt: skip
+    parser.add_argument("--kernels", type=int, nargs="+", default=[1_000_000, 5_000_000],
+                        help="sizes of nsys exports")  # fmt: skip
     for flag, number, text in (
+        ("--mb", jobs_kineto.MB, "size of each Kineto trace"),
+        ("--flat-mb", jobs_kineto.FLAT_MB, "size of the one that shows memory; 0 for none"),
         ("--rows", jobs_nvprof.ROWS, "of the nvprof trace"),
         ("--diff-kernels", jobs_diff.KERNELS, "of each of the two exports that are compared"),
         ("--export-kernels", jobs_export.KERNELS, "of the store that is written as Parquet and Arrow"),

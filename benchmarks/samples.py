@@ -112,7 +112,6 @@ def jobs() -> dict[str, Callable[[], list[str]]]:
             lambda: ["report", imported(inputs.nsys(5_000_000), store), "-o", page],
         "ranges on the GPU from the store, 5 M kernels":
             lambda: ["report", imported(inputs.nsys(5_000_000), store), "nvtx_gpu_proj_sum", "-o", page],
-        "import of a trace, 500 MB": lambda: ["import", str(inputs.kineto(500)), "-o", made],
         "import of a GPU trace, 1 M rows": lambda: ["import", str(inputs.nvprof(1_000_000)), "-o", made],
         "diff of stores": lambda: ["diff", imported(inputs.nsys(1_520_000, 1), store),
                                    imported(inputs.nsys(1_520_000, 2), second)],

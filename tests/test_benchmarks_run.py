@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ import peers
 import pytest
 import run
 import samples
+from conftest import FIXTURES
 from results import Bar, Group, Job, Measured, Run
 
 THEIRS = Measured("theirs", [Run(8.0, 8.0, 900.0), Run(10.0, 10.0, 800.0), Run(12.0, 12.0, 700.0)])
@@ -45,20 +48,31 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+NOWHERE = Path("no-such-folder")
 # name of the group: (how it is run, its jobs, the files that stay, the peers that are missing)
 SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = {
     "nsys": (
-        lambda: jobs_nsys.run([2000], 1, "setting"),
+        lambda: jobs_nsys.run(NOWHERE, [2000], 1, "setting"),
         ["help, cold process", "import of a small file, cold process",
-         "core reports of a small store, cold process", "import of an export, 0.002 M kernels",
-         "core reports from the store, 0.002 M kernels", "core reports from the file, 0.002 M kernels",
-         "ranges on the GPU from the store, 0.002 M kernels"],
-        ["nsys-2000-seed1"], ["nsys-ai"],
+         "core reports of a small store, cold process", "import of an export, made up, 0.002 M kernels",
+         "core reports from the store, made up, 0.002 M kernels",
+         "core reports from the file, made up, 0.002 M kernels",
+         "ranges on the GPU from the store, made up, 0.002 M kernels"],
+        ["nsys-2000-seed1"],
+        ["nsys-ai", *(f"{export.file}, an export with {export.name}, is not there"
+                      for export in jobs_nsys.EXPORTS), "no real export"],
     ),
     "kineto": (
-        lambda: jobs_kineto.run([2], 1, "setting"),
-        ["import of a trace, 2 MB", "import of a trace, gz, 2 MB"],
-        ["kineto-2", "kineto-2"], ["hta", "torch-tb-profiler"],
+        lambda: jobs_kineto.run(NOWHERE, 1, 2, 1, "setting"),
+        [f"import of a trace, {name}, {megabytes} MB" for name, megabytes in (
+            ("arguments on one line", 1), ("arguments on one line, gz", 1),
+            ("arguments on several lines", 1), ("metadata among events", 1), ("as of PyTorch 2.13", 1),
+            ("printed again, indented", 1), ("printed again, indented, gz", 1),
+            ("printed again, on one line", 1), ("arguments on one line", 2))],
+        ["odd-compact-1", "odd-reprinted-1", "odd-reprinted-1", "training-1.9-1", "training-2.13-1",
+         "training-2.5-1", "training-2.5-1", "training-2.5-1--metadata", "training-2.5-2"],
+        ["hta", *(f"the real trace for {layout.name}, {layout.trace}, is not there"
+                  for layout in jobs_kineto.LAYOUTS if layout.trace)],
     ),
     "nvprof": (
         lambda: jobs_nvprof.run(2000, 1, "setting"),
@@ -119,7 +133,7 @@ def test_a_changed_generator_makes_new_inputs(data: Path, monkeypatch: pytest.Mo
         # Medians: ours 1.5 s, theirs 10 s; the most memory is 90 MB, the most written 2.5 MB.
         (Bar("times", 0.15, "theirs"), 0.15, True, "≤ 0.15 × the time of theirs"),
         (Bar("times", 0.1, "theirs"), 0.15, False, "≤ 0.1 × the time of theirs"),
-        (Bar("as fast", 6, "theirs", 9), 10 / 1.5, True, "≥ 6 × as fast as theirs (stretch 9)"),
+        (Bar("as fast", 6, "theirs"), 10 / 1.5, True, "≥ 6 × as fast as theirs"),
         (Bar("as fast", 7, "theirs"), 10 / 1.5, False, "≥ 7 × as fast as theirs"),
         (Bar("s", 1.5), 1.5, True, "≤ 1.5 s"),
         (Bar("MB", 89), 90, False, "≤ 89 MB"),
@@ -151,6 +165,45 @@ def test_the_page_says_what_is_missed_and_where_the_reason_is() -> None:
     assert text.endswith(notes)
     assert page.unexplained([group], notes) == []
     assert len(page.unexplained([group], "## Elsewhere")) == 1
+
+
+def test_real_exports_are_repeated(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of each kind, both of 8 kernels; the second up to 8, the first twice in 9."""
+    folder = data / "real" / "below"
+    folder.mkdir(parents=True)
+    for name in ("basic-3.25.0.sqlite", "no_gpu-3.25.0.sqlite"):
+        shutil.copy(FIXTURES / "nsys" / name, folder)
+    exports = (jobs_nsys.Export("A", "basic-3.25.0.sqlite", 9, ranges=False),
+               jobs_nsys.Export("B", "no-such.sqlite", 9))  # fmt: skip
+    monkeypatch.setattr(jobs_nsys, "EXPORTS", exports)
+    group = jobs_nsys.run(data / "real", [9, 10], 1, "setting")
+    assert [job.title for job in group.jobs[3:]] == [
+        f"{name}, A, 9e-06 M kernels" for name in
+        ("import of an export", "core reports from the store", "core reports from the file")
+    ]  # fmt: skip
+    assert group.skipped[1:] == ["no-such.sqlite, an export with B, is not there"]
+
+
+def test_bars_over_layouts_are_held_against_their_median_and_the_least() -> None:
+    """Theirs takes 10 s; ours 1, 2 and 5 s: 10, 5 and 2 times as fast. One job has ours alone."""
+    def job(name: str, seconds: float) -> Job:
+        return Job(name, 5.0, "MB", [Measured("ours", [Run(seconds, seconds, 90.0)]), THEIRS])
+
+    median, least = Bar("as fast, median", 5, "theirs", "why"), Bar("as fast, least", 3, "theirs", "why")
+    alone = Job("alone", 5.0, "MB", [OURS])
+    jobs = [job("A", 1), job("B", 2), job("C", 5), alone]
+    group = Group("Title", "setting", jobs, across=[median, least, Bar("as fast, least", 1, "nobody")])
+    assert group.verdicts() == [("Title, 3 layouts", median, 5.0), ("Title, 3 layouts", least, 2.0)]
+    assert Group.from_json(json.loads(json.dumps(group.to_json()))).verdicts() == group.verdicts()
+    text = page.document([group], "## Why\n", {})
+    assert "| Title, 3 layouts | median ≥ 5 × as fast as theirs | 5.0 × | holds |" in text
+    missed = "| Title, 3 layouts | least ≥ 3 × as fast as theirs | 2.0 × | **missed**: [why](#why) |"
+    assert missed in text
+    assert "| C, 5 MB | 5.00 s | one run | 90 MB | 10.00 s | 2.0 |" in text
+    assert "* theirs: median over 3 layouts 5.0 × (range 2.0 to 10.0)" in text
+    assert "| alone, 5 MB | ours | 1.50 s |" in text
+    assert page.unexplained([group], "## Other") == [
+        "Title, 3 layouts: least ≥ 3 × as fast as theirs (2.0 ×)"]  # fmt: skip
 
 
 def test_scaling_is_cost_per_unit_at_the_two_largest_sizes() -> None:
@@ -263,3 +316,41 @@ def test_of_what_a_command_loads_the_slow_and_the_foreign_is_kept() -> None:
         imports.Package("email", 2, 5.0, "-"), imports.Package("numpy", 2, 1.0, "a"),
         imports.Package("nsysconv", 1, 0.1, "-"),
     )  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_memory_is_that_of_the_whole_tree() -> None:
+    child = "import time; held = bytearray(60_000_000); time.sleep(0.6)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    alone = measure.run_once(measure.Side("child", [sys.executable, "-c", child]))
+    both = measure.run_once(measure.Side("parent", [sys.executable, "-c", parent]))
+    assert 57 < alone.peak_mb < 100
+    assert both.peak_mb > alone.peak_mb + 3
+
+
+def test_a_failed_run_measures_nothing() -> None:
+    with pytest.raises(RuntimeError, match="no such luck"):
+        command = [sys.executable, "-c", "raise SystemExit('no such luck')"]
+        measure.run_once(measure.Side("failing", command))
+
+
+def test_the_command_lines_of_the_benchmarks_work() -> None:
+    for script in ("run.py", "repeat_trace.py", "repeat_export.py"):
+        done = subprocess.run([sys.executable, str(measure.HERE / script), "--help"],
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        assert "usage" in done.stdout
+
+
+def test_sources_are_the_files_that_a_command_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the program, nor what it makes, which is removed before each run, nor a folder."""
+    monkeypatch.setattr(measure, "DATA", tmp_path)
+    (tmp_path / "a.json").touch()
+    (tmp_path / "store.db").touch()
+    (tmp_path / "folder").mkdir()
+    words = [sys.executable, "-c", "print()", "-o", *(str(tmp_path / n) for n in
+             ("a.json", "store.db", "folder", "missing"))]  # fmt: skip
+    side = measure.Side("side", words, (tmp_path / "store.db",))
+    measure.run_once(side)
+    assert measure.sources(side) == [tmp_path / "a.json"]

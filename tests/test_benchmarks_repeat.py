@@ -1,0 +1,203 @@
+"""Repeated traces and exports are what their scripts promise, and import to as many times the rows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import inputs
+import jobs_kineto
+import pytest
+import repeat_export
+import repeat_trace
+from conftest import EVENTS, FIXTURES, NSYS, REAL, dump, import_file, real
+
+# One step of a program: an operator, its call, the arrow to its kernel, a memset, a Python function.
+# Names, spaces and line breaks are odd on purpose. It lasts from 1000.250 to 1009.500 us, 9.25 us: copies
+# are 10 us and 1 us apart. Ids grow by the greatest of their family and 1: links by 41 + 1, sequences by
+# 4 + 1.
+HEAD = """{
+  "schemaVersion": 1, "baseTimeNanoseconds": 1767225600000000000,
+  "deviceProperties": [ {"id": 0, "name": "NVIDIA H100"} ],
+  "traceEvents": [
+  {"name": "thread_name", "ph": "M", "ts": 1000.250, "pid": 0, "tid": 7, "args": {"name": "stream 7 "}},
+  """
+BODY = r"""{
+    "ph": "X", "cat": "cpu_op", "name": "say \"ts\": 5", "pid": 77, "tid": 77,
+    "ts": %d.250, "dur": 9.250,
+    "args": {
+      "External id": %d,"Record function id": 0, "Sequence number": %d, "Fwd thread id": 0, "Ev Idx": %d
+    }
+  },
+  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":77,"tid":77,"ts":%d.5,"dur":2,"args":{
+    "External id": %d,  "cbid": 211,
+    "correlation" : %d
+  }},
+  {"ph": "s", "id": %d, "pid": 77, "tid": 77, "ts": %d.5, "cat": "ac2g", "name": "ac2g"},
+  {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": %d, "dur": 3.000, "args": {
+    "External id": %d, "device": 0, "context": 1, "stream": 7, "correlation": %d, "grid": [1, 1, 1]}},
+  {"ph": "f", "id": %d, "pid": 0, "tid": 7, "ts": %d, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+  {"ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "pid": 0, "tid": 7, "ts": %d, "dur": 1,
+   "args": {"device": 0, "context": 1, "stream": 7, "correlation": 0, "bytes": 8}},
+  {"ph": "X", "cat": "python_function", "name": "f.py(1): f", "pid": 77, "tid": 77, "ts": %d, "dur": 1,
+   "args": {"Python parent id": null, "Python id": %d, "Ev Idx": %d}}"""
+TAIL = """,
+  {"name": "process_name", "ph": "M", "ts": 1000.250, "pid": 77, "tid": 0, "args": {"name": "python"}},
+  {"ph": "X", "cat": "Trace", "ts": 1000, "dur": 11, "pid": "Spans", "tid": "P", "name": "P (0)"},
+  {"name": "Record Window End", "ph": "i", "s": "g", "pid": "", "tid": "", "ts": 1011}
+  ],
+  "traceName": "t.json"
+}
+"""
+FIRST = (1000, 12, 4, 0, 1001, 12, 41, 41, 1001, 1004, 12, 41, 41, 1004, 1008, 1002, 5, 1)
+SECOND = (1011, 54, 9, 2, 1012, 54, 83, 83, 1012, 1015, 54, 83, 83, 1015, 1019, 1013, 11, 3)
+THIRD = (1022, 96, 14, 4, 1023, 96, 125, 125, 1023, 1026, 96, 125, 125, 1026, 1030, 1024, 17, 5)
+TEXT = HEAD + BODY % FIRST + TAIL
+FIXTURE_TRACES = sorted((FIXTURES / "kineto" / name) for name in (
+    "training-1.9.json", "training-2.5.json.gz", "training-2.13.json", "recorded-training.json.gz",
+    "odd-reprinted.json.gz", "odd-compact.json"))  # fmt: skip
+
+
+def repeated(text: str, copies: int, *, metadata: bool = False) -> str:
+    return "".join(repeat_trace.Trace.of(text, metadata=metadata).pieces(copies))
+
+
+def stored(text: str, folder: Path) -> Path:
+    """A store of a trace of this text."""
+    folder.mkdir()
+    (folder / "trace.json").write_bytes(text.encode("latin-1"))
+    import_file(folder / "trace.json", folder / "store.db")
+    return folder / "store.db"
+
+
+def asked(store: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def counts(store: Path, tables: Iterable[str] = EVENTS) -> dict[str, int]:
+    """How many rows tables have, those that have some."""
+    rows = dump(store)
+    return {table: len(rows[table]) for table in tables if rows[table]}
+
+
+def test_only_times_and_ids_differ_from_copy_to_copy() -> None:
+    assert repeated(TEXT, 1) == TEXT
+    between = ",\n  "
+    assert repeated(TEXT, 3) == (
+        HEAD + BODY % FIRST + between + BODY % SECOND + between + BODY % THIRD + TAIL
+    )
+
+
+def test_names_of_processes_can_be_in_each_copy() -> None:
+    events = json.loads(repeated(TEXT, 3, metadata=True))["traceEvents"]
+    names = [event["name"] for event in events if event["ph"] == "M"]
+    assert names == ["thread_name", "process_name"] * 3
+    assert [event["name"] for event in events].count("P (0)") == 1
+    assert events[-3]["name"] == "process_name"
+
+
+def test_a_copy_adds_the_rows_and_links_of_the_trace(tmp_path: Path) -> None:
+    once, thrice = (stored(repeated(TEXT, n), tmp_path / str(n)) for n in (1, 3))
+    assert counts(thrice) == {table: 3 * count for table, count in counts(once).items()}
+    assert counts(once) == {"api_call": 1, "kernel": 1, "memset": 1, "operator": 1}
+    starts = [(base, base + 11_000, base + 22_000) for base in (1_000_250, 1_001_500, 1_004_000)]
+    zero = asked(once, "SELECT min(start_ns) FROM operator")[0][0] - 1_000_250
+    for table, expected in zip(("operator", "api_call", "kernel"), starts, strict=True):
+        found = asked(thrice, f"SELECT start_ns FROM {table} ORDER BY 1")
+        assert [start - zero for (start,) in found] == list(expected)
+    names = "SELECT DISTINCT text FROM {0} JOIN name ON name.id = {0}.name_id"
+    for table in ("operator", "api_call", "kernel"):
+        assert asked(thrice, names.format(table)) == asked(once, names.format(table))
+    links = "SELECT correlation_id FROM kernel JOIN api_call USING (correlation_id) ORDER BY 1"
+    assert asked(thrice, links) == [(41,), (83,), (125,)]
+
+
+@pytest.mark.parametrize("path", FIXTURE_TRACES, ids=lambda path: path.name)
+def test_a_trace_of_each_layout_is_repeated(path: Path, tmp_path: Path) -> None:
+    text = repeat_trace.read(path)
+    assert repeated(text, 1) == text
+    assert_rows(text, tmp_path)
+
+
+@real
+@pytest.mark.parametrize(
+    "layout", [layout for layout in jobs_kineto.LAYOUTS if layout.trace], ids=lambda layout: layout.name
+)
+def test_the_real_traces_are_repeated(layout: jobs_kineto.Layout, tmp_path: Path) -> None:
+    path = inputs.real(REAL, layout.trace)
+    assert path is not None
+    text = repeat_trace.read(path)
+    assert repeated(text, 1, metadata=layout.metadata) == text
+    assert_rows(text, tmp_path)
+
+
+def assert_rows(text: str, folder: Path) -> None:
+    """Two copies have twice the rows, links of kernels, and correlations of calls."""
+    once, twice = (stored(repeated(text, n), folder / str(n)) for n in (1, 2))
+    assert counts(once)
+    assert counts(twice) == {table: 2 * count for table, count in counts(once).items()}
+    for query in (
+        "SELECT count(*) FROM kernel JOIN api_call USING (correlation_id) WHERE correlation_id > 0",
+        "SELECT count(DISTINCT correlation_id) FROM api_call WHERE correlation_id > 0",
+    ):
+        ((found,),), ((expected,),) = asked(twice, query), asked(once, query)
+        assert found == 2 * expected
+
+
+def test_the_size_is_that_asked_for_and_compressed_text_is_the_same(tmp_path: Path) -> None:
+    source = tmp_path / "source.json"
+    source.write_text(TEXT, encoding="ascii")
+    plain, packed = tmp_path / "plain.json", tmp_path / "packed.json.gz"
+    copies = repeat_trace.generate(plain, source, 200_000)
+    assert plain.stat().st_size == pytest.approx(200_000, rel=0.05)
+    assert copies == repeat_trace.generate(packed, source, 200_000)
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    assert repeat_trace.generate(plain, source, 1) == 1
+
+
+@pytest.mark.parametrize("name", ["basic-3.25.0", "cpu_side-3.28.1", "ranges-2021", "graphs-3.13.2",
+                                  "two_processes_two_gpus-3.24.7"])  # fmt: skip
+def test_an_export_is_repeated(name: str, tmp_path: Path) -> None:
+    assert_export_rows(NSYS / f"{name}.sqlite", tmp_path)
+
+
+@real
+def test_a_real_export_is_repeated(tmp_path: Path) -> None:
+    """One with samples, whose parts are in a table without times."""
+    path = inputs.real(REAL, "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite")
+    assert path is not None
+    found = assert_export_rows(path, tmp_path)
+    parts = "SELECT count(*) FROM SAMPLING_CALLCHAINS JOIN COMPOSITE_EVENTS USING (id)"
+    assert asked(found, parts) == [(3 * asked(path, parts)[0][0],)]
+
+
+def assert_export_rows(source: Path, folder: Path) -> Path:
+    """Three copies have three times the rows and links, in the same tables; returns the copies."""
+    target = folder / "repeated.sqlite"
+    ((kernels,),) = asked(source, f"SELECT count(*) FROM {repeat_export.KERNELS}")
+    assert repeat_export.generate(target, source, 3 * kernels - 1) == 3
+    tables = "SELECT name, sql FROM sqlite_master ORDER BY name"
+    assert asked(target, tables) == asked(source, tables)
+    texts = "SELECT * FROM StringIds ORDER BY id"
+    assert asked(target, texts) == asked(source, texts)
+    import_file(source, folder / "once.db")
+    import_file(target, folder / "thrice.db")
+    once, thrice = counts(folder / "once.db"), counts(folder / "thrice.db")
+    assert thrice == {table: 3 * count for table, count in once.items()}
+    links = ("SELECT count(*), count(DISTINCT correlation_id) FROM kernel "
+             "JOIN api_call USING (profile_id, correlation_id)")  # fmt: skip
+    assert asked(folder / "thrice.db", links) == [
+        tuple(3 * count for count in asked(folder / "once.db", links)[0])
+    ]
+    spans = "SELECT min(start_ns), max(start_ns + dur_ns) FROM kernel"
+    (first, last), (begin, end) = (asked(folder / name, spans)[0] for name in ("thrice.db", "once.db"))
+    assert first == begin
+    extent = (last - end) // 2
+    assert extent > end - begin
+    return target
