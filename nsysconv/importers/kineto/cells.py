@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import chain
 from struct import error as StructError  # noqa: N812 - is a class
 from struct import pack
@@ -29,6 +30,8 @@ _BELOW_43 = bytes(range(0xA0))
 _THOUSAND = 1000
 _NUMBER = re.compile(r"-?\d+")
 _LONGEST = 20
+# Threads and streams of a trace, which are in every event.
+_FEW_TEXTS = 1024
 
 
 def constant(value: int, count: int) -> bytes:
@@ -145,10 +148,15 @@ def _whole(value: Any) -> int:
     if isinstance(value, float):
         value = int(value) if value.is_integer() else None
     elif isinstance(value, str):
-        # "7", but also "stream 7" and "thread 25738 (python)" of the first releases.
-        digits = _NUMBER.search(value)
-        value = int(digits.group()) if digits and len(digits.group()) <= _LONGEST else None
+        value = _number_in(value)
     return value if isinstance(value, int) and -_LIMIT < value < _LIMIT else MISSING
+
+
+@lru_cache(_FEW_TEXTS)
+def _number_in(text: str) -> int | None:
+    """Return the number in "7", "stream 7" or "thread 25738 (python)", as the first releases wrote them."""
+    digits = _NUMBER.search(text)
+    return int(digits.group()) if digits and len(digits.group()) <= _LONGEST else None
 
 
 def _exact(text: bytes) -> int:
