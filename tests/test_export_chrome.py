@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS, REAL_FILES, REAL_TRACES, name_of, real
+from conftest import NSYS, REAL_FILES, REAL_TRACES, name_of, oldest_and_newest, real
 from small_store import PID, Call, Kernel, Memcpy, Range, write
 from traces import SOURCES, document, drawn, exported, ns, problems, stored, timelines
 
@@ -42,7 +42,7 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert written == dict(counts)
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=name_of)
+@pytest.mark.parametrize("source", oldest_and_newest(SOURCES), ids=name_of)
 def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)

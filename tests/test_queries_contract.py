@@ -17,7 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import NSYS_FILES, ODD_FILES, REAL, REAL_FILES, Shelf, name_of, real
+from conftest import (
+    NSYS_FILES,
+    ODD_FILES,
+    REAL,
+    REAL_FILES,
+    Shelf,
+    name_of,
+    oldest_and_newest,
+    real,
+)
 from slow_versions import outermost
 
 from nsysconv import api, queries, schema
@@ -30,7 +39,7 @@ from nsysconv.timeline.idle import IDLE_KINDS
 
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
-every_fixture = pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+every_fixture = pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 every_real_file = pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
 every_report = pytest.mark.parametrize("report", REPORTS)
 CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"

@@ -23,6 +23,7 @@ from conftest import (
     dump,
     import_file,
     name_of,
+    oldest_and_newest,
 )
 from pytest import MonkeyPatch
 
@@ -124,7 +125,7 @@ def double(connection: sqlite3.Connection, table: str) -> None:
             connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {names} FROM "{table}"')
 
 
-@pytest.mark.parametrize("source", [*NSYS_FILES, *ODD_FILES, *OTHERS], ids=name_of)
+@pytest.mark.parametrize("source", oldest_and_newest([*NSYS_FILES, *ODD_FILES, *OTHERS]), ids=name_of)
 def test_pages_hold_what_sqlite_would_write(
     source: Path, by_pages: Callable[[], int], monkeypatch: MonkeyPatch, tmp_path: Path
 ) -> None:
