@@ -1,8 +1,4 @@
-"""What commands load: `python loading.py` reads groups of commands (JSON), and writes their modules.
-
-The first command of a group is run in this process, with what it loads; the others in copies of it, for
-they would load that as well.
-"""
+"""What commands load, all of them in one process: started with groups of commands, it tells modules."""
 
 from __future__ import annotations
 
@@ -10,8 +6,22 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
+
+Group = Sequence[tuple[str, Sequence[str]]]
+"""Commands by name. What the first of them loads, all others are taken to load."""
+
+
+def loaded(groups: Sequence[Group], environment: Mapping[str, str]) -> dict[str, set[str]]:
+    """The modules that each command loads."""
+    done = subprocess.run(
+        [sys.executable, __file__], input=json.dumps(groups), env=environment,
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return {name: {*found} for name, found in json.loads(done.stdout).items()}
 
 
 def modules_of(arguments: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ from conftest import (
     REAL,
     REAL_FILES,
     Shelf,
+    few,
     name_of,
     oldest_and_newest,
     real,
@@ -117,13 +118,13 @@ def test_in_place_a_fixture_tells_the_same(path: Path, shelf: Shelf, kept: Kept)
 
 
 @real
-@every_real_file
+@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
 def test_in_place_a_real_file_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
-@every_fixture
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
 def test_reports_that_are_made_at_the_same_time_are_what_each_is_alone(
     path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

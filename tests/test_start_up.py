@@ -5,14 +5,12 @@ A package that is listed may be loaded, no other. What each costs: benchmarks/im
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import imports
 import pytest
 from conftest import CHILD_ENVIRONMENT
+from loading import loaded
 
 # What users type is read, completed and helped with; annotated_doc and shellingham come with typer.
 COMMAND_LINE = {"typer", "annotated_doc", "shellingham"}
@@ -100,15 +98,11 @@ def test_every_command_loads_what_it_needs_and_no_more(tmp_path: Path) -> None:
     commands = cold_commands(tmp_path)
     assert commands.keys() == ALLOWED.keys()
     groups = [[(name, commands[name].arguments) for name in group] for group in GROUPS]
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("loading.py")], input=json.dumps(groups),
-        env={**CHILD_ENVIRONMENT, "RANK": "0"}, stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    loaded: dict[str, set[str]] = {name: {*found} for name, found in json.loads(done.stdout).items()}
-    packages = {name: imports.third_party(found) for name, found in loaded.items()}
+    found = loaded(groups, {**CHILD_ENVIRONMENT, "RANK": "0"})
+    packages = {name: imports.third_party(modules) for name, modules in found.items()}
     assert {name: more for name in ALLOWED if (more := packages[name] - ALLOWED[name])} == {}
-    assert [(name, module) for module, allowed in ONLY.items() for name, found in loaded.items()
-            if module in found and name not in allowed] == []  # fmt: skip
+    assert [(name, module) for module, allowed in ONLY.items() for name, modules in found.items()
+            if module in modules and name not in allowed] == []  # fmt: skip
     # What they do load is seen.
     assert packages["--help"] == COMMAND_LINE
     assert {"sqlalchemy", "numpy", "rich"} <= packages["report of a store"]
