@@ -38,7 +38,9 @@ NO_REAL = "the real profiles (../shared/real beside the repository) are not here
 # What subprocesses need to import nsysconv and the scripts where neither is installed.
 CHILD_ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    "PYTHONPATH": os.pathsep.join(
+        [str(ROOT), str(ROOT / "scripts"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    ),
 }
 
 # Shells start what runs in the background with Ctrl-C ignored, which programs under test would inherit.
