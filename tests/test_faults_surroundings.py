@@ -142,7 +142,8 @@ def test_names_of_any_bytes_in_any_locale(folder: Path, locale: str) -> None:
     child("diff", NAME, store)
     child("report", store, "-o", f"{NAME}.html")
     child("export", NAME, "--to", "chrome")
-    for words in (("report", NAME, "kernels"), ("info", NAME), ("runs", store)):
+    for words in (("report", NAME, "kernels"), ("info", NAME), ("runs", store),
+                  ("sql", store, "select label from profile")):  # fmt: skip
         assert "caf" in child(*words)
     assert json.loads(child("report", NAME, "kernels", "-f", "json"))
     made = {path.name for path in folder.iterdir()}
