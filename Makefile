@@ -14,7 +14,7 @@ FUZZ_SECONDS := 300
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-oldest test-system check bench bench-peers fuzz docs golden fixtures notebook clean
+.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers fuzz docs golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,15 +43,19 @@ demo: $(STAMP)  ## import an example profile and print its reports
 	@echo "  $(BIN)/nsysconv info $(STORE)"
 	@echo "  $(BIN)/nsysconv sql $(STORE) 'select kind, name, start_ns, dur_ns from v_gpu_op'"
 
-test: $(STAMP)  ## run all tests; no root, no service, no network but the package index
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test: $(STAMP)  ## run the tests; no root, no service, no network but the package index
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+test-slow: $(STAMP)  ## run what `make test` leaves out: more damage, random cases and versions
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal \
+		--hypothesis-profile many -m '(slow or hypothesis) and not system'
 
 test-oldest: $(STAMP)  ## run tests with the oldest versions that pyproject.toml allows
 	$(BIN)/python scripts/oldest_versions.py > .oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c .oldest.txt \
 		--editable '.[demangle,perfetto,plot]' duckdb hypothesis polars pytest pytest-xdist
-	$(OLDEST)/bin/python -m pytest --numprocesses auto --dist loadfile \
+	$(OLDEST)/bin/python -m pytest --numprocesses auto --dist worksteal \
 		$(wildcard $(OLDEST_TESTS:%=tests/test_%.py))
 
 test-system: $(STAMP)  ## run the tests that need a browser, a cluster or a database; says what it left out

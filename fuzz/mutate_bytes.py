@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import zlib
+from collections.abc import Sequence
 
 # What readers of text and of binary formats stumble over.
 TOKENS = (
@@ -28,10 +29,12 @@ def place(random_: random.Random, size: int) -> int:
     return random_.randrange(size)
 
 
-def change(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """Some bytes are others."""
+def change(
+    random_: random.Random, content: bytes, counts: Sequence[int] = (1, 1, 1, 2, 4, 16)
+) -> tuple[bytes, str]:
+    """Some bytes are others, as many as one of `counts`."""
     found = bytearray(content)
-    count = random_.choice((1, 1, 1, 2, 4, 16))
+    count = random_.choice(counts)
     places = []
     for _ in range(count if found else 0):
         where = place(random_, len(found))

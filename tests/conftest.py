@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import make_fixtures
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -36,16 +37,20 @@ NO_REAL = "the real profiles (../shared/real beside the repository) are not here
 # What subprocesses need to import nsysconv and the scripts where neither is installed.
 CHILD_ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+    "PYTHONPATH": os.pathsep.join(
+        [str(ROOT), str(ROOT / "scripts"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    ),
 }
 
 # Shells start what runs in the background with Ctrl-C ignored, which programs under test would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples in every run: what fails here fails everywhere.
-settings.register_profile("nsysconv", derandomize=True, deadline=None, database=None)
-settings.load_profile("nsysconv")
+# The same examples in every run: what fails here fails everywhere. `make test` tries a few of each
+# property; `make test-slow` (--hypothesis-profile many) as many as the property asks for.
+settings.register_profile("many", derandomize=True, deadline=None, database=None)
+settings.register_profile("few", settings.get_profile("many"), max_examples=10)
+settings.load_profile("few")
 
 Row = dict[str, Any]
 
@@ -57,6 +62,15 @@ UNREADABLE = frozenset({
 NSYS_FILES = sorted(NSYS.iterdir())
 ODD_FILES = sorted(path for path in ODD.iterdir() if path.name not in UNREADABLE)
 UNREADABLE_FILES = [ODD / name for name in sorted(UNREADABLE)]
+
+# Files in a version between the oldest and the newest of their workload.
+BETWEEN = frozenset(
+    {NSYS / f"{name}-{age}.sqlite"
+     for name, ages in make_fixtures.NSYS_AGES.items() for age in ages[1:-1]}
+    | {FIXTURES / "kineto" / make_fixtures.kineto_name(name, process, age)
+       for name, workload in make_fixtures.KINETO_WORKLOADS.items()
+       for process in workload.processes for age in [*make_fixtures.KINETO_AGES][1:-1]}
+)  # fmt: skip
 
 EVENTS = tuple(schema.EVENT_TABLES)
 SMALL_TABLES = tuple(
@@ -83,6 +97,30 @@ def provenance(folder: str) -> list[dict[str, str]]:
 
 REAL_FILES = [REAL / row["file"] for row in provenance("nsys_sqlite")] or [REAL / "missing"]
 REAL_TRACES = [REAL / row["file"] for row in provenance("kineto")] or [REAL / "missing"]
+
+
+def examples(count: int, **more: Any) -> settings:
+    """A property's settings: so many examples in `make test-slow`, a tenth of them in `make test`."""
+    many = settings.get_current_profile_name() == "many"
+    return settings(max_examples=count if many else max(5, count // 10), **more)
+
+
+def few(cases: Iterable[Any], count: int) -> list[Any]:
+    """Cases of a parametrized test: so many, spread over all of them, are tried in `make test`."""
+    cases = list(cases)
+    chosen = {place * len(cases) // count for place in range(count)}
+    return [case if place in chosen else _slow(case) for place, case in enumerate(cases)]
+
+
+def oldest_and_newest(cases: Iterable[Any]) -> list[Any]:
+    """Cases of a parametrized test, files or what has a `path`: those in a version between the oldest
+    and the newest of their workload are left to `make test-slow`.
+    """
+    return [_slow(case) if getattr(case, "path", case) in BETWEEN else case for case in cases]
+
+
+def _slow(case: Any) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
 
 
 def name_of(value: object) -> str | None:

@@ -7,15 +7,18 @@ A case runs its commands, one after the other, in a fresh folder that holds the 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import io
 import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
@@ -45,11 +48,27 @@ class _Terminal(io.StringIO):
         return True
 
 
+@contextlib.contextmanager
+def _process_kept() -> Iterator[None]:
+    """What a command changes of its process, for it ends with the command, is put back."""
+    enabled, threshold, interval = gc.isenabled(), gc.get_threshold(), sys.getswitchinterval()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*threshold)
+        if enabled:
+            gc.enable()
+        sys.setswitchinterval(interval)
+        atexit.unregister(signal.signal)
+
+
 def run(*arguments: str | Path, cwd: Path, width: int | None = None) -> Outcome:
     """Runs `nsysconv ARGUMENTS…` in this process; `width`: on a terminal so wide, colours removed."""
     out, err = io.StringIO() if width is None else _Terminal(), io.StringIO()
     status: object = 0
     with (
+        _process_kept(),
         contextlib.chdir(cwd),
         mock.patch.object(sys, "argv", ["nsysconv", *map(str, arguments)]),
         mock.patch.dict(os.environ, COLUMNS=str(width or _USAGE_WIDTH)),

@@ -252,31 +252,42 @@ REVEALED = [
 ]
 
 
-def typed(script: str, folder: Path) -> list[str]:
-    """What strict mypy says of a user's script, in a folder without configuration."""
+WRONG = """
+import nsysconv
+
+nsysconv.open(3)
+nsysconv.runs("a").to_panda()
+nsysconv.nothing
+"""
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What strict mypy says of a user's scripts, in a folder without configuration."""
     pytest.importorskip("mypy")
-    (folder / "script.py").write_text(script, encoding="utf-8")
+    folder = tmp_path_factory.mktemp("typed")
+    (folder / "right.py").write_text(SCRIPT, encoding="utf-8")
+    (folder / "wrong.py").write_text(WRONG, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--no-pretty",
-         "--cache-dir", str(folder / "cache"), "script.py"],
+         "--cache-dir", str(folder / "cache"), "right.py", "wrong.py"],
         cwd=folder, env={**CHILD_ENVIRONMENT, "MYPYPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if line.startswith("script.py")]
+    return done.stdout.splitlines()
 
 
-def test_types_reach_a_user_s_script(tmp_path: Path) -> None:
-    lines = typed(SCRIPT, tmp_path)
+def test_types_reach_a_user_s_script(typed: list[str]) -> None:
+    lines = [line for line in typed if line.startswith("right.py")]
     assert not [line for line in lines if ": error:" in line]
     revealed = [re.sub(r"builtins\.|(?<=pandas\.)core\.frame\.", "", text)
                 for text in re.findall('Revealed type is "(.*)"', "\n".join(lines))]  # fmt: skip
     assert revealed == REVEALED
 
 
-def test_a_wrong_use_is_told(tmp_path: Path) -> None:
-    script = 'import nsysconv\nnsysconv.open(3)\nnsysconv.runs("a").to_panda()\nnsysconv.nothing\n'
-    assert sum(": error:" in line for line in typed(script, tmp_path)) == 3
+def test_a_wrong_use_is_told(typed: list[str]) -> None:
+    assert sum(line.startswith("wrong.py") and ": error:" in line for line in typed) == 3
 
 
 # -- the page is the record

@@ -7,13 +7,12 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
+from conftest import NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
 from golden_cases import BASIC, FIXTURES, Outcome, run
 
 from nsysconv.api.diffing import DEFAULT
@@ -381,19 +380,6 @@ def test_notes_do_not_stand_in_csv(folder: Path) -> None:
     outcome = run("report", "report1.sqlite", "api_vs_kernel", "-f", "csv", cwd=folder)
     assert "unlinked-ops" not in outcome.out
     assert "unlinked-ops" in outcome.err
-
-
-def test_a_closed_pipe_is_no_error(folder: Path) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "wb") as closed:
-        done = subprocess.run(
-            [sys.executable, "-m", "nsysconv", "report", "report1.sqlite"],
-            cwd=folder, env=CHILD_ENVIRONMENT, stdout=closed, stderr=subprocess.PIPE,
-            text=True, check=False,
-        )  # fmt: skip
-    assert done.stderr == ""
-    assert done.returncode == 0
 
 
 # -- choices

@@ -16,11 +16,13 @@ from conftest import (
     REAL_FILES,
     REAL_TRACES,
     UNREADABLE_FILES,
+    examples,
     name_of,
+    oldest_and_newest,
     provenance,
     real,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv import importers
@@ -41,7 +43,7 @@ def claims(path: Path) -> list[str]:
         return [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)]
 
 
-@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 def test_exactly_one_importer_claims_an_export(path: Path) -> None:
     assert claims(path) == ["nsys_sqlite"]
 
@@ -149,7 +151,7 @@ def test_files_of_other_profilers_are_refused(folder: str) -> None:
         assert caught.value.hint, row["file"]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(content=st.binary(max_size=400), magic=st.booleans())
 def test_sniffing_never_raises(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, magic: bool

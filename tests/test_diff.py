@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import golden_cases
 import pytest
 from conftest import FIXTURES, NSYS, REAL, real
 from diff_workloads import CHANGES, KERNELS, STEPS, training
@@ -18,7 +18,6 @@ from write_nsys import write_nsys
 
 import nsysconv
 from nsysconv import api
-from nsysconv.cli import main
 from nsysconv.errors import InputError, UsageError
 
 BEFORE = REAL / "nsys_sqlite" / "GindaChen+nsys-ai__mfu_2gpu_before.sqlite"
@@ -66,21 +65,10 @@ def steps_of(spread: float, seed: int) -> Callable[[Events], Events]:
     return change
 
 
-Run = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(*arguments: object) -> tuple[int, str]:
     """Runs `nsysconv diff`: exit status and stdout."""
-
-    def diff(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["nsysconv", "diff", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        assert isinstance(left.value.code, int)
-        return left.value.code, capsys.readouterr().out
-
-    return diff
+    outcome = golden_cases.run("diff", *map(str, arguments), cwd=Path.cwd())
+    return outcome.status, outcome.out
 
 
 # -- sides
@@ -150,7 +138,7 @@ def test_within_one_run_the_steps_tell_noise(tmp_path: Path) -> None:
 # -- limits
 
 
-def test_exit_statuses(tmp_path: Path, run: Run) -> None:
+def test_exit_statuses(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
     # saxpy is 40 of 75 us: 10 % of it are 5.33 % of all.
     assert run(base, other, "--fail-on", f"{SUM}:6%")[0] == 0
@@ -224,7 +212,7 @@ def test_rows_are_added_up_over_what_one_side_does_not_tell(tmp_path: Path) -> N
     assert "src_kind, dst_kind" in note.text
 
 
-def test_json_has_both_values_of_every_measure(tmp_path: Path, run: Run) -> None:
+def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
     status, text = run(base, other, "kernels", "-f", "json", "--fail-on", f"{SUM}:1%")
     document = json.loads(text)
@@ -237,7 +225,7 @@ def test_json_has_both_values_of_every_measure(tmp_path: Path, run: Run) -> None
     assert limits["rows"][0]["state"] == "exceeded"
 
 
-def test_markdown_is_short_enough_for_a_comment(tmp_path: Path, run: Run) -> None:
+def test_markdown_is_short_enough_for_a_comment(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
     _, text = run(base, other, "kernels", "-f", "markdown")
     header = next(line for line in text.splitlines() if line.startswith("|"))

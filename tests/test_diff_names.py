@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from conftest import REAL, REAL_FILES, name_of, real
+from conftest import REAL, REAL_FILES, few, name_of, real
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
@@ -395,7 +395,7 @@ REPEATED = [
 CLOSING = {"<": ">", "(": ")", "[": "]", "{": "}"}
 
 
-@pytest.mark.parametrize("unit", REPEATED)
+@pytest.mark.parametrize("unit", few(REPEATED, 10))
 def test_large_names_have_keys(unit: str) -> None:
     """What takes time in proportion takes a blink here; what is quadratic would take minutes."""
     opened = unit * (LARGE // len(unit))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from conftest import CHILD_ENVIRONMENT, FIXTURES, NSYS, name_of
 from golden_cases import run
+from loading import loaded
 
 import nsysconv
 from nsysconv.api.exporting import export_profiles
@@ -206,15 +207,10 @@ def test_mistakes(arguments: list[str], words: list[str], tmp_path: Path) -> Non
 
 
 def test_an_export_loads_no_pandas(tmp_path: Path) -> None:
-    code = (
-        "import sys; from nsysconv.cli import main\n"
-        "try: main()\n"
-        "finally: print('pandas' in sys.modules)"
-    )
-    for to in ("parquet", "arrow"):
-        done = subprocess.run(
-            [sys.executable, "-c", code, "export", BASIC, "--to", to, "--names", "--time", "0:90us",
-             "-o", tmp_path / to], env=CHILD_ENVIRONMENT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == "False"
+    commands = [
+        (to, ["export", str(BASIC), "--to", to, "--names", "--time", "0:90us", "-o", str(tmp_path / to)])
+        for to in ("parquet", "arrow")
+    ]
+    found = loaded([commands], CHILD_ENVIRONMENT)
+    assert found.keys() == {"parquet", "arrow"}
+    assert [to for to, modules in found.items() if "pandas" in modules] == []

@@ -22,6 +22,7 @@ from conftest import (
     REAL_TRACES,
     ROOT,
     dump,
+    few,
     name_of,
     provenance,
     real,
@@ -104,7 +105,7 @@ def imported(store: Path, *sources: Path) -> bool:
 # -- round trips
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@pytest.mark.parametrize("path", few(FILES, 60), ids=name_of)
 def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     if not imported(store, path):
@@ -118,7 +119,7 @@ def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> Non
 
 
 @real
-@pytest.mark.parametrize("path", [*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 8), ids=name_of)
 def test_real_files_keep_counts_sums_and_links(path: Path, tmp_path: Path) -> None:
     store, folder = tmp_path / "job.db", tmp_path / "out"
     if not imported(store, path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NSYS, REAL_FILES, name_of, real
+from conftest import NSYS, REAL_FILES, few, name_of, real
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
 from small_store import Call, Kernel, Memcpy, Range, write
 from traces import SOURCES, TABLE_OF, crossings, exported, stored, timelines
@@ -102,8 +102,8 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert sorted(begins) == sorted(ends)
 
 
-@pytest.mark.parametrize("source", SOURCES[::3], ids=name_of)
-def test_every_third_file(source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", few(SOURCES, 20), ids=name_of)
+def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)
 
@@ -114,7 +114,7 @@ def test_slices(source: Path, tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("source", REAL_FILES[:4], ids=name_of)
+@pytest.mark.parametrize("source", few(REAL_FILES, 2), ids=name_of)
 def test_real_files(source: Path, tmp_path: Path) -> None:
     check(source, tmp_path)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import disturbing
 import inject
 import pytest
+from conftest import few
 from scenes import SCENES
 
 from nsysconv.cli import signals
@@ -36,7 +37,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> inject.Stage:
     return inject.Stage(tmp_path_factory.mktemp("faults") / "stage", 2_000)
 
 
-@pytest.mark.parametrize(("name", "fault"), ROUNDS)
+@pytest.mark.parametrize(("name", "fault"), few(ROUNDS, 6))
 def test_a_disturbed_command_leaves_nothing_half_done(
     stage: inject.Stage, name: str, fault: str
 ) -> None:

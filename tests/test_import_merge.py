@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, NSYS, ODD, dump
+from conftest import FIXTURES, NSYS, ODD, dump, examples
 from golden_cases import run
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from ranked_files import of_rank, recorded
 from test_import_ranks import runs_of
@@ -77,7 +77,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
-@settings(max_examples=12, phases=(Phase.explicit, Phase.generate))
+@examples(12, phases=(Phase.explicit, Phase.generate))
 @given(order=st.permutations(range(4)), one_by_one=st.booleans())
 def test_any_order_gives_what_the_files_give(
     parts: list[Path], straight: Path, order: list[int], one_by_one: bool

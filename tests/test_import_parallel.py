@@ -163,22 +163,24 @@ def test_what_reading_asks_for(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "few_bytes", "expected"),
+    ("cores", "size", "expected"),
     [
-        (1, 0, set()),
-        (2, 0, {Work.EXPORTING}),
-        (4, 0, {Work.EXPORTING, Work.DECODING}),
-        (4, 10**9, {Work.EXPORTING}),
+        (1, 1 << 30, set()),
+        (2, 1 << 30, {Work.EXPORTING}),
+        (4, 1 << 30, {Work.EXPORTING, Work.DECODING}),
+        (4, 1 << 10, {Work.EXPORTING}),
     ],
 )
 def test_what_pays(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    cores: int, few_bytes: int, expected: set[Work],
+    cores: int, size: int, expected: set[Work],
 ) -> None:  # fmt: skip
     monkeypatch.setattr(elsewhere, "cores", lambda: cores)
-    monkeypatch.setattr(elsewhere, "_FEW_BYTES", few_bytes)
     reports = [binary(tmp_path / f"{name}.nsys-rep") for name in "ab"]
-    paths = [*reports, *sorted(folder.iterdir())]
+    for trace in folder.glob("*.json.gz"):
+        shutil.copyfile(trace, tmp_path / trace.name)
+        os.truncate(tmp_path / trace.name, size)  # with a hole, that takes no room
+    paths = [*reports, *tmp_path.glob("*.json.gz"), *folder.glob("*.sqlite")]
     assert worthwhile([Input((path,)) for path in paths]) == expected
 
 

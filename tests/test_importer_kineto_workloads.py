@@ -17,7 +17,17 @@ from typing import Any
 import make_fixtures
 import pytest
 from answers import NO_API_CALL
-from conftest import FIXTURES, NSYS, Row, Shelf, event_rows, in_any_order, name_of, small_rows
+from conftest import (
+    FIXTURES,
+    NSYS,
+    Row,
+    Shelf,
+    event_rows,
+    in_any_order,
+    name_of,
+    oldest_and_newest,
+    small_rows,
+)
 from kineto_ages import AGES, plain
 from kineto_framework import NOTHING
 from kineto_rows import events_of, occupancy, ranges_with_rows
@@ -69,7 +79,9 @@ TRACES = [
     for age in AGES
     for process in workload.processes
 ]
-every_trace = pytest.mark.parametrize("trace", TRACES, ids=lambda trace: trace.path.name)
+every_trace = pytest.mark.parametrize(
+    "trace", oldest_and_newest(TRACES), ids=lambda trace: trace.path.name
+)
 
 
 class _Expected:
@@ -770,7 +782,7 @@ READABLE = sorted(path for path in KINETO.iterdir() if path.name not in (
     "odd-autograd.json", "odd-browser.json", "odd-merged-ranks.json.gz"))  # fmt: skip
 
 
-@pytest.mark.parametrize("path", READABLE, ids=name_of)
+@pytest.mark.parametrize("path", oldest_and_newest(READABLE), ids=name_of)
 def test_no_secret_gets_into_a_store(shelf: Shelf, path: Path) -> None:
     data = path.read_bytes()
     if path.suffix == ".gz" and "cut-short" not in path.name:

@@ -21,6 +21,7 @@ from conftest import (
     Row,
     contents,
     event_rows,
+    few,
     import_file,
     in_any_order,
     name_of,
@@ -630,7 +631,7 @@ def _with_values(profile: Profile) -> dict[str, list[Row]]:
     return found
 
 
-@pytest.mark.parametrize("sql", DAMAGE)
+@pytest.mark.parametrize("sql", few(DAMAGE, 10))
 def test_damaged_cells(imported: OpenIt, changed: Callable[..., Path], sql: str) -> None:
     """A row that cannot be placed is left out, another cell is null; each with a note of its fact."""
     table, lost, column = DAMAGE[sql]

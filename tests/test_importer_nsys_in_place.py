@@ -25,6 +25,7 @@ from conftest import (
     import_file,
     integer_columns,
     name_of,
+    oldest_and_newest,
     profile_in_place,
     real,
     small_rows,
@@ -72,7 +73,7 @@ def as_counts(notes: Sequence[Note]) -> Counter[Note]:
     return Counter(notes)
 
 
-@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 def test_fixtures_in_place(shelf: Shelf, path: Path) -> None:
     (profile,) = shelf.in_place(path).profiles()
     assert_equal_profiles(profile, shelf.profile(path))
@@ -94,7 +95,7 @@ def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list[str]) -> None:
     with profile_in_place(path) as profile, reading(shelf.store(path)) as store:
         assert_equal_profiles(profile, *store.profiles())

@@ -9,10 +9,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import mutate_bytes
 import pytest
-from conftest import FIXTURES, event_rows, in_any_order
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from conftest import FIXTURES, event_rows, few, in_any_order
 from nsys_stats_logs import STATS
 from nsys_stats_tables import SECRET
 from odd_nsys_stats import LONG, ODD_STATS, QUOTED
@@ -127,12 +126,11 @@ CUT = ("basic-2025.txt", "basic-2021.txt", "basic-2019.txt", "basic-2025.csv", "
        "basic-2025-traces.json", "odd-utf16.txt", "unified_memory-2020.txt")  # fmt: skip
 
 
-@settings(max_examples=60, phases=(Phase.explicit, Phase.generate))
-@given(st.sampled_from(CUT), st.integers(0, 9_999))
-def test_wherever_a_file_is_cut(name: str, place: int) -> None:
+@pytest.mark.parametrize("seed", few(range(60), len(CUT)))
+def test_wherever_a_file_is_cut(seed: int) -> None:
     """Rows before the cut are as they were; the last may lack the end of its last cell, or its sizes."""
-    content = (FOLDER / name).read_bytes()
-    content = content[: place * len(content) // 10_000]
+    name = CUT[seed % len(CUT)]
+    content, _ = mutate_bytes.cut(Random(seed), (FOLDER / name).read_bytes())
     with imported(FOLDER / name) as (whole,), TemporaryDirectory() as folder:
         path = Path(folder) / "cut"
         path.write_bytes(content)
@@ -150,29 +148,6 @@ def test_wherever_a_file_is_cut(name: str, place: int) -> None:
         except AssertionError as error:
             # Before the first table there is nothing to read.
             assert "InputError" in repr(error), error
-
-
-@settings(max_examples=80, phases=(Phase.explicit, Phase.generate))
-@given(st.sampled_from(CUT), st.randoms(use_true_random=False), st.binary(max_size=20))
-def test_damage_is_no_crash(name: str, dice: Random, noise: bytes) -> None:
-    """Noise in place of some bytes, lines that are missing and lines that stand twice."""
-    lines = (FOLDER / name).read_bytes().splitlines(keepends=True)
-    for _ in range(3):
-        at = dice.randrange(len(lines))
-        what = dice.randrange(3)
-        if what == 0:
-            start = dice.randrange(len(lines[at]) + 1)
-            lines[at] = lines[at][:start] + noise + lines[at][start + len(noise) :]
-        elif what == 1 and len(lines) > 1:
-            del lines[at]
-        else:
-            lines.insert(dice.randrange(len(lines)), lines[at])
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "damaged"
-        path.write_bytes(b"".join(lines))
-        result = api.import_files([path], Path(folder) / "store.db")
-        # A table that stands twice is of two recordings.
-        assert result.errors or result.files[0].imported
 
 
 # -- cells

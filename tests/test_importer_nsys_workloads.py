@@ -15,7 +15,17 @@ from typing import Any
 
 import nsys_rows
 import pytest
-from conftest import NSYS, NSYS_FILES, Row, Shelf, event_rows, in_any_order, name_of, small_rows
+from conftest import (
+    NSYS,
+    NSYS_FILES,
+    Row,
+    Shelf,
+    event_rows,
+    in_any_order,
+    name_of,
+    oldest_and_newest,
+    small_rows,
+)
 from nsys_tables import AGES, tables
 from scenarios import EXPECTED, WORKLOADS
 from workload import Process, Stream
@@ -25,7 +35,7 @@ from nsysconv.facts import Fact
 from nsysconv.store.read import Profile
 
 FILES = [path for path in NSYS_FILES if path.stem.rpartition("-")[0] in WORKLOADS]
-every_file = pytest.mark.parametrize("path", FILES, ids=name_of)
+every_file = pytest.mark.parametrize("path", oldest_and_newest(FILES), ids=name_of)
 
 # (pid, ordinal) -> the GPU's number in the machine. Where a file does not say which GPU it is, the
 # pair itself stands for it.

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, NSYS
-from hypothesis import given, settings
+from conftest import FIXTURES, NSYS, examples, few
+from hypothesis import given
 from hypothesis import strategies as st
 from nvidia_smi_logs import BUS_IDS, DRIVER, FEW, LOGS, NAME, READINGS, UUIDS, dmon, query
 
@@ -390,7 +390,7 @@ def test_a_log_without_a_sample_is_refused(tmp_path: Path) -> None:
             api.open(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("bytes_at_once", [1, 40, 200, 1000])
+@pytest.mark.parametrize("bytes_at_once", few([1, 40, 200, 1000], 2))
 def test_in_pieces_of_any_size(bytes_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: (of(name), notes(FOLDER / name)) for name in READABLE}
     monkeypatch.setattr(reader, "_PIECE_BYTES", bytes_at_once)
@@ -398,7 +398,7 @@ def test_in_pieces_of_any_size(bytes_at_once: int, monkeypatch: pytest.MonkeyPat
 
 
 @given(st.lists(st.sampled_from(READINGS), min_size=1, max_size=12), st.booleans(), st.booleans())
-@settings(max_examples=40)
+@examples(40)
 def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, reverse: bool) -> None:
     """Whatever was read in whichever order; dmon's MB are a query's MiB."""
     columns = ("index", "utilization.gpu [%]", "memory.used [MiB]", "power.draw [W]")

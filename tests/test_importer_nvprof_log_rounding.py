@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from conftest import event_rows
-from hypothesis import Phase, given, settings
+from conftest import event_rows, examples
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from machine import a100
 from nvprof_spelling import (
@@ -139,7 +139,7 @@ def _times(form: Form, row: dict[str, Any], op: Kernel | Memcpy) -> None:
     assert _near(row["dur_ns"], dur, slack["dur_ns"])
 
 
-@settings(max_examples=150, phases=FAST)
+@examples(150, phases=FAST)
 @given(st.lists(kernels, max_size=4), st.lists(copies, max_size=4), forms)
 def test_no_row_is_further_off_than_its_spelling(
     some: list[Kernel], moved: list[Memcpy], form: Form
@@ -194,7 +194,7 @@ def _union(ops: list[Kernel]) -> int:
     return total
 
 
-@settings(max_examples=60, phases=FAST)
+@examples(60, phases=FAST)
 @given(st.lists(kernels, min_size=1, max_size=8), forms)
 def test_sums_are_no_further_off_than_their_parts(some: list[Kernel], form: Form) -> None:
     """Each end of an operation moves by no more than its start and its duration together."""
@@ -227,7 +227,7 @@ summary_units = st.one_of(
 )
 
 
-@settings(max_examples=150, phases=FAST)
+@examples(150, phases=FAST)
 @given(st.lists(kernels, min_size=1, max_size=6), summary_units, st.booleans(), st.booleans())
 def test_no_total_is_further_off_than_its_spelling(
     some: list[Kernel], asked: SummaryUnits | None, text: bool, types: bool
@@ -262,7 +262,7 @@ migrations = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=100, phases=FAST)
+@examples(100, phases=FAST)
 @given(st.lists(migrations, min_size=1, max_size=5), st.booleans())
 def test_no_total_of_migrations_is_further_off(some: list[Migration], text: bool) -> None:
     """Their sums have eight digits in text, six decimals in CSV."""

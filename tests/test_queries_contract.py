@@ -17,7 +17,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import NSYS_FILES, ODD_FILES, REAL, REAL_FILES, Shelf, name_of, real
+from conftest import (
+    NSYS_FILES,
+    ODD_FILES,
+    REAL,
+    REAL_FILES,
+    Shelf,
+    few,
+    name_of,
+    oldest_and_newest,
+    real,
+)
 from slow_versions import outermost
 
 from nsysconv import api, queries, schema
@@ -30,7 +40,7 @@ from nsysconv.timeline.idle import IDLE_KINDS
 
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
-every_fixture = pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+every_fixture = pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 every_real_file = pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
 every_report = pytest.mark.parametrize("report", REPORTS)
 CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"
@@ -108,13 +118,13 @@ def test_in_place_a_fixture_tells_the_same(path: Path, shelf: Shelf, kept: Kept)
 
 
 @real
-@every_real_file
+@pytest.mark.parametrize("path", few(REAL_FILES, 3), ids=name_of)
 def test_in_place_a_real_file_tells_the_same(path: Path, shelf: Shelf, kept: Kept) -> None:
     with api.open(path) as profile:
         assert told(profile) == told(stored(path, shelf, kept))
 
 
-@every_fixture
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 6), ids=name_of)
 def test_reports_that_are_made_at_the_same_time_are_what_each_is_alone(
     path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

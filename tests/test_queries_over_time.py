@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from small_store import Graph, Kernel, Memcpy, Migration, Row, answers, opened
 
@@ -106,7 +107,7 @@ intervals = st.tuples(st.integers(1, 60), st.integers(0, 12), st.booleans())
 
 
 @given(st.lists(intervals, min_size=1, max_size=8), st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_as_counted_one_by_one(found: list[tuple[int, int, bool]], count: int) -> None:
     rows = [(Memcpy if copy else Kernel)(start, start + dur) for start, dur, copy in found]
     with opened(*rows) as profile:

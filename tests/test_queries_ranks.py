@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import instants
 from small_store import Call, Graph, Kernel, Memcpy, Migration, MpiCall, Row, answers, opened, write
@@ -231,7 +232,7 @@ zeros = st.integers(ZERO_OF_BINS, ZERO_OF_BINS + 300)
 
 
 @given(st.lists(st.tuples(spans, zeros), min_size=1, max_size=3), st.integers(1, 9))
-@settings(max_examples=40)
+@examples(40)
 def test_the_map_as_counted_instant_by_instant(
     ranks: list[tuple[list[tuple[int, int]], int]], bins: int
 ) -> None:

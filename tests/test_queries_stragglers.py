@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from small_store import Collective, Kernel, MpiCall, Row, answers, opened, write
 
@@ -303,7 +304,7 @@ late = st.lists(st.integers(0, 40), min_size=3, max_size=3)
     st.lists(late, min_size=4, max_size=9),
     st.lists(st.integers(-(10**6), 10**6), min_size=3, max_size=3),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_planted_offsets_and_lateness_are_found(
     arrivals: list[list[int]], offsets: list[int]
 ) -> None:
@@ -332,7 +333,7 @@ def test_planted_offsets_and_lateness_are_found(
 
 
 @given(st.integers(-80, 80), st.integers(-5, 5))
-@settings(max_examples=20)
+@examples(20)
 def test_a_clock_that_runs_away_is_brought_back(ppm: int, noise: int) -> None:
     """Over 30 s a clock that is 80 ppm fast runs 2.4 ms away; arrivals differ by 7 ns in one of 31."""
     times = [10**9 * (i + 1) for i in range(31)]

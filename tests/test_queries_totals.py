@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from small_store import (
     EVENTS,
@@ -503,7 +504,7 @@ def shared(report: str, *rows: Row, **options: Any) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("report", [*SHARED, "transfers"])
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(done, max_size=40), st.booleans())
 def test_totals_tell_what_the_events_tell(
     report: str, all_of: list[Done], apart: bool

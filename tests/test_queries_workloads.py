@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from answers import NO_API_CALL
-from conftest import NSYS_FILES, Shelf
+from conftest import NSYS_FILES, Shelf, oldest_and_newest
 from scenarios import EXPECTED, WORKLOADS
 
 from nsysconv import api, codes
@@ -80,7 +80,7 @@ def how(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+@pytest.fixture(params=oldest_and_newest(FILES), ids=lambda path: path.stem)
 def told(
     request: pytest.FixtureRequest, how: str, known: dict[tuple[Path, str], Told], shelf: Shelf
 ) -> Told:

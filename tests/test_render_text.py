@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from nasty import (
     LARGEST,
@@ -169,7 +170,7 @@ ints = st.none() | st.integers(SMALLEST, LARGEST) | st.integers(-10, 10)
 floats = st.none() | st.floats()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     width=st.integers(20, 200),
     rows=st.lists(st.tuples(st.none() | names, st.none() | names, *[ints] * 4, *[floats] * 3)),

@@ -5,12 +5,12 @@ A package that is listed may be loaded, no other. What each costs: benchmarks/im
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import imports
 import pytest
 from conftest import CHILD_ENVIRONMENT
+from loading import loaded
 
 # What users type is read, completed and helped with; annotated_doc and shellingham come with typer.
 COMMAND_LINE = {"typer", "annotated_doc", "shellingham"}
@@ -80,29 +80,36 @@ ONLY = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, imports.Cold]]:
+# Those that read no profile, and all others. What the first of a group loads, all of it load.
+GROUPS = (
+    [name for name, allowed in ALLOWED.items() if allowed is COMMAND_LINE],
+    [name for name, allowed in ALLOWED.items() if allowed is not COMMAND_LINE],
+)
+
+
+def cold_commands(folder: Path) -> dict[str, imports.Cold]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("PYTHONPATH", "PATH"):
             patch.setenv(name, CHILD_ENVIRONMENT[name])
-        yield {each.name: each for each in imports.commands(tmp_path_factory.mktemp("cold"))}
+        return {each.name: each for each in imports.commands(folder)}
 
 
-def test_every_command_is_here(commands: dict[str, imports.Cold]) -> None:
+def test_every_command_loads_what_it_needs_and_no_more(tmp_path: Path) -> None:
+    commands = cold_commands(tmp_path)
     assert commands.keys() == ALLOWED.keys()
+    groups = [[(name, commands[name].arguments) for name in group] for group in GROUPS]
+    found = loaded(groups, {**CHILD_ENVIRONMENT, "RANK": "0"})
+    packages = {name: imports.third_party(modules) for name, modules in found.items()}
+    assert {name: more for name in ALLOWED if (more := packages[name] - ALLOWED[name])} == {}
+    assert [(name, module) for module, allowed in ONLY.items() for name, modules in found.items()
+            if module in modules and name not in allowed] == []  # fmt: skip
+    # What they do load is seen.
+    assert packages["--help"] == COMMAND_LINE
+    assert {"sqlalchemy", "numpy", "rich"} <= packages["report of a store"]
 
 
-@pytest.mark.parametrize("name", ALLOWED)
-def test_a_command_loads_what_it_needs(name: str, commands: dict[str, imports.Cold]) -> None:
-    modules, asked = imports.traced(commands[name])
-    more = imports.third_party(modules) - ALLOWED[name]
-    assert not more, {package: asked.get(package) for package in more}
-    assert not [module for module, allowed in ONLY.items()
-                if module in modules and name not in allowed]  # fmt: skip
-
-
-def test_the_probe_sees_packages_and_who_asks(commands: dict[str, imports.Cold]) -> None:
-    modules, asked = imports.traced(commands["report of a store"])
+def test_the_measurement_sees_packages_and_who_asks(tmp_path: Path) -> None:
+    modules, asked = imports.traced(cold_commands(tmp_path)["report of a store"])
     assert {"sqlalchemy", "numpy", "typer"} <= imports.third_party(modules)
     assert "pyarrow.lib" in modules
     assert asked["typer"] == "nsysconv.cli.app"

@@ -18,7 +18,7 @@ from typing import Any
 
 import generate_nsys
 import pytest
-from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT, add, dump, import_file
+from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT, add, dump, few, import_file
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError, UsageError
@@ -121,7 +121,7 @@ def assert_sound(store: Path, identities: list[str]) -> None:
 # -- kill -9
 
 
-@pytest.mark.parametrize("number", range(KILLS))
+@pytest.mark.parametrize("number", few(range(KILLS), 3))
 def test_a_killed_import_leaves_no_new_store(
     worker: Worker, large: Path, seconds: float, tmp_path: Path, number: int
 ) -> None:
@@ -138,7 +138,7 @@ def test_a_killed_import_leaves_no_new_store(
     assert names(tmp_path) == ["store.db"]
 
 
-@pytest.mark.parametrize("number", range(KILLS))
+@pytest.mark.parametrize("number", few(range(KILLS), 3))
 def test_a_killed_import_leaves_an_old_store_as_it_was(
     worker: Worker, large: Path, seconds: float, tmp_path: Path, number: int
 ) -> None:

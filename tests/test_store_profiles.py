@@ -23,6 +23,7 @@ from conftest import (
     integer_columns,
     known,
     name_of,
+    oldest_and_newest,
     profile_in_place,
     real,
 )
@@ -132,7 +133,7 @@ def test_a_profile_is_found_by_label_and_by_number(several: Path) -> None:
 # -- types
 
 
-@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 def test_cells_are_of_the_declared_types(shelf: Shelf, path: Path) -> None:
     _assert_types(shelf.store(path))
 
@@ -273,7 +274,7 @@ def test_a_store_is_whole_for_python_sqlite(shelf: Shelf) -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=name_of)
+@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
 def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
     with reading(shelf.store(path)) as store:
         (profile,) = store.profiles()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS, NSYS_FILES, ODD_FILES
+from conftest import NSYS, NSYS_FILES, ODD_FILES, oldest_and_newest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
@@ -130,7 +130,7 @@ def alike(path: Path) -> list[str]:
     return read
 
 
-@pytest.mark.parametrize("path", [*NSYS_FILES, *ODD_FILES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=lambda path: path.name)
 def test_fixtures_are_surveyed_alike(path: Path) -> None:
     read = alike(path)
     if path in NSYS_FILES:

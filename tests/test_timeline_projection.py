@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING
@@ -113,7 +114,7 @@ def rows(found: module.Projection) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("passes", [64, 0], ids=["gathered", "swept"])
 @given(calls, ops, intervals, st.booleans())
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_projection_is_what_the_definition_says(
     passes: int, made: Any, ran: Any, found: Any, any_thread: bool
 ) -> None:
@@ -147,7 +148,7 @@ def test_a_call_that_starts_where_the_range_ends_is_outside() -> None:
 
 
 @given(intervals)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_nesting_is_what_the_definition_says(found: Any) -> None:
     tree = nested(spans_of(found))
     spans = tree.spans
@@ -183,7 +184,7 @@ def test_paths_are_names_from_outside_to_inside() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-1, 30), st.integers(0, 5)), min_size=1, max_size=30))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_depth_first_is_what_it_says(drawn: list[tuple[int, int]]) -> None:
     # Paths are numbered level by level; a random forest in that order.
     parents = [min(parent, place - 1) for place, (parent, _) in enumerate(drawn)]

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from conftest import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from slow_versions import (
     PARTS,
@@ -414,7 +415,7 @@ def slow_gap(gap: Gap) -> tuple[Any, ...]:
             *(gap.parts[part] for part in PARTS))  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 2**32))
 def test_idle_time_of_random_profiles(seed: int) -> None:
     """Overview, gaps of every kind, their parts, and what the host did in them."""
@@ -445,7 +446,7 @@ def test_idle_time_of_random_profiles(seed: int) -> None:
     assert host == dict(instants_of)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**32))
 def test_owners_of_random_profiles(seed: int) -> None:
     """GPU time by the function that owns it, layer by layer."""
@@ -461,7 +462,7 @@ def test_owners_of_random_profiles(seed: int) -> None:
     assert {key: count for key, count in found.items() if count} == dict(expected)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.tuples(intervals, st.sampled_from([11, 12])), min_size=1, max_size=9))
 def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> None:
     """Crossing calls included."""
@@ -509,7 +510,7 @@ def test_numbers_in_fewer_bytes_are_the_same(codes: list[int], expected: type) -
 few_times = st.integers(1, 4)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.tuples(few_times, few_times).map(sorted), min_size=1, max_size=5))
 @example([[1, 1], [1, 2]])
 @example([[1, 1], [1, 1], [1, 1], [1, 2]])  # the edge of a block is before the last
@@ -521,7 +522,7 @@ def test_outermost_calls_of_a_thread(rows: list[list[int]]) -> None:
     assert found == outermost([(start, end) for start, end in rows])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 2**32))
 def test_steps_of_random_profiles(seed: int) -> None:
     """Steps, and the class of each of their instants."""
@@ -542,7 +543,7 @@ def test_steps_of_random_profiles(seed: int) -> None:
         expected)  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 2**32))
 def test_utilisation_of_random_profiles(seed: int) -> None:
     """Unions, SM efficiency and occupancy, of devices and step by step."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import Slow
 from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened
@@ -269,7 +270,7 @@ def slow_tables(
     return dict(kernels), dict(calls), {(): durations}
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(profiles())
 def test_the_quick_sums_are_the_slow_ones(rows: list[Row]) -> None:
     with opened(*rows) as profile:

@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from conftest import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slow_versions import Slow
 from small_store import (
@@ -787,7 +788,7 @@ def in_part(slow: Slow, row: Any, part: Slice) -> bool:
     )  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(profiles(), parts())
 def test_counts_sums_and_bytes_of_random_slices(rows: list[Row], part: Slice) -> None:
     """Row by row."""
@@ -844,7 +845,7 @@ def test_counts_sums_and_bytes_of_random_slices(rows: list[Row], part: Slice) ->
 EVERYTHING = [Slice(name=""), Slice(processes=(1, 2)), Slice(devices=(0, 1)), Slice(streams=(7, 8))]
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(profiles(), st.sampled_from(EVERYTHING))
 def test_a_slice_that_holds_everything_is_the_whole(rows: list[Row], part: Slice) -> None:
     """Every report, to the last value."""

@@ -154,7 +154,7 @@ def _whole(value: Any) -> int:
 
 @lru_cache(_FEW_TEXTS)
 def _number_in(text: str) -> int | None:
-    """Return the number in "7", "stream 7" or "thread 25738 (python)", as the first releases wrote them."""
+    """Return the number in "7", "stream 7" or "thread 25738 (python)", as old releases wrote them."""
     digits = _NUMBER.search(text)
     return int(digits.group()) if digits and len(digits.group()) <= _LONGEST else None
 
