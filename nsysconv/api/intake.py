@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -158,9 +159,14 @@ def _written(
     find: Find | None,
 ) -> tuple[Imported, ...]:
     """The recordings of an input into the store, or those that are there already."""
-    hashing = [probe.beside(probe.sha256) for probe in probes]
+    hashing: list[Future[str]] = []
+
+    def hash_sources() -> None:
+        if not hashing:
+            hashing.extend(probe.beside(probe.sha256) for probe in probes)
 
     def hashed() -> str:
+        hash_sources()
         return digest([one.result() for one in hashing])
 
     replacing: Sequence[int] = ()
@@ -186,6 +192,8 @@ def _written(
 
     def completed(recordings: Iterator[Recording]) -> Iterator[Recording]:
         for recording in recordings:
+            # Not before: rows wait for what the importer has put in the queue, and for no hash.
+            hash_sources()
             yield ranked(recording, told)
 
     try:

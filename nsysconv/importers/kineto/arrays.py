@@ -140,5 +140,5 @@ class _Placed:
     def _left_out(self, what: str, which: Array) -> None:
         rows = np.flatnonzero(which)
         if len(rows):
-            share = bisect_right(self._begins, int(rows[0]), key=lambda begin: begin[0]) - 1
-            self._piece.note(what, len(rows), self._begins[share][1])
+            batch = bisect_right(self._begins, int(rows[0]), key=lambda begin: begin[0]) - 1
+            self._piece.note(what, len(rows), self._begins[batch][1])

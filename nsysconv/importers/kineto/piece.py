@@ -36,7 +36,7 @@ class Cells:
 
     `columns`: packed int64, null as MISSING, and a single one where all rows have the same; those of
     NAMES hold places in the piece's names. `dur` is empty for rows that last no time. `begins`: how
-    many rows stood before each share of the text, and at which byte of the trace that share begins.
+    many rows stood before each batch of events, and at which byte of the trace that batch begins.
     """
 
     count: int

@@ -64,6 +64,7 @@ class Reader:
         self._lost_gpu_work = False
         self._ranked = False
         self._survey = Survey(probe, self._sources, from_pages=options.in_place)
+        self._unclosed = probe.beside(remarks.on_unclosed, probe)
 
     def recording(self) -> Recording:
         """The recording; its facts, notes and rows are complete once `batches` is used up."""
@@ -254,7 +255,7 @@ class Reader:
     def _small_batches(self) -> Iterator[ArrowRows]:
         found = self._survey.everything()
         devices = self._devices(found)
-        self._notes += remarks.on_rows(self._probe, found, devices)
+        self._notes += remarks.on_rows(self._probe, found, devices, self._unclosed.result())
         ranks, clashes = capture_facts.ranks_by_process(
             self._probe, self._capture, found.pids, found.gpu_op_pids
         )

@@ -37,14 +37,16 @@ _MOST_LISTED = 20
 _RANGE_COLUMNS = {"eventType", "end"}
 
 
-def on_rows(probe: Probe, found: Found, devices: Devices) -> Iterator[Note]:
-    """What the surveyed rows give cause to say."""
+def on_rows(
+    probe: Probe, found: Found, devices: Devices, unclosed: Sequence[Note]
+) -> Iterator[Note]:
+    """What the surveyed rows give cause to say; `unclosed` is what `on_unclosed` says."""
     yield from _on_classes(probe, found)
     yield from _on_unsorted(probe, found)
     yield from _on_range_kinds(probe, found)
     yield from _on_codes(probe, found)
     yield from _on_constructs(probe, found)
-    yield from _on_unclosed(probe)
+    yield from unclosed
     if devices.unnamed:
         text = "the profile does not say which GPU a device number means"
         facts = frozenset({Fact.DEVICES})
@@ -113,17 +115,18 @@ def _on_range_kinds(probe: Probe, found: Found) -> Iterator[Note]:
         yield Note("unknown-code", Severity.DROPPED, text, count, first, facts)
 
 
-def _on_unclosed(probe: Probe) -> Iterator[Note]:
+def on_unclosed(probe: Probe) -> list[Note]:
+    """Return a note on ranges without an end, if there are some; for that it reads all ranges."""
     if (
         tables.NVTX not in probe.tables
         or not set(probe.tables[tables.NVTX].columns) >= _RANGE_COLUMNS
     ):
-        return
+        return []
     kinds = ", ".join(str(kind) for kind in tables.RANGE_KINDS if kind != tables.MARK)
     count, first = counted(probe, tables.NVTX, f"eventType IN ({kinds}) AND end IS NULL")
-    if count:
-        text = "ranges that were never closed"
-        yield Note("range-unclosed", Severity.INFO, text, count, first, frozenset({Fact.RANGES}))
+    text = "ranges that were never closed"
+    note = Note("range-unclosed", Severity.INFO, text, count, first, frozenset({Fact.RANGES}))
+    return [note] if count else []
 
 
 def _on_codes(probe: Probe, found: Found) -> Iterator[Note]:

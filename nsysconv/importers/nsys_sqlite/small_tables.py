@@ -62,9 +62,8 @@ def threads(probe: Probe, found: Found) -> list[Row]:
     }
     if has(probe, "ThreadNames", "globalTid", "nameId"):
         sql = "SELECT t.globalTid, s.value FROM ThreadNames t JOIN StringIds s ON s.id = t.nameId"
-        names.update(_by_thread(probe, sql))
-    if has(probe, "NVTX_EVENTS", "globalTid", "text"):
-        names.update(_by_thread(probe, _nvtx_texts(probe, "globalTid", _THREAD_NAME)))
+        names.update(_by_thread(probe.select(sql)))
+    names.update(_by_thread(_nvtx_texts(probe, found, "globalTid", _THREAD_NAME)))
     return [
         {
             "pid": pid,
@@ -76,21 +75,28 @@ def threads(probe: Probe, found: Found) -> list[Row]:
     ]
 
 
-def _by_thread(probe: Probe, sql: str) -> Iterator[tuple[tuple[int, int], str]]:
-    for global_tid, name in probe.select(sql):
+def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[tuple[int, int], str]]:
+    for global_tid, name in rows:
         if isinstance(global_tid, int) and isinstance(name, str):
             yield (global_tid >> 24 & 0xFFFFFF, global_tid & 0xFFFFFF), name
 
 
-def _nvtx_texts(probe: Probe, columns: str, event_type: int) -> str:
-    """A select of these columns and the text of NVTX rows of a type, registered or not."""
+def _nvtx_texts(
+    probe: Probe, found: Found, columns: str, event_type: int
+) -> list[tuple[Any, ...]]:
+    """Return these columns and the text of all NVTX rows of a type, registered or not."""
+    # The survey has seen all types: no scan of millions of ranges for one that no row has.
+    if event_type not in found.range_kinds or not has(probe, "NVTX_EVENTS", "globalTid", "text"):
+        return []
     present = probe.tables["NVTX_EVENTS"].columns
     wanted = ", ".join(c if c in present else "NULL" for c in columns.split(", "))
     registered = (
         "(SELECT value FROM StringIds WHERE id = textId)" if "textId" in present else "NULL"
     )
-    kind = f"eventType = {event_type}" if "eventType" in present else "0"
-    return f"SELECT {wanted}, coalesce({registered}, text) FROM NVTX_EVENTS WHERE {kind}"
+    return probe.select(
+        f"SELECT {wanted}, coalesce({registered}, text) FROM NVTX_EVENTS "
+        f"WHERE eventType = {event_type}"
+    )
 
 
 def contexts(probe: Probe, found: Found, devices: Devices) -> list[Row]:
@@ -157,12 +163,9 @@ def _stream_names(probe: Probe) -> dict[Any, str]:
 
 def domains(probe: Probe, found: Found) -> list[Row]:
     """Named domains of ranges, per process."""
-    if not has(probe, "NVTX_EVENTS", "globalTid", "text"):
-        return []
     result: dict[tuple[int, int], Row] = {}
-    for global_tid, domain_id, name in probe.select(
-        _nvtx_texts(probe, "globalTid, domainId", _DOMAIN)
-    ):
+    rows = _nvtx_texts(probe, found, "globalTid, domainId", _DOMAIN)
+    for global_tid, domain_id, name in rows:
         if isinstance(global_tid, int) and isinstance(domain_id, int) and isinstance(name, str):
             pid = global_tid >> 24 & 0xFFFFFF
             if pid in found.pids:
@@ -174,11 +177,9 @@ def domains(probe: Probe, found: Found) -> list[Row]:
 
 def categories(probe: Probe, found: Found) -> list[Row]:
     """Named categories of ranges, per process and domain."""
-    if not has(probe, "NVTX_EVENTS", "globalTid", "text"):
-        return []
     result: dict[tuple[int, int, int], Row] = {}
-    sql = _nvtx_texts(probe, "globalTid, domainId, category", _CATEGORY)
-    for global_tid, domain_id, category_id, name in probe.select(sql):
+    rows = _nvtx_texts(probe, found, "globalTid, domainId, category", _CATEGORY)
+    for global_tid, domain_id, category_id, name in rows:
         if isinstance(global_tid, int) and isinstance(category_id, int) and isinstance(name, str):
             pid = global_tid >> 24 & 0xFFFFFF
             key = (pid, domain_id if isinstance(domain_id, int) else 0, category_id)
