@@ -29,7 +29,7 @@ _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
 _SPACE = b" \t\r\n"
 # The first piece is small: all others wait for what it tells.
 _FIRST_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 22
+_BLOCK_BYTES = 1 << 23
 # Of what is left of a plain file, a piece is not more than this part: those that are decoded beside each
 # other are to end together.
 _LAST_PARTS = 8
