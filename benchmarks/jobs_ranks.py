@@ -77,7 +77,7 @@ def of_size(ranks: int, kernels: int, sources: Sequence[Path], runs: int) -> lis
     found = [
         Job("import of ranks", ranks, unit,
             in_turn([importing("nsysconv import", sources, store), copy], runs),
-            [Bar("times", 1.5, COPY, why="many-files"), Bar("MB", 100, why="many-files")]),
+            [Bar("times", 2, COPY, why="many-files"), Bar("MB", 110, why="many-files")]),
         Job("rank_summary", ranks, unit,
             in_turn([reporting("nsysconv report", store), sums], runs),
             [Bar("times", 0.35, SUMS, why="many-files")]),
