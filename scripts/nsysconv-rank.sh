@@ -81,8 +81,9 @@ fi
 # ---- Rank and job, as nsysconv/launch.py reads them: no other variable is looked at.
 # The value of a variable where it is a whole number, without leading zeros; else nothing.
 number_of() (
+    value=''
     if [ "$1" != - ]; then eval "value=\${$1-}"; fi
-    case ${value-} in '' | *[!0-9]* | ??????????*) exit ;; esac
+    case $value in '' | *[!0-9]* | ??????????*) exit ;; esac
     value=${value#"${value%%[1-9]*}"}
     printf '%s' "${value:-0}"
 )

@@ -47,7 +47,7 @@ def wrapped(wrapper: Sequence[str], options: Sequence[str], line: Sequence[str])
     before = list(line[: parsed.program_at])
     for output in parsed.outputs:
         del before[output.index - (not output.head) : output.index + 1]
-        options = [*options, "-o", output.value]
+        options = ["-o", output.value, *options]
     return [*wrapper, *options, "--", *before, "--", *parsed.program]
 
 

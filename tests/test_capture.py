@@ -181,6 +181,28 @@ def test_places_in_jobs_of_other_systems(tmp_path: Path, wrapper: Sequence[str])
 
 
 @both
+def test_what_a_launcher_does_not_say_is_asked_of_the_next(
+    tmp_path: Path, wrapper: Sequence[str]
+) -> None:
+    """PMIx names the rank alone, and Slurm the rest; the number of an option is neither."""
+    here = place(tmp_path, PMIX_RANK="3", **SLURM_RANK_3)
+    options = ["--ranks", "node1:local1", "--grace", "30"]
+    assert here.run(wrapper, options, [*LINE, "true"]).returncode == 0
+    told = record(here)
+    assert (told.rank, told.local_rank, told.world_size) == (3, 1, 8)
+
+
+@both
+def test_a_launcher_alone_says_no_more_than_it_knows(
+    tmp_path: Path, wrapper: Sequence[str]
+) -> None:
+    here = place(tmp_path, PMIX_RANK="3")
+    assert here.run(wrapper, ["--grace", "30"], [*LINE, "true"]).returncode == 0
+    told = record(here, "out/train.rank3")
+    assert (told.rank, told.local_rank, told.world_size) == (3, None, None)
+
+
+@both
 def test_a_name_that_is_taken_gets_a_number(here: Place, wrapper: Sequence[str]) -> None:
     (here.here / "out").mkdir()
     (here.here / f"{NAME}.sqlite").write_text("an old export")
