@@ -12,7 +12,7 @@ FUZZ_SECONDS := 300
 
 .DEFAULT_GOAL := help
 OLDEST := .venv-oldest
-OLDEST_TESTS := golden api cli store_* export* render_* importer_kineto_workloads importer_nsys_workloads
+OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
 
 .PHONY: help demo test test-slow test-oldest test-system check bench bench-peers fuzz docs golden fixtures notebook clean
 

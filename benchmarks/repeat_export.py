@@ -18,6 +18,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 TIMES = ("start", "end", "timestamp")
 IDS = ("correlationId", "rangeId", "eventSyncId", "id")
@@ -54,11 +55,15 @@ def steps(connection: sqlite3.Connection, tables: dict[str, list[str]]) -> dict[
     return {**dict.fromkeys(TIMES, extent), **{name: ask("max", (name,)) + 1 for name in IDS}}
 
 
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path.absolute()))}?mode={mode}"
+
+
 def generate(target: Path, source: Path, kernels: int) -> int:
     """Writes the export; returns how many copies it has."""
     shutil.copyfile(source, target)
-    with closing(sqlite3.connect(target, isolation_level=None)) as connection:
-        connection.execute("ATTACH ? AS original", (f"file:{source.absolute()}?mode=ro&immutable=1",))
+    with closing(sqlite3.connect(_uri(target, "rw"), isolation_level=None, uri=True)) as connection:
+        connection.execute("ATTACH ? AS original", (_uri(source, "ro&immutable=1"),))
         for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-65536"):
             connection.execute(f"PRAGMA {pragma}")
         tables = event_tables(connection)

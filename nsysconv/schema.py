@@ -97,8 +97,7 @@ TIME_LIMIT_NS = 1 << 53
 """No time is further from a profile's zero: 104 days, and what a double holds exactly."""
 
 
-# Checks are comparisons, joined by OR where several will do: `store/sqlite/admission.py` relies on it.
-# Their numbers are spelled out: a table's definition has no parameters.
+# Numbers of checks are spelled out: a table's definition has no parameters.
 _START, _DURATION, _PID = (sa.column(name, sa.BigInteger) for name in ("start_ns", "dur_ns", "pid"))
 _LEAST, _ZERO, _MOST = (
     sa.literal_column(str(number), sa.BigInteger) for number in (-TIME_LIMIT_NS, 0, TIME_LIMIT_NS)

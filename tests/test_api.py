@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from conftest import NSYS, ODD
 import nsysconv
 from nsysconv import errors
 from nsysconv.errors import InputError, NotRecorded, StrictError, UsageError
+from nsysconv.importers.probe import Probe
 from nsysconv.report import Report
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -33,6 +35,23 @@ def test_only_what_is_promised() -> None:
     assert all(callable(each) for each in public.values())
     with pytest.raises(AttributeError, match="nonsense"):
         _ = nsysconv.nonsense
+
+
+def test_a_source_is_hashed_when_its_rows_have_been_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are copied once they are counted: the hash of a large file must not come first."""
+    asked: list[str] = []
+    beside = Probe.beside
+
+    def noting(self: Probe, work: Any, *arguments: object) -> Any:
+        asked.append(work.__name__)
+        return beside(self, work, *arguments)
+
+    monkeypatch.setattr(Probe, "beside", noting)
+    nsysconv.import_files([BASIC], tmp_path / "job.db")
+    assert asked.count("sha256") == 1
+    assert asked.index("sha256") > asked.index("numbers")
 
 
 def test_a_report_of_a_file() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nsysconv.importers.kineto import trace as traces
+from nsysconv.importers.kineto.decoding import worker_count
 from nsysconv.importers.kineto.trace import Trace
 
 COUNT = 4000
@@ -44,3 +45,25 @@ def test_pieces_that_end_together_are_small(source: Path) -> None:
     # Within an event of what they may have.
     assert others[0][1] > (1 << 13) - 100
     assert (1 << 10) - 100 < others[-2][1] <= 1 << 10
+
+
+@pytest.mark.parametrize(
+    ("size", "head", "most", "count"),
+    [(24 << 20, b"{", 2, 2), ((24 << 20) - 1, b"{", 2, 0), (3 << 20, b"\x1f\x8b", 2, 2),
+     (2 << 20, b"\x1f\x8b", 2, 0), (1 << 30, b"{", 1, 0), (1 << 30, b"{", 64, 64)],
+)  # fmt: skip
+def test_a_large_trace_is_decoded_by_worker_processes(
+    size: int, head: bytes, most: int, count: int
+) -> None:
+    """Packed text is taken to be ten times as long; one process more would only wait for the other."""
+    assert worker_count(size, head, most) == count
+
+
+def test_an_event_may_be_as_long_as_is_read_at_most(tmp_path: Path) -> None:
+    """Also the first, and one that is longer than a piece by no whole number of them."""
+    path = tmp_path / "trace.json"
+    long = {"ph": "X", "cat": "cpu_op", "name": "x" * (30 << 20), "ts": 1}
+    path.write_text(json.dumps({"traceEvents": [long, {**long, "name": "y"}, {**long, "name": "z"}]}))
+    with path.open("rb") as file:
+        found = [json.loads(b"[%b]" % span.read(file)) for span in Trace(path).pieces()]
+    assert [len(event["name"]) for piece in found for event in piece] == [30 << 20, 1, 1]

@@ -93,11 +93,11 @@ def counted() -> Iterator[list[str]]:
     columns = Probe.columns
 
     def counting(self: Probe, table: str, names: Sequence[str]) -> Iterator[Any]:
-        ((last,),) = self.select(f"SELECT max(rowid) FROM {table}")
+        following = LOWEST
         for following, values in columns(self, table, names):
             yield following, values
-            if following > last:
-                read.append(table)
+        if following > HIGHEST:
+            read.append(table)
 
     with MonkeyPatch.context() as patch:
         patch.setattr(Probe, "columns", counting)

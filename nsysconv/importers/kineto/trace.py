@@ -112,11 +112,14 @@ class Trace:
     def _ranges(self, file: BinaryIO) -> Iterator[Span]:
         """The same of a plain file, of which only the places of the cuts are read here."""
         file_size = file.seek(0, os.SEEK_END)
-        size = _FIRST_BYTES
-        while self.place + size < file_size and size <= _EVENT_BYTES:
+        size, last = _FIRST_BYTES, self._last
+        while self.place + size < file_size:
             cut = self._border_before(file, self.place + size)
             if cut is None:
-                size += _BLOCK_BYTES
+                if size == _EVENT_BYTES:
+                    last = self._long_last
+                    break
+                size = min(size + _BLOCK_BYTES, _EVENT_BYTES)
                 continue
             end, start = cut
             span = Span(self.place, end - self.place)
@@ -126,7 +129,7 @@ class Trace:
             yield span
         file.seek(self.place)
         self._buffer = file.read(_EVENT_BYTES)
-        yield from self._last() if size <= _EVENT_BYTES else self._long_last()
+        yield from last()
 
     def _border_before(self, file: BinaryIO, end: int) -> tuple[int, int] | None:
         """Where, in the file, the last event but one before `end` ends and the last one begins."""

@@ -102,6 +102,7 @@ class Reader:
             yield from self._small_batches()
         finally:
             self._survey.close()
+            self._unclosed.cancel()
 
     def _source_rows(self, mapping: TableMapping) -> SourceRows | None:
         source = self._probe.tables[mapping.source]

@@ -51,8 +51,6 @@ _WIDEST = 256
 # Rows laid out differently in turns are read together, a few long runs one after the other.
 _MOST_RUNS = 4
 
-
-
 # Bytes of pages at a time: with fewer, threads wait for each other between operations. Large reports took
 # a tenth longer with 2 MB, a quarter with 1 MB.
 BATCH_BYTES = 1 << 22
@@ -84,13 +82,18 @@ def read(
     equal; null is MISSING.
 
     Ends early where the pages hold what is not read here, damage above all: SQLite has to go on from the
-    last id that was given, or from `first`. Takes no lock: who reads a file that others may write to
-    holds SQLite's.
+    last id that was given, or from `first`. Where all is read, that id is `last` + 1. Takes no lock: who
+    reads a file that others may write to holds SQLite's.
     """
+    following = first
     try:
-        yield from Pages(descriptor).rows(root, places, first, last)
+        for following, columns in Pages(descriptor).rows(root, places, first, last):
+            yield following, columns
     except UnreadableError:
         return
+    if following <= last:
+        # No rows have the last of these ids.
+        yield last + 1, [np.empty(0, np.int64)] * len(places)
 
 
 class Pages:

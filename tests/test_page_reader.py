@@ -588,6 +588,20 @@ def test_where_pages_stop_sqlite_goes_on(
     assert len(from_pages) == batches
 
 
+@pytest.mark.parametrize("last", [KERNELS - 1, KERNELS, KERNELS + 9])
+def test_reading_ends_behind_the_last_id_where_all_is_read(grown: Path, last: int) -> None:
+    """Also where no row has that id; where pages stop early, it does not."""
+    with open_for_reading(grown) as connection:
+        root = connection.number("SELECT rootpage FROM sqlite_schema WHERE name = 'kernel'")
+    with grown.open("rb") as file:
+        batches = list(page_reader.read(file.fileno(), root, [ID], 1, last))
+        ids = np.concatenate([columns[0] for _, columns in batches])
+        assert ids.tolist() == [*range(1, min(last, KERNELS) + 1)]
+        assert batches[-1][0] == last + 1
+        # A text is not read here.
+        assert not list(page_reader.read(file.fileno(), root, [10_000], 1, last))
+
+
 def test_a_write_ahead_log_is_left_to_sqlite(store: Path, from_pages: list[int]) -> None:
     with closing(sqlite3.connect(store, isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode=WAL")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_store_pages import expected, new_database, opened, read, table, taken
+from test_page_reader import expected, new_database, opened, read, table, taken
 
 from nsysconv.report import MISSING
 from nsysconv.store.sqlite.page_reader import ID
