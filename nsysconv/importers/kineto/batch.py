@@ -1,4 +1,4 @@
-"""The events of a part of a chunk: their times as they are spelled, and the processes they belong to.
+"""The events of a part of a piece: their times as they are spelled, and the processes they belong to.
 
 Nothing heavy is imported here.
 """

@@ -26,7 +26,7 @@ class Builder(Rows):
     """Fills a piece of a trace with the rows of its events, some events at a time."""
 
     def add(self, batch: Batch, *, python_functions: bool) -> None:
-        """Adds the rows of events; Python functions only if asked for."""
+        """Add the rows of a batch of events; Python functions only if asked for."""
         self._batch = batch
         self._piece.event_count += len(batch.events)
         kinds = by_kind(batch.events, self._piece, batch.place)

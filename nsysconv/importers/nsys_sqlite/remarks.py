@@ -40,7 +40,7 @@ _RANGE_COLUMNS = {"eventType", "end"}
 def on_rows(
     probe: Probe, found: Found, devices: Devices, unclosed: Sequence[Note]
 ) -> Iterator[Note]:
-    """What the surveyed rows give cause to say; `unclosed` is what `on_unclosed` says."""
+    """Yield the notes that the surveyed rows ask for; `unclosed` are those of `on_unclosed`."""
     yield from _on_classes(probe, found)
     yield from _on_unsorted(probe, found)
     yield from _on_range_kinds(probe, found)
