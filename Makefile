@@ -9,6 +9,7 @@ STAMP := $(VENV)/.installed
 EXAMPLE := tests/fixtures/nsys/basic-3.25.0.sqlite
 STORE := demo.db
 FUZZ_SECONDS := 300
+FUZZ_JOBS := 1
 
 .DEFAULT_GOAL := help
 OLDEST := .venv-oldest
@@ -78,8 +79,8 @@ bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/
 bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, each in an environment of its own
 	$(BIN)/python benchmarks/peers.py
 
-fuzz: $(STAMP)  ## damage profiles for FUZZ_SECONDS and look what importers make of them
-	$(BIN)/python fuzz/fuzz.py --seconds $(FUZZ_SECONDS)
+fuzz: $(STAMP)  ## damaged and odd profiles for FUZZ_SECONDS, FUZZ_JOBS at a time: what becomes of each
+	$(BIN)/python fuzz/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS)
 
 docs: $(STAMP)  ## write the generated pages of docs/
 	$(BIN)/python scripts/generate_docs.py

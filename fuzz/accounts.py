@@ -26,18 +26,21 @@ class Account:
     rows: int
 
 
-def of_database(importer: str, path: Path) -> list[Account] | None:
-    """What stands in the plain tables that an importer of databases reads."""
+def of_database(importer: str, path: Path, *, included: bool = False) -> list[Account] | None:
+    """What stands in the plain tables that an importer of databases reads.
+
+    `included`: also in those that are read only where their rows are asked for.
+    """
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as sql:
             sql.set_progress_handler(lambda: True, _STEPS)
             sql.text_factory = bytes
-            return _accounts(importer, sql)
+            return _accounts(importer, sql, included)
     except sqlite3.Error:
         return None
 
 
-def _accounts(importer: str, sql: sqlite3.Connection) -> list[Account]:
+def _accounts(importer: str, sql: sqlite3.Connection, included: bool) -> list[Account]:
     plain = {
         name.decode("utf-8", "replace")
         for (name,) in sql.execute(
@@ -48,7 +51,7 @@ def _accounts(importer: str, sql: sqlite3.Connection) -> list[Account]:
     maps = nsys.MAPPINGS if importer == "nsys_sqlite" else nvprof.MAPPINGS
     groups: list[tuple[set[str], set[str]]] = []
     for mapping in maps:
-        if mapping.source not in plain or mapping.source in nsys.ON_REQUEST:
+        if mapping.source not in plain or (mapping.source in nsys.ON_REQUEST and not included):
             continue
         ours, sources = {mapping.ours}, {mapping.source}
         for group in [g for g in groups if g[0] & ours or g[1] & sources]:
@@ -86,14 +89,17 @@ def _events(importer: str, table: str, columns: set[str]) -> str:
             markers = ", ".join(map(str, cpu_side.MARKER_CLASSES))
             return f"eventClass IS NULL OR eventClass NOT IN ({markers})"
     elif table == nvprof.MARKER and "flags" in columns:
-        return "typeof(flags) <> 'integer' OR flags <> 4"  # ends of ranges
+        return "flags IS NOT 4"  # ends of ranges
     elif table == nvprof.UNIFIED_MEMORY and "counterKind" in columns:
         return f"counterKind IN ({', '.join(map(str, nvprof.MIGRATIONS))})"
     return "1"
 
 
-def of_trace(text: bytes) -> int | None:
-    """Whole events of GPU work and of calls in a valid trace; None for a trace that is not valid."""
+def of_trace(text: bytes, *, included: bool = False) -> int | None:
+    """Whole events of GPU work and of calls in a valid trace; None for a trace that is not valid.
+
+    `included`: Python's functions, too.
+    """
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(
@@ -102,7 +108,8 @@ def of_trace(text: bytes) -> int | None:
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
         return None
-    known = {key for key, kind in CATEGORIES.items() if kind not in ("python", "instant")}
+    others = ("instant",) if included else ("python", "instant")
+    known = {key for key, kind in CATEGORIES.items() if kind not in others}
     count: int = sum(
         isinstance(event, dict)
         and event.get("ph") == "X"

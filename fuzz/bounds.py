@@ -1,4 +1,4 @@
-"""Bounds of time and memory."""
+"""Bounds of time and memory, of one command or of what it does in a process that does more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+SECONDS = 30
+"""What one command may take."""
+MEMORY_BYTES = 1 << 30
+"""What its processes may hold together."""
+GROWN_BYTES = 700 << 20
+"""The same without what a process holds that has loaded all of the program."""
 
 
 class TooSlow(Exception):  # noqa: N818 - says what happened
@@ -34,10 +41,10 @@ def within(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def peak() -> int:
-    """The most memory that this process has held since `peak_reset`."""
+def peak(process: int | str = "self") -> int:
+    """The most memory that a process has held; this one, since `peak_reset`."""
     with suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
         return int(found[1]) << 10 if found else 0
     return 0
 

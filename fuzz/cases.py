@@ -1,24 +1,45 @@
-"""One damaged file after the other, each out of its number alone."""
+"""One file after the other, damaged or made, each out of its number alone."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+import make_names
+import make_nesting
+import make_pages
+import make_printed
 import mutate_json
 import mutate_sqlite
 import mutate_text
-from seeds import Seed, seeds
+from made import Made
+from seeds import IMPORTERS, Seed, seeds
+from truth import Printed, Truth
+
+MAKERS: dict[str, Callable[[random.Random], Made]] = {
+    "nesting": make_nesting.make,
+    "names": make_names.make,
+    "printed": make_printed.make,
+    "pages": make_pages.make,
+}
+"""Classes of files that are made; nothing is wrong with these."""
+
+KINDS = (*IMPORTERS, *MAKERS)
+"""Classes of files: importers', which are damaged, and those that are made."""
+
+LARGE = ("nesting", "names", "pages")
+"""Those of which a file can take seconds."""
 
 _STEPS = (1, 1, 1, 1, 2, 2, 3, 5)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A damaged file: its seed, its bytes, those of files beside it by ending, and what was done.
+    """A file: its seed, its bytes, those of files beside it by ending, and what was done.
 
-    `moved`: names may mean another text than in the seed. `key` makes it again.
+    `moved`: names may mean another text than in the seed. `key` makes it again. `truths` are what must be
+    read from it, of one that was made.
     """
 
     key: str
@@ -27,6 +48,26 @@ class Case:
     done: tuple[str, ...]
     beside: dict[str, bytes] = field(default_factory=dict)
     moved: bool = True
+    truths: tuple[Truth | Printed, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Its class, one of KINDS."""
+        return self.key.split(":")[0]
+
+    @property
+    def number(self) -> int:
+        """Its number in the class; ways to look at files take turns by it."""
+        return int(self.key.split(":")[2])
+
+    @property
+    def importer(self) -> str:
+        """Whose file it is meant to be."""
+        if self.kind in IMPORTERS:
+            return self.kind
+        if self.seed.is_sqlite:
+            return "nsys_sqlite"
+        return "kineto" if self.content.startswith(b"{") else "nsys_stats"
 
     @property
     def name(self) -> str:
@@ -35,12 +76,16 @@ class Case:
 
 
 def case(
-    importer: str, seed: int, number: int, *, real: bool = True, only: Collection[int] | None = None
+    kind: str, seed: int, number: int, *, real: bool = True, only: Collection[int] | None = None
 ) -> Case:
-    """The damaged file of this number. `only`: just these of its steps (to make a finding simpler)."""
-    key = f"{importer}:{seed}:{number}"
+    """The file of this number. `only`: just these of its steps of damage (to make a finding simpler)."""
+    key = f"{kind}:{seed}:{number}"
     random_ = random.Random(key)
-    found = seeds(importer, real=real)
+    if kind in MAKERS:
+        made = MAKERS[kind](random_)
+        whole = Seed(made.name, made.content)
+        return Case(key, whole, made.content, made.done, moved=False, truths=made.truths)
+    found = seeds(kind, real=real)
     chosen = random_.choice(found)
     count = random_.choice(_STEPS)
     steps = [random.Random(f"{key}:{place}") for place in range(count)]
@@ -52,7 +97,7 @@ def case(
     if chosen.is_sqlite:
         damaged = mutate_sqlite.mutate(chosen.content, steps)
         return Case(key, chosen, damaged.content, damaged.done, damaged.beside, damaged.moved)
-    if chosen.content.lstrip(b"\xef\xbb\xbf \n")[:1] in (b"{", b"[") and importer == "kineto":
+    if chosen.content.lstrip(b"\xef\xbb\xbf \n")[:1] in (b"{", b"[") and kind == "kineto":
         content, done = mutate_json.mutate(chosen.content, steps, others, packed=chosen.packed)
     else:
         content, done = mutate_text.mutate(chosen.content, steps, others)

@@ -1,4 +1,4 @@
-"""What must not be: findings, and what makes two of them one."""
+"""What became of a file: findings, what makes two of them one, and how long each step took."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ class Finding:
     sign: str = ""
 
 
+@dataclass(frozen=True)
+class Step:
+    """Something that was done with a file: of which kind, whether by a command, its seconds and bytes."""
+
+    kind: str
+    by_command: bool
+    seconds: float
+    memory: int = 0
+
+
 @dataclass
 class Looked:
     """What became of one file."""
@@ -24,6 +34,7 @@ class Looked:
     findings: list[Finding] = field(default_factory=list)
     outcome: str = ""
     """`refused`, or what was imported."""
+    steps: list[Step] = field(default_factory=list)
 
     def wrong(self, promise: str, detail: str, sign: str = "") -> None:
         """Adds a finding."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from findings import Looked
 from seeds import GZIP, SQLITE
 
 from nsysconv import schema
+from nsysconv.importers.detection import all_importers
 from nsysconv.notes import Severity
 
 SECRET = "SECRET-"
@@ -26,16 +26,26 @@ _LOSSES = frozenset({
 _GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch", "unified_memory_event")
 
 
-class Stored:
-    """The store of one file."""
+def includable(importer: str) -> tuple[str, ...]:
+    """Words for rows that an importer leaves out unless they are asked for."""
+    return tuple(
+        word for module in all_importers() if importer == module.NAME for word in module.INCLUDABLE
+    )
 
-    def __init__(self, case: Case, source: Path, looked: Looked) -> None:
+
+class Stored:
+    """The store of one file; `included` are words of `includable`."""
+
+    def __init__(
+        self, case: Case, source: Path, looked: Looked, included: Sequence[str] = ()
+    ) -> None:
+        self._included = bool(included)
         self._case = case
         self._source = source
         self._looked = looked
 
-    def look(self, store: Path, counts: Counter[str]) -> None:
-        """All of it; `counts` are rows by table, as the import told."""
+    def look(self, store: Path) -> int:
+        """All of it. Returns how many profiles are in it."""
         content = store.read_bytes()
         if not self._case.moved and SECRET.encode() in content:
             self._looked.wrong("a store without secrets", str(self._case.done), "secret store")
@@ -50,7 +60,15 @@ class Stored:
                 if note[2] < 1:
                     self._looked.wrong("a note counts something", str(note))
             self._references(sql, notes)
+            for truth in self._case.truths:
+                truth.look(sql, notes, self._looked)
+            counts = {
+                name: sql.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+                for name in schema.EVENT_TABLES
+            }
+            (profiles,) = sql.execute("SELECT count(*) FROM profile").fetchone()
         self._account(counts, notes)
+        return int(profiles)
 
     def sound_rows(self, sql: sqlite3.Connection, name: str) -> None:
         """Rows of a table are as the schema has them."""
@@ -95,14 +113,14 @@ class Stored:
                     self._looked.wrong("rows refer to what is there", f"{name}.{column} {found}",
                                        f"reference {name}.{column}")  # fmt: skip
 
-    def _account(self, counts: Counter[str], notes: Sequence[tuple[Any, ...]]) -> None:
-        importer = self._case.key.split(":")[0]
+    def _account(self, counts: Mapping[str, int], notes: Sequence[tuple[Any, ...]]) -> None:
+        importer = self._case.importer
         content = self._case.content
         lossy = [note for note in notes if note[1] == Severity.DROPPED.value or note[0] in _LOSSES]
         if content.startswith(SQLITE):
             if any(self._case.beside.values()):
                 return
-            for account in accounts.of_database(importer, self._source) or ():
+            for account in self._databases(importer):
                 lost = account.rows - sum(counts[name] for name in account.ours)
                 told = sum(
                     note[2] if note[0] != "not-a-table" else account.rows
@@ -122,12 +140,15 @@ class Stored:
                         "no row is made up", f"{account} {counts}", f"made up {account.ours}"
                     )
         elif importer == "kineto":
-            rows = accounts.of_trace(_inflated(content))
+            rows = accounts.of_trace(_inflated(content), included=self._included)
             lost = 0 if rows is None else rows - sum(counts.values())
             told = sum(note[2] for note in lossy)
             if lost > told:
                 detail = f"{rows} events, {lost} of them lost, {told} told: {notes}"
                 self._looked.wrong("nothing is lost without a word", detail, "lost events")
+
+    def _databases(self, importer: str) -> list[accounts.Account]:
+        return accounts.of_database(importer, self._source, included=self._included) or []
 
 
 def _inflated(content: bytes) -> bytes:

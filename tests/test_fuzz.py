@@ -1,24 +1,32 @@
-"""A slice of what `make fuzz` does, the same damaged files in every run; and whether it would notice."""
+"""A slice of what `make fuzz` does, the same files in every run; and whether it would notice."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import commands
+import make_printed
 import mutate_bytes
 import oracle
 import pytest
-from cases import Case, case
+import replies
+import session
+from cases import KINDS, MAKERS, Case, case
 from conftest import NSYS, few
 from findings import Looked
 from oracle import look
 from seeds import IMPORTERS, Seed, seeds
 from stored import Stored
+from tally import Tally
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NsysconvError
@@ -44,9 +52,27 @@ TURNS = [
 def test_damaged_files_are_refused_in_words_or_accounted_for(importer: str, first: int) -> None:
     for number in range(first, first + AT_ONCE):
         damaged = case(importer, SEED, number, real=False)
-        looked = look(damaged, all_reports=number == first)
+        looked = look(damaged, everything=number == first)
         told = "\n".join(f"{one.promise}: {one.detail}" for one in looked.findings)
         assert not looked.findings, f"{damaged.key} {damaged.name} {damaged.done}\n{told}"
+
+
+# The least of the first dozen of each class, and one of each locale.
+MADE = {"nesting": (5, 9), "names": (3, 9), "pages": (3,), "printed": (1, 2, 3, 6, 17)}
+
+
+@pytest.mark.parametrize(("kind", "number"), [(kind, n) for kind in MADE for n in MADE[kind]])
+def test_files_that_are_whole_are_read_as_they_were_made(kind: str, number: int) -> None:
+    made = case(kind, SEED, number)
+    looked = look(made)
+    told = "\n".join(f"{one.promise}: {one.detail}" for one in looked.findings)
+    assert looked.outcome == "imported"
+    assert not looked.findings, f"{made.key} {made.done}\n{told}"
+
+
+def test_every_class_has_its_files() -> None:
+    assert {*FILES, *MADE} == set(KINDS)
+    assert set(MADE) == set(MAKERS)
 
 
 def test_every_importer_has_its_files() -> None:
@@ -69,11 +95,15 @@ def test_no_file_follows_from_the_time_of_day(monkeypatch: pytest.MonkeyPatch) -
     packed = []
     for now in (1e9, 1.5e9):
         monkeypatch.setattr(time, "time", lambda now=now: now)
-        packed.append(
-            [mutate_bytes.packed(random.Random(seed), b"text" * 9) for seed in range(60)]
-        )
+        packed.append([mutate_bytes.packed(random.Random(seed), b"text" * 9) for seed in range(60)])
     assert packed[0] == packed[1]
     assert {"packed twice"} <= {what for _, what in packed[0]}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_file_that_is_made_follows_from_its_number(kind: str) -> None:
+    one, other = (case(kind, SEED, MADE[kind][0]) for _ in range(2))
+    assert (one.done, one.content, one.truths) == (other.done, other.content, other.truths)
 
 
 @pytest.mark.parametrize("importer", IMPORTERS)
@@ -97,7 +127,7 @@ def _promises(damaged: Case) -> set[str]:
 
 
 def test_nothing_is_found_in_a_whole_file() -> None:
-    assert look(_whole("nsys_sqlite", BASIC), all_reports=True).findings == []
+    assert look(_whole("nsys_sqlite", BASIC), everything=True).findings == []
 
 
 def _with(content: bytes, *statements: str) -> Case:
@@ -184,13 +214,138 @@ def test_what_stays_in_the_temporary_folder_is_found(monkeypatch: pytest.MonkeyP
 
 
 def test_a_gap_whose_parts_do_not_add_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oracle, "PARTS", idle.PARTS[1:])
+    monkeypatch.setattr(replies, "PARTS", idle.PARTS[1:])
     assert _promises(_whole("nsys_sqlite", BASIC)) == {"parts of gaps add up"}
+
+
+MISREAD = "numbers are read as printed"
+
+
+def test_every_locale_writes_the_same_number_in_its_way() -> None:
+    assert {name: spelled("1234567", "8") for name, spelled in make_printed.LOCALES.items()} == {
+        "plain": "1234567.8",
+        "1,234.5": "1,234,567.8",
+        "1.234,5": "1.234.567,8",
+        "1'234.5": "1'234'567.8",
+        "1 234,5 no-break": "1\u00a0234\u00a0567,8",
+        "1 234,5 narrow": "1\u202f234\u202f567,8",
+        "12,3456.7": "123,4567.8",
+        "12,34,567.8": "12,34,567.8",
+    }
+
+
+def _printed_otherwise(old: str, new: str) -> Case:
+    """A table whose text is not what the fuzzer knows of it."""
+    made = case("printed", SEED, 3)
+    text = made.content.decode()
+    assert text.count(old) == 1
+    return dataclasses.replace(made, content=text.replace(old, new).encode())
+
+
+def test_a_number_that_is_misread_is_found() -> None:
+    assert MISREAD in _promises(_printed_otherwise("122\u00a0052", "122\u00a0952"))
+
+
+def test_a_printed_row_that_is_missing_without_a_note_is_found() -> None:
+    row = next(r for r in case("printed", SEED, 3).content.decode().splitlines() if "gemm" in r)
+    assert "nothing is lost without a word" in _promises(_printed_otherwise(f"{row}\n", ""))
+
+
+def test_kernels_that_are_lost_are_found() -> None:
+    made = case("names", SEED, 3)
+    fewer = _with(made.content, "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid = 3").content
+    found = _promises(dataclasses.replace(made, content=fewer))
+    assert found == {"what was written is read"}
+
+
+def test_an_export_without_some_kernels_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    exported = api.export_profiles
+
+    def less(*arguments: Any) -> Any:
+        made = exported(*arguments)
+        counts = {**made.written.counts, "kernel": 1}
+        return dataclasses.replace(made, written=dataclasses.replace(made.written, counts=counts))
+
+    monkeypatch.setattr(api, "export_profiles", less)
+    turn = 4 * (1 + oracle.WAYS[1:].index("parquet"))
+    damaged = dataclasses.replace(_whole("nsys_sqlite", BASIC), key=f"nsys_sqlite:0:{turn}")
+    found = {one.promise for one in look(damaged, everything=True).findings}
+    assert found == {"nothing is lost without a word"}
+
+
+def test_pages_and_exports_take_turns_on_both_ways_with_all_rows_and_without() -> None:
+    turns = {(*oracle.turn(number), number % 2) for number in range(4 * len(oracle.WAYS))}
+    assert len(turns) == 4 * len(oracle.WAYS)
+
+
+PROGRAMS = {
+    "slow": ("import time; end = time.process_time() + 1\nwhile time.process_time() < end: pass",
+             "ends in time"),
+    "fat": ("import time; held = bytearray(200 << 20); time.sleep(0.3)", "bounded memory"),
+    "fat below": (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', "
+        "'import time; held = bytearray(200 << 20); time.sleep(0.3)'])", "bounded memory"),
+    "traceback": ("raise KeyError", "no command ends with a traceback"),
+    "internal": ("raise SystemExit(70)", "no command ends with a traceback"),
+    "killed": ("import os; os.kill(os.getpid(), 9)", "no command ends with a traceback"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_what_a_command_must_not_do_is_found(what: str, tmp_path: Path) -> None:
+    text, promise = PROGRAMS[what]
+    looked = Looked()
+    commands.run("report", (), tmp_path, looked, seconds=0.8, memory=100 << 20,
+                 program=(sys.executable, "-c", text))  # fmt: skip
+    assert {one.promise for one in looked.findings} == {promise}
+
+
+def test_a_command_that_does_what_it_should_is_no_finding(tmp_path: Path) -> None:
+    looked = Looked()
+    commands.run("report", ("--help",), tmp_path, looked)
+    assert looked.findings == []
+    assert [(step.kind, step.by_command) for step in looked.steps] == [("report", True)]
+    assert looked.steps[0].memory > 1 << 20
+
+
+def test_commands_find_nothing_in_a_whole_file() -> None:
+    looked = Looked()
+    session.look(_whole("nsys_sqlite", BASIC), looked, 0)
+    assert looked.findings == []
+    assert [step.kind for step in looked.steps] == [
+        "import",
+        "report (store)",
+        "report (file)",
+        "page",
+    ]
+
+
+def test_memory_in_this_process_is_bounded() -> None:
+    looked = look(_whole("nsys_sqlite", BASIC), memory=0)
+    assert {one.promise for one in looked.findings} <= {"bounded memory"}
+    assert looked.steps[-1].memory >= 0
+
+
+def test_a_finding_is_kept_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(tmp_path / "kept")
+    finding = {"promise": "ends in time", "detail": "40 s", "sign": "too slow"}
+    for _ in range(2):
+        tally.add({"key": "printed:1:3", "outcome": "imported", "by_commands": True,
+                   "steps": [("import", True, 40.0, 5 << 20)], "findings": [finding]})  # fmt: skip
+    again = "python fuzz/fuzz.py --again printed:1:3"
+    assert again in capsys.readouterr().out
+    kept = tmp_path / "kept" / "printed-1-3"
+    assert (kept / "printed.txt").read_bytes() == case("printed", 1, 3).content
+    table = tally.table(60)
+    assert "| printed | 2 | 2 | 0 | 2 |" in table
+    assert "| nsysconv: import | 2 | 40.0 s | printed:1:3 | 5 MiB | printed:1:3 |" in table
+    assert f"2 x ends in time [too slow]: {again}" in table
 
 
 def test_a_difference_in_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = api.open
-    monkeypatch.setattr(api, "open", lambda _: opened(NSYS / "ranges-3.28.1.sqlite"))
+    other = NSYS / "ranges-3.28.1.sqlite"
+    monkeypatch.setattr(api, "open", lambda _, *, include: opened(other, include=include))
     assert "in place as imported" in _promises(_whole("nsys_sqlite", BASIC))
 
 

@@ -1,0 +1,158 @@
+"""What a profile answers: every report, in every format, and whether its numbers can be."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import traceback
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from bounds import TooSlow, within
+from findings import Looked, Step, sign_of
+from same import Document
+from stored import SECRET
+
+from nsysconv import api, render
+from nsysconv.api.about import about
+from nsysconv.api.opening import OpenProfile
+from nsysconv.errors import NotRecorded, NsysconvError
+from nsysconv.report import Report
+from nsysconv.timeline.idle import PARTS
+
+# Line ends are the only control characters that people may be shown.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_FORMATS = ("text", "csv", "tsv", "markdown", "html", "column")
+# JSON has all rows; other formats would take minutes for what is many times the same.
+_SHOWN_ROWS = 1000
+_NEVER_NEGATIVE = ("window_ns", "busy_ns", "idle_ns", "kernel_graph_union_ns")
+
+
+class Steps:
+    """Steps of what is done with one file in this process; `seconds` is what each may take."""
+
+    def __init__(self, looked: Looked, seconds: int) -> None:
+        self._looked = looked
+        self._seconds = seconds
+
+    @contextmanager
+    def step(self, kind: str, promise: str) -> Iterator[None]:
+        """One of them; an exception is a finding, but those that end the whole."""
+        began = process_time()
+        try:
+            with within(self._seconds):
+                yield
+        except (TooSlow, MemoryError):
+            raise
+        except Exception as error:
+            self._looked.wrong(promise, traceback.format_exc(), sign_of(error))
+        finally:
+            self._looked.steps.append(Step(kind, False, process_time() - began))
+
+
+def words(what: str, text: str, looked: Looked) -> None:
+    """What people are told."""
+    if _CONTROL.search(text):
+        looked.wrong(f"{what} without control characters", repr(text), f"control {what}")
+    if SECRET in text:
+        looked.wrong(f"{what} without secrets", text, f"secret {what}")
+    if "Traceback (" in text:
+        looked.wrong(f"{what} in words", text)
+    if len(text) > 20_000:
+        looked.wrong(f"{what} of bounded length", f"{len(text)} characters: {text[:300]!r}")
+
+
+class Replies:
+    """Reports of profiles, looked at; a file's `key` says which format they are shown in beside JSON."""
+
+    def __init__(self, names: Sequence[str], key: str, looked: Looked, steps: Steps) -> None:
+        self._names = names
+        self._format = _FORMATS[zlib.crc32(key.encode()) % len(_FORMATS)]
+        self._looked = looked
+        self._steps = steps
+
+    def of(self, opened: OpenProfile, where: str) -> dict[str, Document]:
+        """All of one profile, by name, as JSON has them; `where` it is read: a store or a file."""
+        reports: list[Report] = []
+        for name in self._names:
+            with self._steps.step(f"report ({where})", f"every report answers: {name}"):
+                try:
+                    reports.append(opened.report(name))
+                except NotRecorded as missing:
+                    words("an answer", str(missing), self._looked)
+                except NsysconvError as error:
+                    self._looked.wrong("every report answers", f"{name}: {error}", sign_of(error))
+        with self._steps.step("info", "info answers"):
+            reports += about(opened)
+        found = {}
+        with self._steps.step("JSON", "rendering raises nothing: JSON"):
+            out = io.StringIO()
+            render.renderer("json")(reports, out, render.Options())
+            documents = json.loads(out.getvalue(), parse_constant=_refuse)["reports"]
+            found = {document["report"]: document for document in documents}
+        for report in reports:
+            self._rendered(report.limited(_SHOWN_ROWS))
+        for name, document in found.items():
+            self._adds_up(name, document)
+        return found
+
+    def page(self, target: Path, where: str) -> None:
+        """The HTML page."""
+        with self._steps.step(f"page ({where})", "a page can be made"):
+            out = io.StringIO()
+            render.renderer("html")(api.page(target), out, render.Options())
+
+    def export(self, target: Path, where: str, to: str, made: Path, rows: dict[str, int]) -> None:
+        """An export: its rows are those of the profile, as far as no note says otherwise."""
+        with self._steps.step(f"export {to} ({where})", f"it can be exported: {to}"):
+            written = api.export_profiles(target, to, made).written
+            for table, count in rows.items():
+                told = sum(note.count for note in written.notes)
+                if count > written.counts.get(table, 0) + told:
+                    self._looked.wrong(
+                        "nothing is lost without a word",
+                        f"{to}: {count} rows of {table}, {written.counts}, {written.notes}",
+                        f"lost {to} {table}",
+                    )
+
+    def _rendered(self, report: Report) -> None:
+        promise = f"rendering raises nothing: {report.name} as {self._format}"
+        with self._steps.step(self._format, promise):
+            out = io.StringIO()
+            width = 80 if self._format == "text" else None
+            render.renderer(self._format)([report], out, render.Options(width))
+            if self._format == "text" and (found := _CONTROL.search(out.getvalue())):
+                near = out.getvalue()[max(0, found.start() - 30) :][:60]
+                self._looked.wrong(
+                    "text without control characters", f"{report.name}: {near!r}", "control text"
+                )
+
+    def _adds_up(self, name: str, report: Document) -> None:
+        """Idle is the window without busy, and gaps are the sum of their parts."""
+        for row in report["rows"] or ():
+            if name in ("idle_summary", "idle_gaps"):
+                self._gap(name, row)
+            for column in _NEVER_NEGATIVE:
+                if (row.get(column) or 0) < 0:
+                    self._looked.wrong(
+                        "idle time is not negative", f"{name}: {row}", f"negative {name}.{column}"
+                    )
+
+    def _gap(self, name: str, row: dict[str, Any]) -> None:
+        ending = "_sum_ns" if name == "idle_summary" else "_ns"
+        parts = [row[f"{part}{ending}"] for part in PARTS]
+        total = row.get("gap_sum_ns", row.get("dur_ns"))
+        if total is None or total < 0 or any(v is not None and v < 0 for v in parts):
+            self._looked.wrong("idle time is not negative", f"{name}: {row}", f"negative {name}")
+        # Of the idle time of one stream nobody says whose it is.
+        if None not in parts and sum(parts) != total:
+            self._looked.wrong("parts of gaps add up", f"{name}: {row}", f"parts {name}")
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
