@@ -126,7 +126,7 @@ def _markdown() -> str:
 
 def _others() -> str:
     """Tables that have no place, one told by its report and one by its header."""
-    text = "[3/4] Executing 'osrt_sum' stats report\n\n"
+    text = "[3/4] Executing 'syscall_sum' stats report\n\n"
     rows = reports.api(NEW, BASIC)
     renamed = tuple((*row[:-1], f"read{number}") for number, row in enumerate(rows.cells))
     return (

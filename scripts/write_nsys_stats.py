@@ -21,19 +21,28 @@ Cell = int | Decimal | str | None
 
 @dataclass(frozen=True)
 class Locale:
-    """How a locale writes numbers."""
+    """How a locale writes numbers: `last` digits in the last group, `others` in those before."""
 
     group: str
     sign: str
+    last: int = 3
+    others: int = 3
 
 
 PLAIN, ENGLISH = Locale("", "."), Locale(",", ".")
 GERMAN, FRENCH, SWISS = Locale(".", ","), Locale("\u202f", ","), Locale("\u2019", ".")
+FOURS, INDIAN = Locale(",", ".", 4, 4), Locale(",", ".", 3, 2)
 
 
 def number(value: int | Decimal, locale: Locale) -> str:
     """A number in that locale."""
-    return f"{value:,}".replace(",", "\0").replace(".", locale.sign).replace("\0", locale.group)
+    whole, _, behind = str(value).partition(".")
+    groups = [whole[-locale.last :]]
+    rest = whole[: -locale.last]
+    while rest:
+        groups.insert(0, rest[-locale.others :])
+        rest = rest[: -locale.others]
+    return locale.group.join(groups) + (locale.sign + behind if behind else "")
 
 
 def _text(cell: Cell, locale: Locale) -> str:

@@ -25,7 +25,17 @@ from nsys_stats_tables import MEMORY, function
 from scenarios import EXPECTED, WORKLOADS
 from test_importer_nvprof_log_workloads import imported, slugs, totals_of
 from workload import Workload
-from write_nsys_stats import ENGLISH, FRENCH, GERMAN, PLAIN, SWISS, Locale, number
+from write_nsys_stats import (
+    ENGLISH,
+    FOURS,
+    FRENCH,
+    GERMAN,
+    INDIAN,
+    PLAIN,
+    SWISS,
+    Locale,
+    number,
+)
 
 from nsysconv import api
 from nsysconv.errors import InputError
@@ -396,6 +406,7 @@ def test_files_with_the_same_table_are_of_two_recordings(tmp_path: Path) -> None
 LOCALES = {
     "none": PLAIN, "English": ENGLISH, "German": GERMAN, "French": FRENCH, "Swiss": SWISS,
     "no-break": Locale("\u00a0", ","), "apostrophe": Locale("'", "."), "spaces": Locale(" ", ","),
+    "fours": FOURS, "Indian": INDIAN,
 }  # fmt: skip
 every_locale = pytest.mark.parametrize("locale", LOCALES.values(), ids=LOCALES)
 
@@ -426,7 +437,7 @@ def test_decimals_read_back_in_every_locale(locale: Locale, values: list[int], p
 @pytest.mark.parametrize(
     ("others", "value"),
     [(["100.0"], (1.234, 3)), (["100,0"], (1234, 0)), (["1.234.567"], (1234, 0)),
-     (["1,234,567"], (1.234, 3)), (["1.234,5"], (1234, 0)), (["7", "12"], (1.234, 3))],
+     (["1,234,567"], (1.234, 3)), (["1.234,5"], (1234, 0)), (["1,2345,6789"], (1.234, 3))],
 )  # fmt: skip
 def test_a_number_that_could_be_either_is_told_by_the_others(
     others: list[str], value: tuple[float, int]
@@ -435,11 +446,23 @@ def test_a_number_that_could_be_either_is_told_by_the_others(
     found = spelled.number("1.234", Holds.ANY)
     assert found is not None
     assert (float(found.value), found.decimals) == value
-    assert spelled.is_guess("1.234", Holds.ANY) == (others == ["7", "12"])
+
+
+@pytest.mark.parametrize(("text", "likely"), [("1.234", 1.234), ("1,2345", 1.2345)])
+def test_a_number_that_nothing_tells_is_none(text: str, likely: float) -> None:
+    """But in CSV and JSON, which have points."""
+    cells = [(each, Holds.ANY) for each in (text, "7", "12")]
+    assert spelling(cells).number(text, Holds.ANY) is None
+    assert spelling(cells).is_ambiguous(text, Holds.ANY)
+    assert not spelling(cells).is_ambiguous("7", Holds.ANY)
+    pointed = spelling([(text.replace(",", "."), Holds.ANY)], has_points=True)
+    found = pointed.number(text.replace(",", "."), Holds.ANY)
+    assert found is not None and float(found.value) == likely
 
 
 @pytest.mark.parametrize(
-    "text", ["", "n/a", "-", "1.2.3,4", "1,23,4", "12 34", "1e5", "…", "1.234x"]
+    "text",
+    ["", "n/a", "-", "1.2.3,4", "1,23,4", "1,2345,678", "12 34", "1 2345", "1e5", "…", "1.234x"],
 )
 def test_what_is_no_number(text: str) -> None:
     assert spelling([]).number(text, Holds.ANY) is None

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
-from nsysconv import schema
+from nsysconv import api, schema
+from nsysconv.errors import InputError
 from nsysconv.importers.printed import remarks
 from nsysconv.importers.printed.lines import Refused, Span, pieces
 from nsysconv.importers.printed.rows import Tally, looked_up, numbered_texts, whole
@@ -90,3 +92,59 @@ def test_pieces_say_where_they_begin(tmp_path: Path) -> None:
     path.write_bytes(b"head\n1,a\n2,b\nother\n3,c\n")
     spans = [Span(5, 13, 2), Span(19, 23, 5)]
     assert list(pieces(path, spans)) == [(b"1,a\n2,b\n", 5, 2), (b"3,c\n", 19, 5)]
+
+
+# Header, units where there are any, and a row, of one table of each importer.
+TABLES = {
+    "nsys_stats": (
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n",
+        "100.0,200,1,200.0,200.0,200,200,0.0,saxpy\n",
+    ),
+    "nvprof_log": (
+        '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms,ms,ms,\n',
+        '"GPU activities",100.0,0.2,1,0.2,0.2,0.2,"saxpy(int)"\n',
+    ),
+    "nvidia_smi": (
+        "timestamp, index, utilization.gpu [%]\n",
+        "2024/05/17 10:00:00.100, 0, 7 %\n",
+    ),
+}
+PROSE = "How to profile\n\nThe tool prints\n\n"
+
+
+def imported(text: str, folder: Path) -> str:
+    """The source of what a text holds."""
+    (folder / "text").write_text(text)
+    with api.open(folder / "text") as profile:
+        return profile.profile.ref.source
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_header_alone_is_no_profile(name: str, tmp_path: Path) -> None:
+    header, _ = TABLES[name]
+    for text in (PROSE + header, f"{PROSE}```\n{header}```\n"):
+        with pytest.raises(InputError, match=r"no row that can be read|no sample"):
+            imported(text, tmp_path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_row_in_a_document_is_an_example(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="quotes the header of a table"):
+        imported(f"{PROSE}```\n{''.join(TABLES[name])}```\n", tmp_path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_one_row_in_a_log_is_a_profile(name: str, tmp_path: Path) -> None:
+    assert imported(PROSE + "".join(TABLES[name]), tmp_path) == name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_several_rows_in_a_document_are_a_profile(name: str, tmp_path: Path) -> None:
+    header, row = TABLES[name]
+    text = f"{PROSE}```\n{header}{row}{row.replace('saxpy', 'reduce')}```\n"
+    assert imported(text, tmp_path) == name
+
+
+def test_the_readme_is_no_profile() -> None:
+    with pytest.raises(InputError), api.open(ROOT / "README.md"):
+        pass

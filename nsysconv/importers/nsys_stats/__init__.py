@@ -35,6 +35,7 @@ POSSIBLE = frozenset(
         Fact.UNIFIED_MEMORY_TOTALS,
         Fact.RANGE_TOTALS,
         Fact.DIRECTIVE_TOTALS,
+        Fact.OSRT_TOTALS,
     }
 )
 JOINS = True
@@ -57,6 +58,10 @@ _RANGES = (
     "Put NVTX ranges into the program, record with `nsys profile --trace=cuda,nvtx …`, and print "
     "`nsys stats -r nvtx_sum -f csv REPORT.nsys-rep`."
 )
+_OSRT = (
+    "Record with `nsys profile --trace=cuda,osrt …`, and print "
+    "`nsys stats -r osrt_sum -f csv REPORT.nsys-rep`."
+)
 _EVERYTHING = f"`nsys stats` does not print it: {_EXPORT}."
 ADVICE: Mapping[Fact, str] = {
     Fact.KERNELS: _TRACE,
@@ -73,6 +78,8 @@ ADVICE: Mapping[Fact, str] = {
     Fact.RANGE_TOTALS: _RANGES,
     Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP with `nsys profile --trace=cuda,"
     "openacc,openmp …`, and print `nsys stats -r openacc_sum,openmp_sum -f csv REPORT.nsys-rep`.",
+    Fact.OSRT_TOTALS: _OSRT,
+    Fact.OSRT_CALLS: _OSRT,
     Fact.RANGES: _EVERYTHING,
     Fact.DEVICES: _EVERYTHING,
     Fact.RANKS: _EVERYTHING,

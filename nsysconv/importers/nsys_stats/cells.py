@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from nsysconv.importers.nsys_stats.numbers import Holds, Spelling, spelling
+from nsysconv.importers.nsys_stats.numbers import Holds, Number, Spelling, spelling
 from nsysconv.importers.nsys_stats.objects import Objects
 from nsysconv.importers.nsys_stats.survey import Block
 from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Form
@@ -29,9 +30,10 @@ QUANTITIES = ("start", "dur", "bytes", "throughput", "static", "dynamic")
 """Columns of numbers with units."""
 _PIECE_ROWS = 1 << 16
 _BLOCK_BYTES = 1 << 20
-_SAMPLE_LINES = 1000
+_SAMPLE_ROWS = 1000
 _NOTHING = ("", "-")
 _MOST_DIGITS = 19
+_SECOND = 10**9
 
 
 @dataclass(frozen=True)
@@ -52,19 +54,23 @@ class Cells:
 class TraceReader:
     """Reads the rows of one trace in pieces; `refused` is complete once all are read.
 
-    `steps` says per quantity how far apart two spellings are, in ns, bytes or bytes per second; `guessed`
-    counts times whose decimal sign nothing tells.
+    `steps` says per quantity how far apart two spellings are, in ns, bytes or bytes per second;
+    `ambiguous` counts cells that nothing tells how to read, `no_numbers` those that are no numbers.
+    `is_cut` tells, once rows are read, whether their decimals are cut and starts tell whole seconds only.
     """
 
     path: Path
     block: Block
     refused: Refused = field(default_factory=Refused)
     steps: dict[str, float] = field(default_factory=dict)
-    guessed: int = 0
-    _spelling: Spelling | None = None
+    ambiguous: int = 0
+    no_numbers: int = 0
+    is_cut: bool = False
+    _spelling: Spelling = field(default_factory=lambda: spelling(()))
 
     def cells(self) -> Iterator[tuple[Cells, int]]:
         """Rows, and how far they are read in bytes."""
+        self._learn()
         if self.block.header.form is Form.JSON:
             yield from self._of_objects()
             return
@@ -101,7 +107,6 @@ class TraceReader:
             return None
         if any(table[role].null_count for role in ("start", "name")):
             return None
-        self._learn(data)
         quantities, integers, texts = {}, {}, {}
         for role in columns:
             column = table[role].combine_chunks()
@@ -131,34 +136,49 @@ class TraceReader:
             return TIMES.get(unit, 1)
         return SIZES.get(unit.removesuffix("/s").replace("Bps", "B"), 1)
 
-    def _learn(self, data: bytes) -> None:
-        """How many decimals numbers have; only the first lines teach."""
-        if self.steps:
+    def _learn(self) -> None:
+        """How numbers are spelled, and how many decimals they have; only the first rows teach."""
+        roles = self._roles
+        sample = islice((row for row in self._first_rows() if len(row) == len(roles)), _SAMPLE_ROWS)
+        rows = [dict(zip(roles, row, strict=True)) for row in sample]
+        told = [(row[role], self._holds(role)) for row in rows for role in (*QUANTITIES, *INTEGERS)
+                if role in row]  # fmt: skip
+        has_points = self.block.header.form in (Form.DELIMITED, Form.JSON)
+        self._spelling = spelling(told, has_points=has_points)
+        numbers = {
+            role: [number for row in rows
+                   if (number := self._spelling.number(row[role], self._holds(role))) is not None]
+            for role in QUANTITIES if role in roles
+        }  # fmt: skip
+        self.is_cut = self._tells_cut(numbers)
+        for role, found in numbers.items():
+            # What is in another unit has three decimals, which ends of 0 may hide.
+            decimals = [0 if self._scale(role) == 1 else 3]
+            decimals += [number.decimals for number in found]
+            self.steps[role] = self._scale(role) / (1 if self.is_cut else 10 ** max(decimals))
+
+    def _tells_cut(self, numbers: Mapping[str, Sequence[Number]]) -> bool:
+        """Whether decimals are cut: of no row they are anything but 0, though starts are in seconds."""
+        decimals = [number for found in numbers.values() for number in found if number.decimals]
+        return (
+            self._spelling.has_commas
+            and self._scale("start") == _SECOND
+            and any(number.decimals for number in numbers.get("start", ()))
+            and all(number.value.denominator == 1 for number in decimals)
+        )
+
+    def _first_rows(self) -> Iterator[Sequence[str]]:
+        if self.block.header.form is Form.JSON:
+            for span in self.block.spans:
+                yield from (list(row.values()) for row in Objects(self.path, span.start))
             return
-        rows = []
-        for line in data.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
-            cells = self.block.cells(line.decode("utf-8", "replace").rstrip("\r"))
-            rows += [dict(zip(self._roles, cells, strict=True))] if cells else []
-        self._learn_steps(rows)
+        for data, _, _ in pieces(self.path, self.block.spans):
+            for line in data.split(b"\n", _SAMPLE_ROWS)[:_SAMPLE_ROWS]:
+                yield self.block.cells(line.decode("utf-8", "replace").rstrip("\r")) or ()
 
     @property
     def _roles(self) -> list[str]:
         return [column.role for column in self.block.header.columns]
-
-    def _learn_steps(self, rows: Sequence[Mapping[str, str]]) -> None:
-        if self.steps:
-            return
-        if self._spelling is None:
-            told = [(row[role], self._holds(role)) for row in rows for role in (*QUANTITIES, *INTEGERS)
-                    if role in row]  # fmt: skip
-            self._spelling = spelling(told)
-        for role in QUANTITIES:
-            numbers = (self._spelling.number(row.get(role, ""), self._holds(role)) for row in rows)
-            decimals = [number.decimals for number in numbers if number is not None]
-            # What is in another unit has three decimals, which ends of 0 may hide.
-            least = 0 if self._scale(role) == 1 else 3
-            if decimals:
-                self.steps[role] = self._scale(role) / 10 ** max(*decimals, least)
 
     def _holds(self, role: str) -> Holds:
         if role in INTEGERS or self._scale(role) == 1:
@@ -199,7 +219,6 @@ class TraceReader:
 
     def _one_by_one(self, rows: Sequence[Mapping[str, str]], lines: Sequence[int]) -> Cells:
         """Rows that are cut into cells; those that do not say when, how long and what are refused."""
-        self._learn_steps(rows[:_SAMPLE_LINES])
         columns = {role: [row.get(role, "") for row in rows] for role in self._roles}
         quantities = {
             role: np.array(self._numbers(columns[role], role, np.nan), np.float64)
@@ -210,8 +229,6 @@ class TraceReader:
         kept &= np.array([bool(name) for name in columns["name"]], bool)
         for number in np.flatnonzero(~kept).tolist():
             self.refused.add(lines[number])
-        if self.block.header.form in (Form.ALIGNED, Form.BOXED):
-            self.guessed += sum(self._is_guess(row) for row in rows)
         return Cells(
             int(kept.sum()),
             {role: values[kept] for role, values in quantities.items()},
@@ -227,37 +244,31 @@ class TraceReader:
             },
         )
 
-    def _is_guess(self, row: Mapping[str, str]) -> bool:
-        spelled = self._spelling
-        return (
-            spelled is not None
-            and spelled.sign is None
-            and any(
-                spelled.is_guess(row.get(role, ""), self._holds(role)) for role in ("start", "dur")
-            )
-        )
-
     def _numbers(self, column: Sequence[str], role: str, nothing: float) -> list[float]:
         """The numbers of a column in ns, bytes or as they are; each text is looked at once."""
-        known: dict[str, float] = {}
-        found = []
-        for text in column:
-            value = known.get(text)
-            if value is None:
-                number = self._number(text, role)
-                value = known[text] = nothing if number is None else number
-            found.append(value)
-        return found
+        known = {text: self._number(text, role) for text in dict.fromkeys(column)}
+        odd = {text for text, value in known.items() if value is None and text not in _NOTHING}
+        if odd:
+            ambiguous = {text for text in odd if self._is_ambiguous(text, role)}
+            self.ambiguous += sum(text in ambiguous for text in column)
+            self.no_numbers += sum(text in odd - ambiguous for text in column)
+        found = (known[text] for text in column)
+        return [nothing if value is None else value for value in found]
 
     def _number(self, text: str, role: str) -> float | None:
         scale = self._scales[role]
         if text.isdecimal() and text.isascii() and len(text) < _MOST_DIGITS:
             return int(text) * scale
-        number = (self._spelling or Spelling(None)).number(text, self._holds(role))
+        number = self._spelling.number(text, self._holds(role))
         if number is None:
             return None
         value = number.value * scale
+        if self.is_cut and number.decimals:
+            value = number.cut(scale).middle
         return int(value) if role in INTEGERS else float(value)
+
+    def _is_ambiguous(self, text: str, role: str) -> bool:
+        return self._spelling.is_ambiguous(text, self._holds(role))
 
 
 def _texts(values: Iterable[str], kept: Array) -> Texts:

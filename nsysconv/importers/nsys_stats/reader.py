@@ -20,9 +20,12 @@ from nsysconv.importers.nsys_stats.survey import Block, Survey
 from nsysconv.importers.nsys_stats.tables import TRACES, Table
 from nsysconv.importers.nsys_stats.totals import Totals
 from nsysconv.importers.nsys_stats.trace import TraceRows
+from nsysconv.importers.nsys_stats.trace_totals import TraceTotals
 from nsysconv.importers.printed import remarks as printed
 from nsysconv.importers.printed.aggregates import GPU_SUMS
 from nsysconv.importers.printed.encoding import in_utf8
+from nsysconv.importers.printed.lines import Refused
+from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
@@ -77,6 +80,7 @@ class Reader:
                 yield self._recording(parts, f"run-{number}" if found[1:] else "")
 
     def _recording(self, parts: Sequence[_Part], name: str) -> Recording:
+        """A recording; `name` where it is one of several."""
         recording = _Recorded(parts, Gathered(demangler()))
         notes = [note for probe in self._probes for note in probe.notes]
         return Recording(
@@ -84,8 +88,8 @@ class Reader:
             facts=recording.facts,
             advice=self._advice,
             notes=notes,
-            batches=recording.batches(notes),
-            part=name,
+            batches=recording.batches(notes, () if name else self._probes),
+            part=lambda: name,
             possible=self._possible - _needless(set(recording.blocks)),
         )
 
@@ -99,44 +103,59 @@ class _Recorded:
         self.gathered = gathered
         self._facts: set[Fact] = set()
 
-    def batches(self, notes: list[Note]) -> Iterator[Batch]:
-        """All rows; `notes` are complete afterwards."""
+    def batches(self, notes: list[Note], whole: Sequence[Probe]) -> Iterator[Batch]:
+        """All rows; `notes` are complete afterwards. `whole`: the files of which it is all."""
         rows, totals = TraceRows(self.gathered), Totals(self.gathered)
+        traced = TraceTotals(rows.tally)
         # Calls first: they name the process of the GPU's work.
         for table in sorted(
             TRACES & self.blocks.keys(), key=lambda table: table is Table.GPU_TRACE
         ):
             for part in self._parts:
                 if table in part.run.blocks:
-                    yield from self._trace(part, part.run.blocks[table], rows, notes)
+                    yield from self._trace(part, part.run.blocks[table], rows, traced, notes)
         cut = list(self._cut_rows())
-        totals.add({t: block for t, block in self.blocks.items() if t not in TRACES})
+        tables = {t: block for t, block in self.blocks.items() if t not in TRACES}
+        totals.add(tables, traced.figures())
+        # Rows whose numbers could be two each are printed rows, though none is kept.
+        unsure = totals.ambiguous or any(note.slug == "number-ambiguous" for note in notes)
+        if whole and not unsure and not self._nothing():
+            told = max(len(totals.rows), traced.rows)
+            refuse_quoted(whole, self.gathered.rows.total() + told)
         self._facts |= totals.facts
         if totals.facts & GPU_SUMS:
             # The GPU's work was recorded: what nsys found none of did not happen.
             self._facts |= {_NOTHING[what] for what in self._nothing() & _NOTHING.keys()}
         notes += [*remarks.on_traces(rows), *remarks.on_totals(totals)]
+        if traced.rows:
+            notes.append(remarks.starts_cut(traced.rows))
         notes += [*cut, *remarks.on_names(self.gathered), *self._on_whole()]
         yield rows_of(schema.aggregate, totals.rows)
         yield from self._small()
 
     def _trace(
-        self, part: _Part, block: Block, rows: TraceRows, notes: list[Note]
+        self,
+        part: _Part,
+        block: Block,
+        rows: TraceRows,
+        traced: TraceTotals,
+        notes: list[Note],
     ) -> Iterator[Batch]:
         reader = TraceReader(part.file.path, block)
         only_calls = block.table is Table.API_TRACE
         for cells, end in reader.cells():
+            if reader.is_cut:
+                traced.add(cells, reader.steps, only_calls=only_calls)
+                continue
             done = f"{end >> _MIB:,} MiB of rows"
             yield from rows.batches(cells, reader.steps, only_calls=only_calls, done=done)
-        if only_calls:
-            self._facts.add(Fact.API_CALLS)
-            if block.header.place("tid") is not None:
-                self._facts.add(Fact.THREADS)
-        else:
-            self._facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
+        if not reader.is_cut:
+            self._facts |= _facts_of(block)
         notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
-        if reader.guessed:
-            notes.append(remarks.guessed(reader.guessed, block.line))
+        if reader.ambiguous:
+            notes.append(remarks.ambiguous(reader.ambiguous, block.line))
+        if reader.no_numbers:
+            notes.append(remarks.no_numbers(reader.no_numbers, block.line))
 
     def _cut_rows(self) -> Iterator[Note]:
         """What of tables of totals is missing because a file ends too early."""
@@ -161,6 +180,11 @@ class _Recorded:
                 yield printed.truncated(part.file.survey.truncated)
             for what, count in part.run.not_read.items():
                 yield remarks.not_read(what, count)
+            foreign = Refused()
+            for block in sorted(part.run.blocks.values(), key=lambda block: block.line):
+                foreign.take(block.foreign)
+            if foreign.count:
+                yield remarks.foreign(foreign)
         told = self._facts & {*GPU_SUMS, Fact.KERNELS}
         if not told and Table.API in self.blocks and _NO_KERNELS in self._nothing():
             # Whether there was none, or it was not recorded, nsys does not say.
@@ -181,6 +205,13 @@ class _Recorded:
         if {Fact.KERNELS, Fact.API_CALLS} <= found and len(self.gathered.pids) <= 1:
             found.add(Fact.API_LINKS)
         return frozenset(found)
+
+
+def _facts_of(trace: Block) -> set[Fact]:
+    """What the rows of a trace tell."""
+    if trace.table is not Table.API_TRACE:
+        return {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
+    return {Fact.API_CALLS} | ({Fact.THREADS} if trace.header.place("tid") is not None else set())
 
 
 def _refuse_empty(file: _File, found: Sequence[Run]) -> None:
@@ -236,5 +267,5 @@ def _needless(tables: set[Table]) -> frozenset[Fact]:
     if Table.API_TRACE in tables:
         needless.add(Fact.API_TOTALS)
     if tables <= TRACES:
-        needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
+        needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}
     return frozenset(needless)

@@ -6,24 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nsysconv.facts import Fact
+from nsysconv.importers.nsys_stats.totals import TOTALS, Totals
 from nsysconv.importers.printed import remarks as printed
+from nsysconv.importers.printed.lines import Refused
 from nsysconv.notes import Note, Severity
 
 if TYPE_CHECKING:
     from nsysconv.importers.nsys_stats.gathered import Gathered
-    from nsysconv.importers.nsys_stats.totals import Totals
     from nsysconv.importers.nsys_stats.trace import TraceRows
 
-_TOTALS = frozenset(
-    {
-        Fact.KERNEL_TOTALS,
-        Fact.MEMORY_TOTALS,
-        Fact.API_TOTALS,
-        Fact.UNIFIED_MEMORY_TOTALS,
-        Fact.RANGE_TOTALS,
-        Fact.DIRECTIVE_TOTALS,
-    }
-)
 _NAMED = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS})
 
 
@@ -64,25 +55,47 @@ def on_totals(found: Totals) -> Iterator[Note]:
             "the tables add up over all processes and devices of the recording",
             1,
             "",
-            _TOTALS,
+            TOTALS,
         )
+
+
+def starts_cut(rows: int) -> Note:
+    """Rows of traces whose starts are whole seconds."""
+    text = (
+        "starts in a trace were cut to whole seconds: of its rows only totals were made; "
+        "nsys stats -f csv prints them in full"
+    )
+    return Note("decimals-cut", Severity.DROPPED, text, rows, "", printed.EVENTS | TOTALS)
 
 
 def _on_cells(found: Totals) -> Iterator[Note]:
     """Cells and lines that are not what they should be."""
-    for lines, slug, severity, text in (
-        (found.no_numbers, "cell-unreadable", Severity.DROPPED, "cells that are no numbers"),
-        (
-            found.disagreeing,
+    if found.cut:
+        text = (
+            "decimals were cut: numbers may be up to one of their unit more than is printed; "
+            "nsys stats -f csv prints them in full"
+        )
+        yield Note(
+            "decimals-cut",
+            Severity.APPROXIMATED,
+            text,
+            len(found.cut),
+            f"line {found.cut[0]}",
+            frozenset(found.cut_facts),
+        )
+    if found.no_numbers:
+        yield no_numbers(len(found.no_numbers), found.no_numbers[0], TOTALS)
+    if found.disagreeing:
+        yield Note(
             "tables-disagree",
             Severity.DROPPED,
             "sizes of operations of which another table tells another number were left out",
-        ),
-    ):
-        if lines:
-            yield Note(slug, severity, text, len(lines), f"line {lines[0]}", _TOTALS)
-    if found.guessed:
-        yield guessed(len(found.guessed), found.guessed[0], _TOTALS)
+            len(found.disagreeing),
+            f"line {found.disagreeing[0]}",
+            TOTALS,
+        )
+    if found.ambiguous:
+        yield ambiguous(len(found.ambiguous), found.ambiguous[0], TOTALS)
     if found.unread:
         yield printed.unread(len(found.unread), found.unread[0])
 
@@ -103,10 +116,30 @@ def on_names(found: Gathered) -> Iterator[Note]:
         yield Note("unknown-code", Severity.INFO, text, found.unknown_directions, "", facts)
 
 
-def guessed(count: int, line: int, facts: frozenset[Fact] = printed.EVENTS) -> Note:
+def ambiguous(count: int, line: int, facts: frozenset[Fact] = printed.EVENTS) -> Note:
     """Numbers with a sign that may mark decimals or thousands."""
-    text = "numbers whose only sign was taken for a decimal point"
-    return Note("number-ambiguous", Severity.APPROXIMATED, text, count, f"line {line}", facts)
+    text = (
+        "cells were left out of which nothing tells whether their sign marks decimals or thousands"
+    )
+    return Note("number-ambiguous", Severity.DROPPED, text, count, f"line {line}", facts)
+
+
+def no_numbers(count: int, line: int, facts: frozenset[Fact] = printed.EVENTS) -> Note:
+    """Cells where numbers should stand."""
+    return Note(
+        "cell-unreadable",
+        Severity.DROPPED,
+        "cells that are no numbers",
+        count,
+        f"line {line}",
+        facts,
+    )
+
+
+def foreign(lines: Refused) -> Note:
+    """Lines between the rows of tables."""
+    text = "lines between the rows of tables that are none of theirs were passed over"
+    return Note("foreign-lines", Severity.INFO, text, lines.count, f"line {lines.first}")
 
 
 def not_read(what: str, count: int) -> Note:

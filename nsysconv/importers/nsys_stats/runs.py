@@ -12,6 +12,12 @@ from nsysconv.importers.nsys_stats.survey import Beginning, Block, Item, Skipped
 from nsysconv.importers.nsys_stats.tables import Table
 from nsysconv.importers.printed.registry import is_api
 
+# Functions of the C library that are no system calls, which have a table with the same header.
+_LIBRARY = re.compile(
+    r"(?:pthread|sem)_\w+$|f(?:open|read|write|close|gets|getc|puts|putc|flush|open64)$|"
+    r"(?:mmap64|open64|getc|putc|getdelim|getline|waitpid|usleep|sleep|sigaction|signal|popen|pclose)$"
+)
+_FUNCTION = re.compile(r"[a-z_][a-z0-9_]*$")
 # As OpenACC's constructs are named: what, file and line.
 _CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
 
@@ -77,4 +83,6 @@ def _told_by_rows(block: Block) -> Table | None:
         return Table.API_AND_GPU
     if sum(map(is_api, names)) * 2 > len(names):
         return Table.API
+    if any(map(_LIBRARY.match, names)) and all(map(_FUNCTION.match, names)):
+        return Table.OSRT
     return Table.OPENACC if names and all(map(_CONSTRUCT.match, names)) else None

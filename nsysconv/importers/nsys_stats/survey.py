@@ -16,7 +16,7 @@ from typing import BinaryIO
 from nsysconv.importers.nsys_stats import tables
 from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
 from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
-from nsysconv.importers.printed.lines import Span
+from nsysconv.importers.printed.lines import Refused, Span
 
 # How nsys announces a table: a pattern, and the sign at whose first place in a line it is looked for.
 # None looks back, for damaged lines may have a million characters.
@@ -54,6 +54,8 @@ _GAP = re.compile(r"\s{2,}")
 _COMMENT = re.compile(r"^\s*(?://+|#+|>+)(?=\s|$)")
 _LIKE_A_ROW = re.compile(r'^[\s|│"*]*-?\d')
 _NEXT_OTHER = re.compile(rb'\n[^0-9"]')
+# What no row lacks, of totals and of traces.
+_TOLD = ("total", "count", "start", "dur", "name")
 _LONGEST_LINE = 1 << 20
 _CHUNK_BYTES = 1 << 20
 _MOST_LINES_OF_A_ROW = 64
@@ -114,7 +116,8 @@ class Block:
     """A table: its kind (None: nothing tells it), header, and rows.
 
     `unit` is what a heading called its sizes in. `rows` are the cells of small tables, with their lines;
-    `spans` are where the rows of traces are. `extents` are the columns of an aligned table.
+    `spans` are where the rows of traces are. `extents` are the columns of an aligned table. `unread` are
+    lines that look like rows and are none, `foreign` others that stand between rows.
     """
 
     table: Table | None
@@ -127,6 +130,12 @@ class Block:
     spans: list[Span] = field(default_factory=list)
     extents: list[tuple[int, int]] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
+    foreign: Refused = field(default_factory=Refused)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a row of it has been seen."""
+        return bool(self.rows or self.spans)
 
     def cells(self, line: str) -> list[str] | None:
         """The cells of a line; None where it does not have the header's columns."""
@@ -140,6 +149,12 @@ class Block:
         else:
             found = self._aligned(line) or _GAP.split(line.strip(), count - 1)
         return found if found is not None and len(found) == count else None
+
+    def is_continued(self, line: str) -> bool:
+        """Whether a line stands under the dashes of a table and tells what its rows must."""
+        cells = self._aligned(line) if self.header.form is Form.ALIGNED else None
+        places = (self.header.place(role) for role in _TOLD)
+        return cells is not None and all(cells[place] for place in places if place is not None)
 
     def _aligned(self, line: str) -> list[str] | None:
         """The cells under the dashes; None where the line is not aligned with them."""
@@ -196,6 +211,11 @@ class Survey:
         self._announced: Table | str | None = None
         self._database = self._arguments = self._unit = ""
         self._pending: list[str] = []
+        # Of the open table: whether an empty line stood behind its rows, lines behind these that are
+        # none, and the beginning of a row into which a message was written.
+        self._paused = False
+        self._foreign = Refused()
+        self._torn = ""
         self._line, self._last = 0, b""
         with path.open("rb") as file:
             while raw := file.readline(_LONGEST_LINE):
@@ -207,7 +227,8 @@ class Survey:
             self.unfinished = self._line
         if self._pending:
             self.truncated = self._line
-        self._block, self._pending = None, []
+        self._mend("")
+        self._close_block()
 
     def _one(self, file: BinaryIO, raw: bytes) -> None:
         self._line, self._last = self._line + 1, raw
@@ -218,8 +239,7 @@ class Survey:
         if self._pending:
             self._continue(text)
         elif not text.strip():
-            if self._block is not None and (self._block.rows or self._block.spans):
-                self._close()
+            self._empty()
         elif (
             (BEGINS.match(raw) and self._objects(file, start))
             or self._said(text)
@@ -228,6 +248,15 @@ class Survey:
             pass
         elif self._block is not None:
             self._row(file, text, start)
+
+    def _empty(self) -> None:
+        """An empty line ends a table; but messages, which have such, may stand between aligned rows."""
+        self._mend("")
+        if self._block is not None and self._block.has_rows:
+            if self._block.extents and self._block.header.form is Form.ALIGNED:
+                self._paused = True
+            else:
+                self._close()
 
     # -- what nsys says
 
@@ -240,7 +269,7 @@ class Survey:
             and self._block.header.form is not Form.JSON
             and _LIKE_A_ROW.match(text)
         ):
-            return False
+            return self._tears(text)
         matches = (_from(sign, pattern, text) for sign, pattern in _ANNOUNCED)
         if match := next(filter(None, matches), None):
             told = match.groupdict()
@@ -249,9 +278,11 @@ class Survey:
             self._database = told.get("file") or self._database
             self._arguments = told.get("args") or told["report"].partition(":")[2]
         elif match := _from("SKIPPED: ", _SKIPPED, text):
-            self._close()
-            self._announced = None
             self.items.append(Skipped(match["what"], self._database))
+            if self._block is None:
+                self._announced = None
+            else:  # stderr comes when it likes: the table goes on
+                self._foreign.add(self._line)
         elif _BEGINS.match(text) and not text.endswith("Statistics..."):
             self._close()
             self.items.append(Beginning())
@@ -264,6 +295,31 @@ class Survey:
         else:
             return False
         return True
+
+    def _tears(self, text: str) -> bool:
+        """Whether a message was written into the middle of a row, whose other half is in a line below."""
+        head, sign, said = text.partition("SKIPPED: ")
+        match = _SKIPPED.match(sign + said)
+        if self._block is None or match is None:
+            return False
+        self.items.append(Skipped(match["what"], self._database))
+        self._foreign.add(self._line)
+        if self._block.table not in TRACES:
+            self._torn = head
+        return True
+
+    def _mend(self, text: str) -> str:
+        """What is left of a line once a torn row has got its other half."""
+        torn, self._torn = self._torn, ""
+        if not torn or self._block is None:
+            return text
+        both = torn + text
+        if self._block.is_continued(both) or (
+            self._block.header.form is Form.DELIMITED and self._block.cells(both) is not None
+        ):
+            torn, text = both, ""
+        self._keep(torn)
+        return text
 
     def _header(self, text: str) -> bool:
         found = tables.header_of(text)
@@ -289,9 +345,14 @@ class Survey:
         self.items.append(self._block)
 
     def _close(self) -> None:
+        self._mend("")
         if self._pending and self._block is not None:
             self._block.unread.append(self._line)
+        self._close_block()
+
+    def _close_block(self) -> None:
         self._block, self._pending = None, []
+        self._paused, self._foreign, self._torn = False, Refused(), ""
 
     # -- rows
 
@@ -301,12 +362,21 @@ class Survey:
         if block is None:
             return
         form = block.header.form
+        text = self._mend(text)
+        if not text:
+            return
+        # In boxes the name may come first.
+        pattern = tables.BOX if form is Form.BOXED else _LIKE_A_ROW
+        is_row = pattern.search(text) is not None
         if form is not Form.DELIMITED and _RULE.match(text):
             if not block.extents:
                 block.extents = [match.span() for match in _DASHES.finditer(text)]
+        elif not is_row or (self._paused and not block.is_continued(text)):
+            if block.has_rows:
+                self._foreign.add(self._line)
         elif block.table in TRACES:
-            if form is Form.BOXED or _LIKE_A_ROW.match(text):
-                self._span(file, block, start)
+            self._goes_on(block)
+            self._span(file, block, start)
         elif form is Form.DELIMITED and block.header.delimiter != "\t" and text.count('"') % 2:
             self._pending = [text]
         else:
@@ -326,12 +396,16 @@ class Survey:
         if block is None:
             return
         cells = block.cells(text)
-        # In boxes the name may come first.
-        if block.header.form is Form.BOXED or _LIKE_A_ROW.match(text):
-            if cells is None:
-                block.unread.append(self._line)
-            else:
-                block.rows.append((self._line, cells))
+        if cells is None:
+            block.unread.append(self._line)
+        else:
+            self._goes_on(block)
+            block.rows.append((self._line, cells))
+
+    def _goes_on(self, block: Block) -> None:
+        """A row: what stood in between did not end the table."""
+        block.foreign.take(self._foreign)
+        self._foreign, self._paused = Refused(), False
 
     def _span(self, file: BinaryIO, block: Block, start: int) -> None:
         """A row of a trace, and of CSV all that follow it."""

@@ -24,6 +24,7 @@ class Table(Enum):
     START_END = "nvtx_startend_sum"
     OPENACC = "openacc_sum"
     OPENMP = "openmp_sum"
+    OSRT = "osrt_sum"
     GPU_TRACE = "cuda_gpu_trace"
     API_TRACE = "cuda_api_trace"
 
@@ -86,6 +87,7 @@ _OLD_NAMES = {
     "openaccsum": Table.OPENACC,
     "openmpevtsum": Table.OPENMP,
     "openmpsum": Table.OPENMP,
+    "osrtsum": Table.OSRT,
     "gputrace": Table.GPU_TRACE,
     "cudaapitrace": Table.API_TRACE,
 }
@@ -105,17 +107,15 @@ _TITLES = (
     (re.compile(r"NVTX Range (?:Statistics|Summary)"), Table.RANGES),
     (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), Table.OPENACC),
     (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), Table.OPENMP),
+    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), Table.OSRT),
 )  # fmt: skip
 # Others by their old headings, with what nsys calls them.
 _OTHER_TITLES = {
-    "Operating System Runtime API": "osrt_sum",
     "KHR": "opengl_khr_range_sum",
     "Vulkan": "vulkan_marker_sum",
     "DX": "dx12_gpu_marker_sum",
 }
-_OTHER_TITLE = re.compile(
-    r"(Operating System Runtime API|KHR|Vulkan|DX)\b.{0,40} (?:Statistics|Summary)"
-)
+_OTHER_TITLE = re.compile(r"(KHR|Vulkan|DX)\b.{0,40} (?:Statistics|Summary)")
 _FEWEST_COLUMNS = 6
 # Columns by which tables that are not read are told where nothing announces them.
 _OTHERS = (

@@ -21,7 +21,7 @@ from nsysconv.importers.printed.rows import (
 from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows
 
-_KERNEL, _MEMCPY, _MEMSET, _MIGRATION, _API_CALL, _UNKNOWN = range(6)
+KERNEL, _MEMCPY, _MEMSET, _MIGRATION, API_CALL, UNKNOWN = range(6)
 _KINDS = {"memcpy": _MEMCPY, "memset": _MEMSET, "unified_memory": _MIGRATION}
 _ON_KERNELS = {
     **{f"{what}_{axis}": f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"},
@@ -46,22 +46,20 @@ class TraceRows:
         self, cells: Cells, steps: Mapping[str, float], *, only_calls: bool, done: str
     ) -> Iterator[ArrayRows]:
         """The rows of all tables; `only_calls`: the trace holds API calls and nothing else."""
-        names = cells.texts["name"]
-        kinds = np.array([_kind(text, "device" in cells.texts) for text in names.known], np.int8)
-        kind = np.full(cells.count, _API_CALL, np.int8) if only_calls else kinds[names.place]
+        kind = kinds_of(cells, only_calls=only_calls)
         shared, kept = self._interval(cells, steps, kind)
         for code, table, columns in (
-            (_KERNEL, "kernel", self._kernels),
+            (KERNEL, "kernel", self._kernels),
             (_MEMCPY, "memcpy", self._copies),
             (_MEMSET, "memset", self._sets),
             (_MIGRATION, "unified_memory_event", self._migrations),
-            (_API_CALL, "api_call", self._calls),
+            (API_CALL, "api_call", self._calls),
         ):
             rows = np.flatnonzero((kind == code) & kept)
             if len(rows):
                 own = {name: values[rows] for name, values in shared.items()}
                 yield self._batch(table, own | columns(cells, steps, rows), done)
-        self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == _UNKNOWN))
+        self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == UNKNOWN))
 
     def _batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
         pid = self._gathered.pid
@@ -77,7 +75,7 @@ class TraceRows:
         step = max(steps.get(role, 0.0) for role in ("start", "dur"))
         self.tally.time_step = max(self.tally.time_step, step)
         start, dur = cells.quantities["start"], cells.quantities["dur"]
-        return self.tally.times(start, dur, event=kind < _UNKNOWN)
+        return self.tally.times(start, dur, event=kind < UNKNOWN)
 
     # -- tables
 
@@ -200,13 +198,23 @@ def _narrowed(
     )
 
 
+def kinds_of(cells: Cells, *, only_calls: bool) -> Array:
+    """What each row is about, as KERNEL and the like; UNKNOWN work has no place."""
+    if only_calls:
+        return np.full(cells.count, API_CALL, np.int8)
+    names = cells.texts["name"]
+    kinds = np.array([_kind(text, "device" in cells.texts) for text in names.known], np.int8)
+    found: Array = kinds[names.place]
+    return found
+
+
 def _kind(name: str, on_gpu: bool) -> int:
     operation = memory_operation(name)
     if operation is not None:
         return _KINDS[operation[0]]
     if name.startswith("[CUDA "):
-        return _UNKNOWN
-    return _API_CALL if not on_gpu and is_api(name) else _KERNEL
+        return UNKNOWN
+    return API_CALL if not on_gpu and is_api(name) else KERNEL
 
 
 def _first_of_each(first: Array, second: Array) -> list[int]:

@@ -14,6 +14,7 @@ _FACTS = {
     "unified_memory": Fact.UNIFIED_MEMORY_TOTALS,
     "api_call": Fact.API_TOTALS,
     "range": Fact.RANGE_TOTALS,
+    "osrt_call": Fact.OSRT_TOTALS,
 }
 
 

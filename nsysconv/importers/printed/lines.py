@@ -33,6 +33,13 @@ class Refused:
         self.first = min(self.first or line, line)
         self.last = max(self.last, line)
 
+    def take(self, others: Refused) -> None:
+        """Those that others are, which come behind these."""
+        if others.count:
+            self.count += others.count
+            self.first = self.first or others.first
+            self.last = others.last
+
 
 def cells(line: str, delimiter: str) -> list[str] | None:
     """The cells of one line of CSV; None where it is none, such as when its quotes do not close."""

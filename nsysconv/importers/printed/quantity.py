@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 _MOST_DIGITS = 18
+_WHOLE_PCT = 100
+# By how much all shares together may be off beside their rounding.
+_SLACK_PCT = Fraction(1, 100)
 
 
 def whole_number(text: str) -> int | None:
@@ -27,11 +30,16 @@ class Quantity:
         return self.high - self.low
 
     @property
+    def middle(self) -> Fraction:
+        """The number as it is spelled."""
+        return (self.low + self.high) / 2
+
+    @property
     def whole(self) -> int:
         """The integer in its middle; the only one it holds, where it holds one."""
         first = -(-self.low.numerator // self.low.denominator)
         last = self.high.numerator // self.high.denominator
-        return (first + last) // 2 if first <= last else round((self.low + self.high) / 2)
+        return (first + last) // 2 if first <= last else round(self.middle)
 
     @property
     def is_exact(self) -> bool:
@@ -55,6 +63,20 @@ def common(quantities: Iterable[Quantity]) -> Quantity | None:
         if low <= high:
             result = Quantity(low, high)
     return result
+
+
+def falls_short(shares: Sequence[Quantity | None]) -> bool:
+    """Whether the shares of a table's rows, in percent, tell that there were others; None: not told."""
+    told = [share for share in shares if share is not None]
+    if len(told) < len(shares) or not any(share.middle for share in told):
+        # Of no time at all, all shares are spelled as 0.
+        return False
+    if all(share.middle.denominator == 1 for share in told):
+        # Where the locale has decimal commas, nsys of 2020 and 2021 cuts decimals: 27.9 is 27,0.
+        most = sum(share.middle + 1 for share in told)
+    else:
+        most = sum(share.high for share in told)
+    return most + _SLACK_PCT < _WHOLE_PCT
 
 
 @dataclass
