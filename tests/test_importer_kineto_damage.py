@@ -46,7 +46,7 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto import arrays, decoding
+from nsysconv.importers.kineto import arrays, decoding, trace
 from nsysconv.importers.kineto.decode import Decoder, batches
 from nsysconv.importers.kineto.piece import MISSING, Piece
 from nsysconv.importers.kineto.repair import BORDER
@@ -441,6 +441,14 @@ CASES: dict[str, tuple[bytes, dict[str, int], dict[str, int]]] = {
                            {"no-time-base": 1, "device-unnamed": 1}),
     "an object with a mark": (b"\xef\xbb\xbf" + _trace(KERNEL, CALL), BOTH, {}),
     "a comma too many": (_trace(KERNEL, CALL, b""), BOTH, {}),
+    "a key of the events spelled by number": (
+        _trace(KERNEL, CALL, head=HEAD.replace(b"traceEvents", rb"trace\u0045ve\u006Ets")), BOTH, {}),
+    "an array of events after the first": (
+        _trace(KERNEL, tail=b'], "traceEvents": [' + CALL + TAIL), BOTH, {"events-in-two-arrays": 1}),
+    "three arrays of events": (
+        _trace(KERNEL, KERNEL, tail=b'], "traceEvents": [' + CALL + b", " + KERNEL
+               + b'], "a": [{"b": 1}], "traceEvents": [' + CALL + b", " + CALL + TAIL),
+        {"kernel": 3, "api_call": 3}, {"events-in-two-arrays": 2}),
     "no event": (_trace(), {}, {"no-gpu-work": 1}),
     "no end": (_trace(KERNEL, CALL, tail=b""), BOTH, {"trace-truncated": 1}),
     "no brace": (_trace(KERNEL, CALL, tail=b"]"), BOTH, {"trace-truncated": 1}),
@@ -679,9 +687,15 @@ def test_an_interval_without_a_duration_is_not_lost_without_a_word(
     assert _doubtful(_found(tmp_path, content))
 
 
-def test_a_second_array_of_events_is_not_lost_without_a_word(tmp_path: Path) -> None:
-    found = _found(tmp_path, HEAD + KERNEL + b'], "traceEvents": [' + CALL + TAIL)
-    assert found.rows == BOTH or {"metadata-unreadable", *LEFT_OUT} & found.notes.keys()
+@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
+def test_arrays_of_events_in_several_pieces(tmp_path: Path, packed: bool) -> None:
+    """The border of two arrays stands in the middle of a large trace."""
+    half = b",".join([KERNEL, CALL] * 20_000)
+    content = HEAD + half + b'], "traceEvents": [' + half + TAIL
+    found = _found(tmp_path, gzip.compress(content, 1) if packed else content)
+    assert found.rows == {"kernel": 40_000, "api_call": 40_000}
+    assert found.notes["events-in-two-arrays"] == 1
+    assert _doubtful(found) == set()
 
 
 def test_events_of_a_users_key_are_not_taken_for_the_traces(tmp_path: Path) -> None:
@@ -758,6 +772,23 @@ def test_gzip_of_several_members(tmp_path: Path) -> None:
     middle = HEAD + KERNEL
     packed = gzip.compress(middle) + gzip.compress(b"," + CALL + TAIL) + bytes(512)
     assert _found(tmp_path, packed).rows == BOTH
+
+
+@pytest.mark.parametrize("zeros", [0, 512])
+def test_something_behind_the_compressed_trace(tmp_path: Path, zeros: int) -> None:
+    found = _found(tmp_path, gzip.compress(_trace(KERNEL, CALL)) + bytes(zeros) + b"more")
+    assert found.rows == BOTH
+    assert (found.notes["trailing-data"], found.notes["trace-truncated"]) == (1, 0)
+
+
+def test_something_behind_a_block_of_the_compressed_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read at once ends where the compressed data does."""
+    packed = gzip.compress(_trace(KERNEL, CALL))
+    monkeypatch.setattr(trace, "_READ_BYTES", len(packed))
+    found = _found(tmp_path, packed + b"more")
+    assert (found.notes["trailing-data"], found.notes["trace-truncated"]) == (1, 0)
 
 
 _BOMBS = {

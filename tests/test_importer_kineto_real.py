@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL, REAL_TRACES, Shelf, event_rows, name_of, provenance, real
+from conftest import EVENTS, REAL, REAL_TRACES, Shelf, event_rows, name_of, provenance, real
 
 import nsysconv
 
@@ -68,6 +68,15 @@ def test_counts_and_sums_are_those_of_provenance(shelf: Shelf, path: Path) -> No
     if total:
         kernels = event_rows(profile, "kernel")
         assert sum(k["dur_ns"] or 0 for k in kernels) == nanoseconds(total.group(1))
+
+
+@real
+def test_zero_is_the_second_of_the_first_event_in_time(shelf: Shelf) -> None:
+    """Another event stands first in the file, and in a later second."""
+    (path,) = (p for p in REAL_TRACES if p.name.startswith("facebookresearch+param__linear_kineto"))
+    profile = shelf.profile(path)
+    first = min(row["start_ns"] for table in EVENTS for row in event_rows(profile, table))
+    assert 0 <= first < 1_000_000_000
 
 
 @real

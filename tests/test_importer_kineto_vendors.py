@@ -8,15 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import event_rows, import_file, small_rows
+from conftest import EVENTS, REAL, event_rows, import_file, real, small_rows
 
 import nsysconv
 from nsysconv.facts import Fact
+from nsysconv.importers import kineto
+from nsysconv.importers.detection import detect
+from nsysconv.importers.probe import Probe
+from nsysconv.notes import Severity
 from nsysconv.store.read import Profile, reading
 
 Event = dict[str, Any]
 
 CPU = 4711
+TABLES_OF_1_8 = {"Operator": "operator", "Runtime": "api_call", "Kernel": "kernel",
+                 "Memcpy": "memcpy", "Memset": "memset"}  # fmt: skip
 BASE_US = 1_600_000_000_000_000
 
 
@@ -46,6 +52,7 @@ def rows(tmp_path: Path) -> Any:
 
         return of
 
+    imported.path = tmp_path / "trace.json"  # type: ignore[attr-defined]
     return imported
 
 
@@ -220,6 +227,29 @@ def test_memory_of_the_host_is_on_no_device(rows: Any) -> None:
     assert [row["device_id"] for row in of("memory_event")] == [None, 0]
 
 
+@pytest.mark.parametrize("category", ["Operator", "Runtime", "Kernel", "Memcpy", "Memset"])
+def test_a_bare_list_of_the_first_releases(tmp_path: Path, category: str) -> None:
+    """PyTorch 1.8 wrote nothing but the list of events."""
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps([on_gpu(category, "a", 5, 2)]))
+    with nsysconv.open(path) as opened:
+        tables = (table for table in EVENTS if opened.profile.row_count(table))
+        assert {*tables} == {TABLES_OF_1_8[category]}
+
+
+DEFECTS = REAL / "defects"
+
+
+@real
+@pytest.mark.parametrize("name", [
+    "IBM+kineto-spyre__worker0.pt.trace.json.gz",
+    "IBM+kineto-spyre__7bd25bd0.worker0.pt.trace.json.gz",
+])  # fmt: skip
+def test_real_lists_of_the_first_releases_are_traces(name: str) -> None:
+    with Probe(DEFECTS / name) as probe:
+        assert detect(probe) is kineto
+
+
 def test_memory_events_of_the_first_releases(rows: Any) -> None:
     """Without a category."""
     block = event("", "[memory]", 10, 0, Bytes=64, **{"Device Type": 1, "Device Id": 0})
@@ -322,6 +352,30 @@ def test_an_unknown_category_on_no_device(rows: Any) -> None:
     assert ("category-unknown", 1) in [(note["slug"], note["count"]) for note in of("note")]
 
 
+@pytest.mark.parametrize(
+    ("category", "called"),
+    [("mtia_ccp_events", "mtia_ccp_events"), ("MTIA_Insight", "mtia_insight"),
+     ("mlu_notifier", "mlu_notifier"), ("npu_secret", "npu_*"), ("xpu_secret", "xpu_*")],
+)  # fmt: skip
+def test_work_of_an_accelerator_is_named(rows: Any, category: str, called: str) -> None:
+    """Work is missing from the tables: whoever asks for all of it is to be told. How a category goes on
+    that nobody knows may be anything.
+    """
+    rows(event(category, "pe_exe", 10, 4), event(category, "pe_exe", 20, 4))
+    with nsysconv.open(rows.path) as opened:
+        (note,) = (n for n in opened.profile.notes if n.slug == "accelerator-left-out")
+    assert (note.severity, note.count) == (Severity.DROPPED, 2)
+    assert f"(category {called})" in note.text
+
+
+def test_without_the_work_of_an_accelerator_nothing_is_known_of_gpus(rows: Any) -> None:
+    rows(event("mtia_runtime", "recordEvent", 5, 2), event("mtia_ccp_events", "pe_exe", 10, 4))
+    with nsysconv.open(rows.path) as opened:
+        assert Fact.KERNELS not in opened.profile.facts
+        assert "accelerator" in opened.profile.advice[Fact.KERNELS]
+        assert "no-gpu-work" not in {note.slug for note in opened.profile.notes}
+
+
 def test_unknown_calls_of_rocm(rows: Any) -> None:
     of = rows(event("new_runtime", "newLaunch", 5, 2, correlation=3, cid=7))
     assert [row["name"] for row in of("api_call")] == ["newLaunch"]
@@ -352,7 +406,8 @@ def test_processes_are_kept_apart_where_traces_were_merged(tmp_path: Path) -> No
     path = tmp_path / "merged.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": ranks}))
     result = nsysconv.import_files([path], tmp_path / "store.db")
-    assert [each.label for each in result.files[0].imported] == ["merged", "merged-pid200"]
+    labels = [each.label for each in result.files[0].imported]
+    assert labels == ["merged-pid100", "merged-pid200"]
     with reading(tmp_path / "store.db") as store:
         for profile, pid in zip(store.profiles(), (100, 200), strict=True):
             (kernel,) = event_rows(profile, "kernel")

@@ -80,7 +80,7 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     # Not before: to load them takes longer than to tell that a file is a database.
-    from nsysconv.importers.kineto.trace import GZIP, beginning
+    from nsysconv.importers.kineto.trace import EVENTS, GZIP, beginning
     from nsysconv.importers.kineto.words import CATEGORIES
 
     text = probe.head
@@ -94,7 +94,9 @@ def sniff(probe: Probe) -> Yes | No:
     categories = {found.lower().decode("latin-1") for found in _CATEGORY.findall(text)}
     known = categories & CATEGORIES.keys() - {"user", "python", "runtime", "operator", "kernel"}
     signs = sum(sign in text for sign in _SIGNS)
-    events = b'"traceEvents"' in text
+    of_chrome = bool(_CHROME.search(text))
+    # A list of events is what an object holds as its traceEvents.
+    events = bool(EVENTS.search(text)) or (opening.startswith(b"[") and of_chrome)
     if opening.startswith(b"{") and (signs and events):
         return Yes(alone=True)
     if known or (categories & CATEGORIES.keys() and (signs or events)):
@@ -107,7 +109,7 @@ def sniff(probe: Probe) -> Yes | No:
             close=True,
             hint="Record with torch.profiler (PyTorch 1.8.1 or later).",
         )
-    if events or _CHROME.search(text):
+    if events or of_chrome:
         return No(
             "a Chrome trace, but not of a GPU: none of its events is of a category that PyTorch's "
             "profiler writes",

@@ -10,12 +10,12 @@ from bisect import bisect_right
 import numpy as np
 
 from nsysconv.importers.kineto.piece import BEYOND, MISSING, Cells, Piece, Times, TimeUnit
+from nsysconv.schema import TIME_LIMIT_NS
 
 Array = np.ndarray
 Columns = dict[str, Array]
 
 _THOUSAND = 1000
-_TIME_LIMIT_NS = 1 << 53
 _NO_STREAM = (-1, 0xFFFFFFFF)
 _HOST_MEMORY = 0
 # Wait rows stand on lines of their own since PyTorch 2.13.
@@ -43,11 +43,20 @@ def nanoseconds(times: Times) -> Array:
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def earliest(times: Times) -> int | None:
-    """The earliest of times (ns); None where there is none."""
-    found = nanoseconds(times)
-    found = found[found > 0]
-    return int(found.min()) if len(found) else None
+def span(piece: Piece, zero: int | None) -> tuple[int, int] | None:
+    """When the first and the last event of a piece began (ns); None where none has a time.
+
+    What is too far from `zero` to be kept has no say, nor have times of 0, which are none.
+    """
+    found = []
+    for column in (*(cells.start for cells in piece.tables.values()), piece.left_out_starts):
+        times = nanoseconds(column) if column else np.empty(0, np.int64)
+        times = times[times > 0]
+        if zero is not None:
+            times = times[np.abs(times - zero) <= TIME_LIMIT_NS]
+        if len(times):
+            found += [int(times.min()), int(times.max())]
+    return (min(found), max(found)) if found else None
 
 
 def _column(values: bytes, count: int) -> Array:
@@ -112,11 +121,11 @@ class _Placed:
         kept = start > BEYOND
         self._left_out("no time stamp", ~kept)
         timeless, start = start == 0, start - self._zero
-        far = np.abs(start) > _TIME_LIMIT_NS
+        far = np.abs(start) > TIME_LIMIT_NS
         if dur is not None:
             self._left_out("no duration", (dur == MISSING) & kept)
             kept &= dur != MISSING
-            far |= (dur > _TIME_LIMIT_NS) | (dur == BEYOND)
+            far |= (dur > TIME_LIMIT_NS) | (dur == BEYOND)
             negative = (dur < 0) & (dur > BEYOND)
             self._left_out("negative duration", negative & kept)
             kept &= ~negative
@@ -133,9 +142,9 @@ class _Placed:
     def _all_are_plain(self) -> bool:
         """Whether all rows stand behind the zero, and none is too far or too long to be kept."""
         start, dur, zero = self._start, self._dur, self._zero
-        if not 0 <= zero < start.min() <= start.max() <= zero + _TIME_LIMIT_NS:
+        if not 0 <= zero < start.min() <= start.max() <= zero + TIME_LIMIT_NS:
             return False
-        return dur is None or bool(0 <= dur.min() <= dur.max() <= _TIME_LIMIT_NS)
+        return dur is None or bool(0 <= dur.min() <= dur.max() <= TIME_LIMIT_NS)
 
     def _left_out(self, what: str, which: Array) -> None:
         rows = np.flatnonzero(which)

@@ -8,13 +8,12 @@ from typing import Any
 from nsysconv.importers.kineto.batch import Batch
 from nsysconv.importers.kineto.cells import cells, constant, triples, whole
 from nsysconv.importers.kineto.events import NO_ARGS, Event
-from nsysconv.importers.kineto.piece import MISSING
+from nsysconv.importers.kineto.piece import MISSING, OPERATOR, PYTHON_FUNCTION
 from nsysconv.importers.kineto.rows import ON_GPU, Columns, Rows
 from nsysconv.importers.kineto.sorting import by_kind, hashable
 from nsysconv.importers.kineto.words import COMMUNICATION_OPERATOR, DRIVER_OVERHEAD, PEER
 
 _RUNTIME, _DRIVER = 0, 1
-_OPERATOR, _PYTHON_FUNCTION = 0, 1
 _CALL, _KERNEL = 0, 1
 _PUSH_POP = 0
 _PROFILER, _DRIVER_WORK = 0, 1
@@ -39,11 +38,12 @@ class Builder(Rows):
         self._copies(kinds["memcpy"])
         self._sets(kinds["memset"])
         self._syncs(kinds["sync"])
-        self._operators(kinds["operator"], _OPERATOR)
+        self._operators(kinds["operator"], OPERATOR)
         if python_functions:
-            self._operators(kinds["python"], _PYTHON_FUNCTION)
+            self._operators(kinds["python"], PYTHON_FUNCTION)
         elif kinds["python"]:
             self._piece.counts["python functions"] += len(kinds["python"])
+            self._piece.left_out_starts += batch.starts(kinds["python"])
         self._annotations(kinds["annotation"])
         self._overhead(kinds["overhead"])
         self._memory_events(kinds["instant"])

@@ -8,13 +8,13 @@ import msgspec
 
 from nsysconv.importers.kineto import events as e
 from nsysconv.importers.kineto.batch import Batch, Spelled
-from nsysconv.importers.kineto.cells import times
 from nsysconv.importers.kineto.columns import Builder
 from nsysconv.importers.kineto.events import Event
 from nsysconv.importers.kineto.known_events import decode_known_events
-from nsysconv.importers.kineto.piece import Piece, Times
+from nsysconv.importers.kineto.piece import FURTHER_ARRAY, Piece
 from nsysconv.importers.kineto.repair import BORDER, mended, without_words
-from nsysconv.importers.kineto.words import CATEGORIES, Words
+from nsysconv.importers.kineto.trace import joined
+from nsysconv.importers.kineto.words import Words
 
 # Objects made of so much text stay in the cache.
 _BATCH_BYTES = 1 << 19
@@ -46,13 +46,6 @@ class Decoder:
         builder.finish()
         return piece
 
-    def starts(self, text: bytes) -> Times:
-        """Return the start times of the rows in a text of whole events."""
-        events, spelled = _events_of_any_kind(text, 0, Piece())
-        known = [event for event in events if str(event.cat).lower() in CATEGORIES]
-        timed = known or [event for event in events if event.ph == "X"]
-        return times([event.ts for event in timed], lambda: spelled(timed, "ts"))
-
 
 def batches(text: bytes, size: int) -> Iterator[tuple[int, int]]:
     """Yield where batches of a text of events begin and end, which are of about one size."""
@@ -79,19 +72,19 @@ def _batch(part: memoryview, place: int, piece: Piece) -> Batch:
 
 def _events_of_any_kind(part: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
     """As above, of events whose category may be unknown, and of text that may be no JSON."""
-    text = b"[%b]" % part
-    whole_text = text
+    whole_text, words, arrays = b"[%b]" % part, 0, 0
     for attempt in range(2):
         try:
             events = e.decode_events(whole_text)
         except _UNREADABLE:
             if attempt == 0:
-                whole_text, words = without_words(text)
-                if words:
+                whole_text, words = without_words(whole_text)
+                whole_text, arrays = joined(whole_text)
+                if words or arrays:
                     continue
             break
-        if attempt:
-            piece.note("no number", words, place)
+        piece.note("no number", words, place)
+        piece.note(FURTHER_ARRAY, arrays, place)
         return events, _spelled_in(whole_text, events)
     events = []
     for start, length, event, damage in mended(part):

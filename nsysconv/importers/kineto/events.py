@@ -92,6 +92,9 @@ class Args(msgspec.Struct, frozen=True, gc=False, rename=SPELLED):
     group_ranks: Any = None
     collective_number: Any = None
     name: Any = None
+    # Of traces of several ranks that were merged: the rank, and the process's number in its own trace.
+    rank: Any = None
+    pid_raw: Any = None
 
 
 NO_ARGS = Args()

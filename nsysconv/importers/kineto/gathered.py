@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from nsysconv.importers.kineto.arrays import Columns
-from nsysconv.importers.kineto.piece import MISSING, NAMES
+from nsysconv.importers.kineto.piece import MISSING, NAMES, OPERATOR
 from nsysconv.store.recording import ArrayRows
 
 GPU_TABLES = ("kernel", "memcpy", "memset")
@@ -25,7 +25,7 @@ class Gathered:
         self.devices: set[int] = set()
         self.streams: set[tuple[int, ...]] = set()
         self.rows: Counter[str] = Counter()
-        self.end_ns = 0
+        self.end_ns: int | None = None
 
     def take(self, table: str, columns: Columns, names: list[str], done: str) -> ArrayRows:
         """Rows with names as places in `names`, as rows of the store."""
@@ -59,11 +59,15 @@ class Gathered:
         if table in GPU_TABLES:
             self.devices.update(d for (d,) in _distinct(columns["device_id"]))
             self.streams.update(_distinct(pid, columns["context_id"], columns["stream_id"]))
+        if table == "operator":
+            # What is read on request has no say: a recording ends whatever of it is asked for.
+            columns = {name: values[columns["kind"] == OPERATOR] for name, values in columns.items()}
         start = columns["start_ns"]
         end = start + np.maximum(columns["dur_ns"], 0) if "dur_ns" in columns else start
         end = end[start != MISSING]
         if len(end):
-            self.end_ns = max(self.end_ns, int(end.max()))
+            last = int(end.max())
+            self.end_ns = last if self.end_ns is None else max(self.end_ns, last)
 
 
 def _distinct(*columns: np.ndarray) -> set[tuple[int, ...]]:

@@ -11,6 +11,15 @@ MISSING = -(1 << 63)
 BEYOND = MISSING + 1
 """A time that is a number, and more than an int64 holds."""
 
+OPERATOR, PYTHON_FUNCTION = 0, 1
+"""Kinds of rows of the table of operators."""
+
+ACCELERATOR = "accelerator "
+"""How the counts of an accelerator's events begin; what such events are called follows."""
+
+FURTHER_ARRAY = "further array"
+"""How arrays of events are counted that follow another in its object."""
+
 CELL_BYTES = 8
 """How long a packed cell is."""
 
@@ -53,8 +62,9 @@ class Piece:
     `tables`: rows by table. `names`: the texts that columns of names point to. `processes_seen`: the
     processes with rows, in the order in which they came first. `last_process`: the one that came last;
     rows of a GPU that begin the next piece are its. `threads` and `process_names`: names by (pid, tid)
-    and by pid. `sizes`: bytes that API calls told of their copies, by (pid, correlation). `sm_counts`:
-    by device. `counts` and `first`: how many of what was noted, and at which byte first.
+    and by pid. `ranks`: by pid. `sizes`: bytes that API calls told of their copies, by
+    (pid, correlation). `sm_counts`: by device. `left_out_starts`: when events began that are rows on
+    request only. `counts` and `first`: how many of what was noted, and at which byte first.
     `has_fractions`: times are not all whole microseconds.
     """
 
@@ -64,8 +74,10 @@ class Piece:
     last_process: int = MISSING
     threads: dict[tuple[int, ...], str] = field(default_factory=dict)
     process_names: dict[int, str] = field(default_factory=dict)
+    ranks: dict[int, int] = field(default_factory=dict)
     sizes: dict[tuple[int, int], int] = field(default_factory=dict)
     sm_counts: dict[int, int] = field(default_factory=dict)
+    left_out_starts: Times = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, int] = field(default_factory=dict)
     event_count: int = 0

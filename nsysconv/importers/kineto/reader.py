@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -18,11 +19,10 @@ from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recor
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks, small_tables
 from nsysconv.importers.kineto.arrays import Columns
-from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.decoding import decoded, worker_count
 from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
 from nsysconv.importers.kineto.metadata import Metadata
-from nsysconv.importers.kineto.piece import MISSING, Piece
+from nsysconv.importers.kineto.piece import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
 from nsysconv.importers.kineto.trace import Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
@@ -33,6 +33,7 @@ from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_o
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
 _TIME_OF_DAY_NS = 10**18
+_OF_GPU = (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS)
 # Tables whose rows do not name their process.
 _OF_A_PROCESS = (*GPU_TABLES, "sync", "collective", "overhead")
 
@@ -54,14 +55,17 @@ class Reader:
         self._python_functions = PYTHON_FUNCTIONS in options.include
         self._processes = options.processes
         self._possible = possible
-        self._advice = advice
+        self._advice = dict(advice)
         self._trace: Trace
         self._metadata = Metadata()
+        # What rows count from, and when the first and last event of all began: they may stand anywhere.
         self._zero = 0
+        self._span: tuple[int, int] | None = None
         self._counts: Counter[str] = Counter()
         self._first: dict[str, int] = {}
         self._thread_names: dict[tuple[int, ...], str] = {}
         self._process_names: dict[int, str] = {}
+        self._ranks: dict[int, int] = {}
         self._sizes: dict[tuple[int, int], int] = {}
         self._sm_counts: dict[int, int] = {}
         self._events = 0
@@ -75,13 +79,19 @@ class Reader:
         with ExitStack() as stack:
             self._folder = stack.enter_context(private_folder())
             gathered, notes = Gathered(), list(self._probe.notes)
-            yield self._recording(gathered, notes, self._batches(gathered, notes), "")
+            batches = self._batches(gathered, notes)
+            yield self._recording(gathered, notes, batches, self._part_of_main)
             for pid, spool in self._spools.items():
                 gathered, notes = Gathered(), [remarks.merged_processes(1 + len(self._spools))]
-                yield self._recording(gathered, notes, self._spooled(gathered, spool), f"pid{pid}")
+                batches = self._spooled(gathered, spool)
+                yield self._recording(gathered, notes, batches, partial(_part, pid))
 
     def _recording(
-        self, gathered: Gathered, notes: list[Note], batches: Iterator[Batch], part: str
+        self,
+        gathered: Gathered,
+        notes: list[Note],
+        batches: Iterator[Batch],
+        part: Callable[[], str],
     ) -> Recording:
         return Recording(
             attributes=lambda: self._attributes(gathered),
@@ -93,7 +103,11 @@ class Reader:
             possible=self._possible,
             # Of those set aside each has a recording of its own.
             working=lambda: gathered.pids | self._spools.keys(),
+            late_ns=lambda: self._late_ns,
         )
+
+    def _part_of_main(self) -> str:
+        return _part(self._main) if self._spools else ""
 
     # -- rows
 
@@ -122,7 +136,10 @@ class Reader:
             schema.device, small_tables.devices(gathered, self._metadata, self._sm_counts)
         )
         told = self._metadata if not self._spools else Metadata(host=self._metadata.host)
-        yield rows_of(schema.process, small_tables.processes(gathered, self._process_names, told))
+        yield rows_of(
+            schema.process,
+            small_tables.processes(gathered, self._process_names, self._ranks, told),
+        )
         yield rows_of(schema.thread, small_tables.threads(gathered, self._thread_names))
         yield rows_of(schema.stream, small_tables.streams(gathered))
         yield rows_of(schema.name, small_tables.names(gathered))
@@ -133,7 +150,6 @@ class Reader:
         workers = worker_count(self._probe.size, self._probe.head, self._processes)
         self._trace = Trace(path)
         with decoded(self._trace, workers, python_functions=self._python_functions) as pieces:
-            self._zero = _zero(path)
             try:
                 first = list(islice(pieces, 1))
                 self._metadata.add(_closed(self._trace.head))
@@ -146,12 +162,19 @@ class Reader:
 
     def _noted(self, piece: Piece) -> tuple[Piece, dict[str, Columns]]:
         """Keeps what a piece tells beside its rows."""
+        span = arrays.span(piece, self._zero if self._span else None)
+        if span is not None and self._span is None:
+            self._zero = _whole_second(span[0])
+            self._span = span
+        elif span is not None and self._span is not None:
+            self._span = min(span[0], self._span[0]), max(span[1], self._span[1])
         tables = arrays.tables(piece, self._zero)
         self._counts.update(piece.counts)
         for what, place in piece.first.items():
             self._first.setdefault(what, place)
         self._thread_names.update(piece.threads)
         self._process_names.update(piece.process_names)
+        self._ranks.update(piece.ranks)
         self._sizes.update(piece.sizes)
         for device, count in piece.sm_counts.items():
             self._sm_counts.setdefault(device, count)
@@ -240,11 +263,17 @@ class Reader:
                 where=str(self._probe.origin),
                 hint="The file is cut off before its traceEvents; record or copy it again.",
             )
+        if trace.further_arrays:
+            self._counts[FURTHER_ARRAY] += trace.further_arrays
         notes += remarks.counted(self._counts, self._first)
         if trace.gzip_damage:
             notes.append(remarks.gzip_damage(trace.gzip_damage, trace.place))
         elif trace.lost_bytes is not None:
             notes.append(remarks.truncated(trace.lost_bytes, trace.place))
+        if trace.trailing_place is not None:
+            notes.append(
+                remarks.trailing(self._probe.size - trace.trailing_place, trace.trailing_place)
+            )
         if self._metadata.further_events:
             notes.append(remarks.further_events(self._metadata.further_events))
         if self._metadata.damaged and trace.lost_bytes is None:
@@ -256,7 +285,12 @@ class Reader:
         if self._zero_utc_ns() is None:
             notes.append(remarks.NO_BASE)
         if not any(gathered.rows[table] for table in GPU_TABLES):
-            notes.append(remarks.LOST_GPU_WORK if self._launched(gathered) else NO_GPU_WORK)
+            if self._launched(gathered):
+                notes.append(remarks.LOST_GPU_WORK)
+            elif not self._accelerated:
+                notes.append(NO_GPU_WORK)
+            if self._accelerated:
+                self._advice |= dict.fromkeys(_OF_GPU, remarks.NOT_CONVERTED)
         if self._spools:
             notes.append(remarks.merged_processes(1 + len(self._spools)))
         unnamed = [
@@ -272,11 +306,26 @@ class Reader:
         texts = {number: text for text, number in gathered.names.items()}
         return any("Launch" in texts[i] or "Memcpy" in texts[i] for i in gathered.api_names)
 
+    @property
+    def _accelerated(self) -> bool:
+        """Whether work of an accelerator was left out."""
+        return any(what.startswith(ACCELERATOR) for what in self._counts)
+
+    @property
+    def _late_ns(self) -> int:
+        """How much later than the second of the first event the moment is that rows count from."""
+        if self._span is None:
+            return 0
+        first, last = _whole_second(self._span[0]), self._span[1]
+        # Of times further apart than a store keeps, no zero is right for all.
+        return self._zero - first if last - first <= schema.TIME_LIMIT_NS else 0
+
     def _zero_utc_ns(self) -> int | None:
-        if self._zero >= _TIME_OF_DAY_NS:
-            return self._zero
+        zero = self._zero - self._late_ns
+        if zero >= _TIME_OF_DAY_NS:
+            return zero
         base = self._metadata.numbers.get("baseTimeNanoseconds")
-        return base + self._zero if base is not None else None
+        return base + zero if base is not None else None
 
     def _attributes(self, gathered: Gathered) -> ProfileAttributes:
         version = self._metadata.numbers.get("schemaVersion")
@@ -284,7 +333,7 @@ class Reader:
             tool_version=self._metadata.tool_version,
             format_version=None if version is None else str(version),
             zero_utc_ns=self._zero_utc_ns(),
-            recording_ns=gathered.end_ns or None,
+            recording_ns=gathered.end_ns and gathered.end_ns + self._late_ns,
             driver_version=self._metadata.driver_version,
             host=self._metadata.host,
         )
@@ -297,8 +346,9 @@ class Reader:
             if rows[name] and (name != "operator")
         }
         on_gpu = any(rows[table] for table in GPU_TABLES)
-        if on_gpu or (rows["api_call"] and not self._launched(gathered)):
-            facts |= {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
+        idle = rows["api_call"] and not self._launched(gathered) and not self._accelerated
+        if on_gpu or idle:
+            facts.update(_OF_GPU)
         if rows["api_call"]:
             facts.add(Fact.THREADS)
             if on_gpu:
@@ -307,7 +357,9 @@ class Reader:
             facts |= {Fact.OPERATORS, Fact.RANGES}
         if self._python_functions and self._events:
             facts.add(Fact.PYTHON_FUNCTIONS)
-        if self._metadata.rank is not None and not self._spools:
+        if gathered.pids & self._ranks.keys() or (
+            self._metadata.rank is not None and not self._spools
+        ):
             facts.add(Fact.RANKS)
         if self._zero_utc_ns() is not None:
             facts.add(Fact.UTC)
@@ -339,15 +391,13 @@ class Spool:
                     return
 
 
-def _zero(path: Path) -> int:
-    """What times count from (ns): the second in which the first rows of a trace that have times begin."""
-    decoder = Decoder(python_functions=False)
-    with path.open("rb") as file:
-        for span in Trace(path).pieces():
-            earliest = arrays.earliest(decoder.starts(span.read(file)))
-            if earliest is not None:
-                return earliest // _SECOND_NS * _SECOND_NS
-    return 0
+def _part(pid: int | None) -> str:
+    """What a recording is called among those of its file."""
+    return f"pid{pid}"
+
+
+def _whole_second(time_ns: int) -> int:
+    return time_ns // _SECOND_NS * _SECOND_NS
 
 
 def _closed(head: bytes) -> bytes:

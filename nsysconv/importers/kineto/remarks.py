@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nsysconv.facts import Fact
+from nsysconv.importers.kineto.piece import ACCELERATOR, FURTHER_ARRAY
 from nsysconv.notes import Note, Severity
 
 _TIMED = frozenset(
@@ -65,6 +66,12 @@ _COUNTED = {
         Severity.DROPPED,
         "events more than 104 days away from the first were left out",
     ),
+    FURTHER_ARRAY: (
+        "events-in-two-arrays",
+        Severity.APPROXIMATED,
+        "the trace names traceEvents more than once; the events of all were read, where most programs "
+        "read the last only; what stands between them was not",
+    ),
     "category assumed": (
         "category-assumed",
         Severity.APPROXIMATED,
@@ -78,7 +85,7 @@ _COUNTED = {
     "python functions": (
         "python-functions-left-out",
         Severity.INFO,
-        "Python functions were left out; --include python_functions imports them",
+        "Python functions were left out; --include python_functions reads them",
     ),
 }
 _ONLY = {
@@ -118,13 +125,24 @@ METADATA = Note(
     facts=frozenset({Fact.DEVICES, Fact.RANKS, Fact.UTC}),
 )
 
+NOT_CONVERTED = "The trace is of an accelerator whose events nsysconv does not convert."
+"""Advice where a GPU's work would be asked for."""
+
 
 def counted(counts: Mapping[str, int], first: Mapping[str, int]) -> Iterable[Note]:
     """Notes on what workers counted, each with the byte where it was met first."""
     for what, count in counts.items():
-        slug, severity, text = _COUNTED[what]
+        slug, severity, text = _COUNTED.get(what) or _of_accelerator(what)
         place = f"byte {first[what]:,}" if what in first else ""
         yield Note(slug, severity, text, count, place, _ONLY.get(what, _TIMED))
+
+
+def _of_accelerator(what: str) -> tuple[str, Severity, str]:
+    text = (
+        f"events of an accelerator that nsysconv does not convert (category "
+        f"{what.removeprefix(ACCELERATOR)}) were left out: its work is in no table"
+    )
+    return "accelerator-left-out", Severity.DROPPED, text
 
 
 def truncated(lost_bytes: int, place: int) -> Note:
@@ -150,6 +168,12 @@ def gzip_damage(what: str, place: int) -> Note:
         f"byte {place:,} of the content",
         _TIMED,
     )
+
+
+def trailing(size: int, place: int) -> Note:
+    """Something that is no gzip stands behind the compressed data."""
+    text = f"{size:,} bytes behind the compressed trace are no gzip and were left out"
+    return Note("trailing-data", Severity.DROPPED, text, 1, f"byte {place:,}", _TIMED)
 
 
 def further_events(count: int) -> Note:

@@ -29,14 +29,17 @@ def devices(found: Gathered, told: Metadata, sm_counts: Mapping[int, int]) -> li
     return rows
 
 
-def processes(found: Gathered, names: Mapping[int, str], told: Metadata) -> list[Row]:
-    """The processes with events. What the trace says of ranks is said of its only process."""
+def processes(
+    found: Gathered, names: Mapping[int, str], ranks: Mapping[int, int], told: Metadata
+) -> list[Row]:
+    """The processes with events. What the trace says of its rank is said of its only process; `ranks` are
+    those of processes, of traces that were merged."""
     alone = len(found.pids) == 1
     return [
         {
             "pid": pid,
             "name": names.get(pid),
-            "rank": told.rank if alone else None,
+            "rank": told.rank if alone and told.rank is not None else ranks.get(pid),
             "world_size": told.world_size if alone else None,
             "host": told.host,
         }

@@ -9,13 +9,14 @@ from typing import Any
 
 from nsysconv.importers.kineto.cells import numbers
 from nsysconv.importers.kineto.events import Event
-from nsysconv.importers.kineto.piece import MISSING, Piece
+from nsysconv.importers.kineto.piece import ACCELERATOR, MISSING, Piece
 from nsysconv.importers.kineto.words import (
     ANNOTATION,
     CATEGORIES,
     OLD_COPIES,
     OLD_SET,
     PASSED_OVER,
+    accelerator,
 )
 
 _CELLS = (str, int, float, type(None))
@@ -39,7 +40,8 @@ def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list
             _metadata(rows, piece)
             # Without a category in the first releases.
             kinds["instant"] += [event for event in rows if event.name == "[memory]"]
-            _unknown([event for event in rows if event.ph == "X"], kinds, piece, place)
+            intervals = [event for event in rows if event.ph == "X"]
+            _unknown(intervals, "category unknown", kinds, piece, place)
         elif word == "operator":
             # In the first releases annotations were operators.
             for event in rows:
@@ -50,7 +52,9 @@ def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list
         elif word in CATEGORIES:
             kinds[CATEGORIES[word]] += rows
         elif word not in PASSED_OVER:
-            _unknown(rows, kinds, piece, place)
+            of_accelerator = accelerator(word)
+            what = f"{ACCELERATOR}{of_accelerator}" if of_accelerator else "category unknown"
+            _unknown(rows, what, kinds, piece, place)
     return kinds
 
 
@@ -65,8 +69,10 @@ def _kernels_and_old_copies(rows: list[Event], kinds: dict[str, list[Event]]) ->
         kinds[kind].append(event)
 
 
-def _unknown(rows: list[Event], kinds: dict[str, list[Event]], piece: Piece, place: int) -> None:
-    """Rows of a category that is not known: told by what they carry."""
+def _unknown(
+    rows: list[Event], what: str, kinds: dict[str, list[Event]], piece: Piece, place: int
+) -> None:
+    """Rows of a category that is not known: told by what they carry; others are noted as `what`."""
     assumed = 0
     for event in rows:
         args = event.args
@@ -78,14 +84,16 @@ def _unknown(rows: list[Event], kinds: dict[str, list[Event]], piece: Piece, pla
             kinds["runtime"].append(event)
             assumed += 1
     piece.note("category assumed", assumed, place)
-    piece.note("category unknown", len(rows) - assumed, place)
+    piece.note(what, len(rows) - assumed, place)
 
 
 def _metadata(rows: list[Event], piece: Piece) -> None:
     for event in rows:
         if event.ph != "M" or not isinstance(event.args.name, str):
             continue
-        pid, tid = numbers([event.pid, event.tid])
+        pid, tid, rank = numbers([event.pid, event.tid, event.args.rank])
+        if event.args.pid_raw is not None and rank >= 0:
+            piece.ranks[pid] = rank
         if event.name == "thread_name" and tid != MISSING:
             told = _THREAD_NAME.match(event.args.name)
             piece.threads[pid, tid] = told.group(1) if told else event.args.name

@@ -13,6 +13,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,11 +24,14 @@ from nsysconv.importers.kineto.repair import BORDER, without_words
 
 GZIP = b"\x1f\x8b"
 
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+# JSON lets any character be spelled by its number.
+_KEY = b"".join(b"(?:%c|(?i:\\\\u00%02x))" % (letter, letter) for letter in b"traceEvents")
+EVENTS = re.compile(rb'"%b"\s*:\s*\[' % _KEY)
+"""Where the array of events begins."""
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
 _SPACE = b" \t\r\n"
-# The first piece is small: all others wait for what it tells.
+# The first piece is small: its rows are written while larger ones are decoded.
 _FIRST_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 23
 # Of what is left of a plain file, a piece is not more than this part: those that are decoded beside each
@@ -68,8 +72,9 @@ class Trace:
 
     `head` is the text before the events and `tail` that after them. `lost_bytes` is how much text of an
     unfinished event stood where the file ends early, None where it does not; `gzip_damage` says what is
-    wrong with the compression. `place` is how far the content was handed out, `events_found` whether
-    the array of events begins.
+    wrong with the compression, `trailing_place` where in the file something else follows the compressed
+    data. `further_arrays` counts arrays of events behind the first. `place` is how far the content was
+    handed out, `events_found` whether the array of events begins.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +84,9 @@ class Trace:
         self.is_list = False
         self.lost_bytes: int | None = None
         self.gzip_damage = ""
+        self.trailing_place: int | None = None
         self.events_found = False
+        self.further_arrays = 0
         self._buffer = b""
         self.place = 0
 
@@ -179,7 +186,7 @@ class Trace:
         while True:
             ended = self._fill(size)
             as_list = _LIST.match(self._buffer)
-            there = list(_EVENTS.finditer(self._buffer))[:_HEADS_TRIED]
+            there = list(EVENTS.finditer(self._buffer))[:_HEADS_TRIED]
             # A program's own metadata may hold an array of that name, too.
             outer = (match for match in there if _is_object(self._buffer[: match.end()] + b"]}"))
             found = as_list or next(outer, None)
@@ -224,7 +231,12 @@ class Trace:
         end = start + length
         rest = buffer[end:].lstrip(_SPACE + b",")
         yield self._taken(end, end)
-        if rest.startswith(b"]"):
+        if (further := _further_array(self._buffer)) is not None:
+            self.further_arrays += 1
+            self._buffer = self._buffer[further:]
+            self.place += further
+            yield from self._last()
+        elif rest.startswith(b"]"):
             self._end(rest[1:])
         else:
             self.lost_bytes = len(rest)
@@ -237,13 +249,19 @@ class Trace:
 
     def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
         """The content of a gzip file, of one or several members; as much as can be inflated."""
-        inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        begun = False
+        inflater = None
         while block := file.read(_READ_BYTES):
             while block:
+                if inflater is None:
+                    block = block.lstrip(b"\0")
+                    if not block:
+                        break
+                    if not block.startswith(GZIP[: len(block)]):
+                        self.trailing_place = file.tell() - len(block)
+                        return
+                    inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
                 try:
                     text = inflater.decompress(block, _READ_BYTES)
-                    begun = True
                     if text:
                         yield text
                     while inflater.unconsumed_tail and not inflater.eof:
@@ -253,13 +271,8 @@ class Trace:
                     return
                 block = b""
                 if inflater.eof:
-                    block = inflater.unused_data
-                    if not block.startswith(GZIP) and block.strip(b"\0"):
-                        return  # something else behind the compressed data
-                    block = block.lstrip(b"\0")
-                    inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-                    begun = bool(block)
-        if begun and not inflater.eof:
+                    block, inflater = inflater.unused_data, None
+        if inflater is not None:
             self.gzip_damage = "the file is cut off"
 
 
@@ -324,8 +337,33 @@ def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
     ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
     follows = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
     # Not where another trace follows, whose own first arrays end there.
-    alone = ((end, rest) for end, rest in follows if not _EVENTS.search(rest))
+    alone = ((end, rest) for end, rest in follows if not EVENTS.search(rest))
     return next((end for end, rest in alone if _is_object(b"{" + rest)), None)
+
+
+def _further_array(text: bytes) -> int | None:
+    """Where, behind the end of the array of events, another of the same object begins."""
+    if not text.lstrip(_SPACE + b",").startswith(b"]"):
+        return None
+    between = text[text.index(b"]") + 1 :].lstrip(_SPACE + b",")
+    left_out = len(text) - len(between)
+    there = (match.end() for match in islice(EVENTS.finditer(between), _HEADS_TRIED))
+    return next((left_out + e for e in there if _is_object(b"{" + between[:e] + b"]}")), None)
+
+
+def joined(text: bytes) -> tuple[bytes, int]:
+    """The text of events with each end of an array and beginning of the next of its object as a comma,
+    and how many there were.
+    """
+    parts, done = [], 0
+    for begins in EVENTS.finditer(text):
+        ends = deque(_ARRAY_END.finditer(text, done, begins.start() + 1), _HEADS_TRIED)
+        for end in ends:
+            if _further_array(text[end.end() - 1 : begins.end()]) is not None:
+                parts.append(text[done : end.start() + 1])
+                done = begins.end()
+                break
+    return b",".join([*parts, text[done:]]), len(parts)
 
 
 def _object_length(text: bytes) -> int | None:

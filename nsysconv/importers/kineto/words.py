@@ -56,6 +56,10 @@ PASSED_OVER = frozenset(
         "xpu_scope_profiler",
     }
 )
+# Work of accelerators that is in no table of ours: what libkineto and its forks call it, and how
+# everything begins that they write of these.
+ACCELERATOR_WORK = ("mtia_ccp_events", "mtia_insight", "mtia_workloadd", "mlu_notifier")
+ACCELERATORS = ("gcu_", "glow_", "hpu_", "mlu_", "mtia_", "musa_", "npu_", "privateuse1_", "xpu_")
 # In the first releases annotations were operators.
 ANNOTATION = re.compile(r"ProfilerStep#|Optimizer\.|enumerate\(Data(?:Loader|Pipe)\)#")
 DRIVER_OVERHEAD = frozenset(
@@ -83,6 +87,16 @@ _KINDS = {word: code for code, word in enumerate(MEMORY_KINDS)}
 PEER = _DIRECTIONS["PtoP"]
 """The code of a copy from one device to another."""
 _SYNC_TYPES = ("Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+
+
+def accelerator(category: str) -> str | None:
+    """What to call a category of an accelerator, in small letters; None for one of anything else.
+
+    Those that are not known by name are called by how they begin: what follows may be anything.
+    """
+    if category in ACCELERATOR_WORK:
+        return category
+    return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
 
 
 class Words:
