@@ -112,7 +112,7 @@ def test_every_refusal_has_a_reason(path: Path) -> None:
 
 UNKNOWN = {
     "text": b"hello\n",
-    "JSON": b'{"traceEvents": []}',
+    "JSON": b'{"answer": 42}',
     "noise": bytes(range(256)) * 20,
     "gzip": b"\x1f\x8b\x08\x00",
 }
@@ -208,7 +208,7 @@ def test_a_close_refusal_is_the_message(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with Probe(tmp_path / "unknown") as probe, pytest.raises(InputError) as caught:
         detect(probe)
     assert caught.value.what == "of a later age"
-    assert caught.value.hint.startswith("export again")
+    assert caught.value.hint == "export again"
 
 
 @pytest.mark.parametrize("importer", all_importers(), ids=lambda i: i.NAME)

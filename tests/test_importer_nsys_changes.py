@@ -265,6 +265,86 @@ def test_work_that_was_called_for_and_not_recorded(change: Change) -> None:
     assert _both_ways(source, _slugs) == [("gpu-activity-missing", 1)]
 
 
+def _names_of_kernels(profile: Profile) -> list[str]:
+    return sorted({row["name"] for row in event_rows(profile, "kernel")})
+
+
+@pytest.mark.parametrize("change_of", [
+    f"UPDATE {KERNEL} SET demangledName = 987654",
+    f"""DELETE FROM StringIds WHERE id IN (
+        SELECT demangledName FROM {KERNEL} WHERE demangledName <> shortName)""",
+    f"ALTER TABLE {KERNEL} DROP COLUMN demangledName",
+])  # fmt: skip
+def test_a_kernel_without_its_full_name_has_its_short_one(change: Change, change_of: str) -> None:
+    source = change(change_of)
+    connection = sqlite3.connect(source)
+    sql = f"SELECT DISTINCT value FROM {KERNEL} JOIN StringIds ON id = shortName ORDER BY value"
+    short = [text for (text,) in connection.execute(sql)]
+    connection.close()
+    assert len(short) > 1
+    assert _both_ways(source, _names_of_kernels) == short
+    notes = _both_ways(source, lambda p: {(n.slug, n.text) for n in p.notes})
+    assert [text.partition(";")[2] for slug, text in notes if slug == "nameless-id"] == [
+        " shown by another name that it holds"]  # fmt: skip
+
+
+def test_a_kernel_with_no_name_but_its_symbol(change: Change) -> None:
+    source = change(f"""
+        UPDATE {KERNEL} SET demangledName = 987654, shortName = 987655;
+        DELETE FROM StringIds WHERE id <> (SELECT mangledName FROM {KERNEL} LIMIT 1);""")
+    names = _both_ways(source, _names_of_kernels)
+    (symbol,) = (name for name in names if name != "[name 987654]")
+    assert symbol.startswith("_Z")
+
+
+@pytest.mark.parametrize("what", ["DELETE FROM StringIds", """
+    CREATE TABLE Doubled AS SELECT * FROM StringIds; DROP TABLE StringIds;
+    ALTER TABLE Doubled RENAME TO StringIds; INSERT INTO StringIds SELECT id, 'x' FROM StringIds;
+"""], ids=["no text", "two texts"])  # fmt: skip
+def test_notes_on_names_are_the_same_whatever_is_included(change: Change, what: str) -> None:
+    """What only calls on request are called is told of with them alone."""
+    source = change(what, "cpu_side-3.17.2")
+    told = []
+    for include in ((), ("osrt_calls", "metrics")):
+        with profile_in_place(source, include) as profile:
+            told.append({(n.slug, n.text, n.count, n.where) for n in profile.notes if not n.facts})
+        store = source.with_name(f"{len(told)}.db")
+        import_file(source, store, include=include)
+        with reading(store) as opened:
+            (profile,) = opened.profiles()
+            told.append({(n.slug, n.text, n.count, n.where) for n in profile.notes if not n.facts})
+            beside = [n for n in profile.notes if n.facts == {Fact.OSRT_CALLS}]
+    assert told[0] and told == [told[0]] * 4
+    assert beside
+
+
+def test_capture_options_are_told_by_allow_list(change: Change) -> None:
+    """The process's own where the capture has none; no other names and no other values."""
+    source = change("""
+        INSERT INTO META_DATA_CAPTURE (name, value) VALUES
+            ('CUDA_FLUSH_PERIODICALLY', 'true'), ('PROCESS_0:CUDA_FLUSH_PERIODICALLY', 'false'),
+            ('PROCESS_0:CUDA_FLUSH_PERIOD', '10'), ('CUDA_SKIP_SOME_API_CALLS', 'SECRET'),
+            ('SOMETHING', 'true'), ('PROCESS_0:CUDA_GRAPH_TRACE_OPTIONS:MODE', 'Node');""")
+    texts = _both_ways(source, lambda p: [n.text for n in p.notes if n.slug == "capture-options"])
+    assert texts == ["CUDA_FLUSH_PERIOD=10, CUDA_FLUSH_PERIODICALLY=true"]
+    assert _both_ways(source, lambda p: p.attributes["graph_mode"]) == "node"
+
+
+@pytest.mark.parametrize("said", [
+    "CUDA device 0: Unified Memory cannot be traced on devices that don't support peer-to-peer "
+    "transfers.Please verify that SLI/NVLink is functioning properly.",
+    "CUDA device 12: Unified Memory cannot be traced on devices that don't support peer-to-peer "
+    "transfers.",
+    "Unified Memory cannot be traced on devices that don't support peer-to-peer transfers.",
+    "CUDA device 0: Unified Memory cannot be traced",
+])  # fmt: skip
+def test_a_diagnostic_is_told_to_its_end(change: Change, said: str) -> None:
+    quoted = said.replace("'", "''")
+    source = change(f"UPDATE DIAGNOSTIC_EVENT SET severity = 3, text = '{quoted}'", "no_gpu-3.16.1")
+    texts = _both_ways(source, lambda p: {note.text for note in p.notes})
+    assert f"the profiler says: {said}" in texts
+
+
 def test_tracing_that_began_and_found_nothing(change: Change) -> None:
     """The capture was to trace CUDA and tells of no trouble: then it is known that nothing ran."""
     source = change("DELETE FROM DIAGNOSTIC_EVENT", "no_gpu-3.16.1")

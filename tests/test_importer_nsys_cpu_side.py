@@ -95,7 +95,7 @@ def _same(found: list[Row], wanted: list[Row]) -> None:
 
 
 def _sql(profile: Profile, text: str) -> pa.Table:
-    return profile._store.sql(text)
+    return profile._store._connection.table(text)
 
 
 def _samples(profile: Profile) -> list[tuple[Any, ...]]:

@@ -204,9 +204,9 @@ def test_views_with_names_work_in_place(shelf: Shelf) -> None:
     sql = ("SELECT start_ns, dur_ns, name, short_name, mangled_name, grid_x FROM v_kernel "
            "ORDER BY start_ns")  # fmt: skip
     with store_in_place(source) as ours, reading(shelf.store(source)) as imported:
-        table = ours.sql(sql)
+        table = ours._connection.table(sql)
         assert table.num_rows == 8
-        assert table.to_pylist() == imported.sql(sql).to_pylist()
+        assert table.to_pylist() == imported._connection.table(sql).to_pylist()
 
 
 def test_a_table_without_rows_is_empty_in_place() -> None:

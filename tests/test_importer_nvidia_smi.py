@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -466,3 +467,18 @@ def test_no_line_is_too_odd(text: str) -> None:
 def test_missing_is_never_a_time() -> None:
     starts = [start for name in READABLE for start, *_ in of(name)]
     assert MISSING not in starts
+
+
+@examples(50)
+@given(st.permutations([f"2024/05/17 {at}, {n} %" for n, at in enumerate(
+    ("09:59:58.900", "10:00:00.100", "10:00:01.000", "10:02:00.500"))]))  # fmt: skip
+def test_the_zero_is_that_of_the_first_sample_in_time(rows: list[str]) -> None:
+    """Whichever row comes first, as where files were put together in another order."""
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder), "\n".join(["timestamp, utilization.gpu [%]", *rows, ""]))
+        with api.open(path) as profile:
+            starts = sorted(start for start, *_ in samples(profile) if start is not None)
+            told = profile.profile.attributes
+            assert told["zero_utc_ns"] == 1_715_939_998 * SECOND
+            assert told["recording_ns"] == 122_500_000_000
+    assert starts == [900_000_000, 2_100_000_000, 3_000_000_000, 122_500_000_000]

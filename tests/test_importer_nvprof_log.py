@@ -402,6 +402,18 @@ def test_a_log_that_holds_nothing_says_why(profiles_of: ProfilesOf, text: str, w
         profiles_of(text)
 
 
+def test_a_log_without_tables_names_what_was_written(profiles_of: ProfilesOf) -> None:
+    """Of each process that was profiled; where on the machine it lies is nobody's business."""
+    text = "".join(
+        f"=={pid}== NVPROF is profiling process {pid}, command: ./a\n"
+        f"=={pid}== Generated result file: /home/someone/run.{pid}.nvvp\n"
+        for pid in (11, 12)
+    )
+    with pytest.raises(InputError, match="the log holds no table") as caught:
+        profiles_of(text)
+    assert caught.value.hint == "Import what nvprof wrote: run.11.nvvp, run.12.nvvp."
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_command_lines_are_nobodys_business(path: Path, tmp_path: Path) -> None:
     if import_files([path], tmp_path / "store.db").errors:

@@ -391,3 +391,21 @@ def test_headers_are_those_of_real_logs() -> None:
         ("odd-metrics.txt", "nvprof_text/xstupi00+N-Body-OpenACC__profile.out"),
     ):
         assert (FOLDER / name).read_text().splitlines()[7] in _lines(original)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_a_traces_rows_says_nothing(seed: int, tmp_path: Path) -> None:
+    """Starts count from the recording's, whichever row comes first."""
+    source = FOLDER / "basic-gpu-trace.csv"
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    places = [place for place, line in enumerate(lines) if line[:1].isdigit()]
+    for place, row in zip(places, Random(seed).sample([lines[p] for p in places], len(places)),
+                          strict=True):  # fmt: skip
+        lines[place] = row
+    shuffled = tmp_path / "shuffled.csv"
+    shuffled.write_text("".join(lines), encoding="utf-8")
+    with imported(source) as (one,), imported(shuffled) as (other,):
+        starts = [[sorted(row["start_ns"] for row in event_rows(profile, table))
+                   for table in ("kernel", "memcpy", "memset")] for profile in (one, other)]  # fmt: skip
+        assert starts[0] == starts[1]
+        assert one.attributes["recording_ns"] == other.attributes["recording_ns"]

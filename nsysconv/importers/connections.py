@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+from nsysconv.refusals import no_more_files, refused
+
 # A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
 _SELECT_SECONDS = 10.0
 _SECONDS_PER_MEGABYTE = 1.0
@@ -26,6 +28,7 @@ class Connections:
 
     def __init__(self, path: Path, size: int) -> None:
         # Immutable: SQLite writes nothing beside the file, and takes no locks.
+        self._path = path
         self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
         self._seconds = _SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
         self._idle: list[sqlite3.Connection] = []
@@ -84,7 +87,12 @@ class Connections:
             return self._idle.pop() if self._idle else None
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+        try:
+            connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+        except sqlite3.OperationalError as error:
+            if (few := no_more_files()) is not None:
+                raise refused(few, str(self._path)) from error
+            raise
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return connection
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import InputError, UsageError
-from nsysconv.importers import IMPORTERS, nsys_report
+from nsysconv.importers import IMPORTERS, foreign, nsys_report
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.names import visible
@@ -64,8 +64,8 @@ def label(path: Path) -> str:
 def detect(probe: Probe) -> Importer:
     """The one importer that recognises the content.
 
-    Raises InputError with every importer's reason where none does, and where several do: what tools
-    print may stand in one file, but whose rows are meant nobody can say.
+    Raises InputError where none does, with every importer's reason where none knows what it is; and
+    where several do: what tools print may stand in one file, but whose rows are meant nobody can say.
     """
     answers: list[tuple[Importer, Yes | No]] = []
     for importer in all_importers():
@@ -84,15 +84,14 @@ def detect(probe: Probe) -> Importer:
             hint="Where one file holds what several tools printed, cut it into a file for each of them.",
         )
     refusals = [(importer, answer) for importer, answer in answers if isinstance(answer, No)]
+    close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
+    known = _known_but_unreadable(probe) or foreign.kind_of(probe) or next(iter(close), None)
+    if known is not None:
+        what, hint = known
+        raise InputError(what, where=str(probe.origin), hint=hint)
+    what, hint = _foreign_database(probe) or ("not a profile that nsysconv reads", "")
     reasons = "\n".join(
         f"  not {importer.TITLE}: {refusal.reason}" for importer, refusal in refusals
-    )
-    close = [(refusal.reason, refusal.hint) for _, refusal in refusals if refusal.close]
-    what, hint = (
-        _known_but_unreadable(probe)
-        or next(iter(close), None)
-        or _foreign_database(probe)
-        or ("not a profile that nsysconv reads", "")
     )
     raise InputError(what, where=str(probe.origin), hint=f"{hint}\n{reasons}".strip("\n"))
 

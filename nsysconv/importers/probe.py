@@ -23,6 +23,7 @@ from nsysconv.errors import InputError
 from nsysconv.importers.connections import Connections, EndlessError
 from nsysconv.names import visible
 from nsysconv.notes import Note, Severity
+from nsysconv.refusals import in_words, refused, refuses_all
 from nsysconv.store.private import private_folder
 from nsysconv.store.sqlite import page_reader
 
@@ -80,6 +81,8 @@ class Probe:
                 self.head = file.read(_HEAD_BYTES)
             self.size = state.st_size
         except OSError as error:
+            if refuses_all(error):
+                raise refused(error, str(path)) from error
             raise InputError(error.strerror or "cannot be read", where=str(path)) from error
         self.is_sqlite = self.head.startswith(_SQLITE_MAGIC)
 
@@ -115,7 +118,7 @@ class Probe:
         except OSError as error:
             raise InputError(
                 f"it has to be copied, for {hot[0].name} lies beside it, and cannot be: "
-                f"{error.strerror}",
+                f"{in_words(error)}",
                 where=str(self.path),
                 hint="Name a folder with more room: TMPDIR=/path nsysconv …",
             ) from error

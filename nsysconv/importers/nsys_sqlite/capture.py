@@ -24,6 +24,26 @@ _VARIABLE = re.compile(
     rf"(?:^|{_BORDER})({'|'.join(sorted(VARIABLES))})=\"?({VALUE})(?=$|{_BORDER})"
 )
 
+# What changes which events there are or what recording them costs, and the values each may have.
+_SWITCH, _NUMBER = r"true|false", r"\d{1,12}"
+_OPTIONS = {
+    "COLLECT_GPU_CTX_SW_TRACE": _SWITCH,
+    "COLLECT_GPU_MEMORY_USAGE": _SWITCH,
+    "COLLECT_UVM_CPU_PAGE_FAULTS": _SWITCH,
+    "COLLECT_UVM_GPU_PAGE_FAULTS": _SWITCH,
+    "CUDA_FLUSH_ON_CUDA_PROFILER_STOP": _SWITCH,
+    "CUDA_FLUSH_PERIOD": _NUMBER,
+    "CUDA_FLUSH_PERIODICALLY": _SWITCH,
+    "CUDA_GRAPH_TRACE_OPTIONS:TRACE_DEVICE_GRAPH_LAUNCH": _SWITCH,
+    "CUDA_SKIP_SOME_API_CALLS": _SWITCH,
+    "CUDA_TRACE_SCOPE": r"ProcessTree|SystemWide",
+    "LINUX_PERF_OPTIONS:COLLECT_CPU_CTXSW_TRACE": _SWITCH,
+    "LINUX_PERF_OPTIONS:COLLECT_IP_BACKTRACE_SAMPLES": _SWITCH,
+    "LINUX_PERF_OPTIONS:SAMPLING_PERIOD": _NUMBER,
+    "OS_RUNTIME_OPTIONS:COLLECT_BACKTRACES": _SWITCH,
+    "OS_RUNTIME_OPTIONS:DURATION_THRESHOLD_NS": _NUMBER,
+}
+
 # Messages that tell of missing or doubtful data. Only these shapes are ever copied.
 _DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
     (re.compile(pattern), frozenset(facts))
@@ -37,9 +57,10 @@ _DIAGNOSTICS: tuple[tuple[re.Pattern[str], frozenset[Fact]], ...] = tuple(
             r"Nsight Systems\. CUDA trace will be collected using libraries for driver version [\d.]+",
             (Fact.KERNELS, Fact.API_CALLS),
         ),
-        (r"CUDA device \d+: Unified Memory cannot be traced[ \w,.-]*", (Fact.UNIFIED_MEMORY,)),
         (
-            r"Unified Memory cannot be traced on devices that don't support peer-to-peer transfers\.",
+            r"(?:CUDA device \d+: )?Unified Memory cannot be traced"
+            r"(?: on devices that don't support peer-to-peer transfers\."
+            r"(?: ?Please verify that SLI/NVLink is functioning properly\.)?)?",
             (Fact.UNIFIED_MEMORY,),
         ),
         (r"\d+ CUDA events? (?:was|were) (?:dropped|lost)\.?", (Fact.KERNELS, Fact.API_CALLS)),
@@ -56,6 +77,8 @@ class Capture:
     times_are_utc: bool
     launch: Launch
     """What the launched program's environment told."""
+    options: Mapping[str, str]
+    """How it was recorded, by nsys's own words."""
 
 
 def read_capture(probe: Probe) -> Capture:
@@ -71,7 +94,7 @@ def read_capture(probe: Probe) -> Capture:
         recording_ns=_one_integer(probe, "ANALYSIS_DETAILS", "duration"),
         driver_version=_first(system, "NvDriverVersion", r"[\d.]{1,40}"),
         host=_first(system, "Hostname", r"[\w.-]{1,255}"),
-        graph_mode=(_first(capture, "CUDA_GRAPH_TRACE_OPTIONS:MODE", r"\w{1,20}") or "").lower()
+        graph_mode=(_option(capture, "CUDA_GRAPH_TRACE_OPTIONS:MODE", r"\w{1,20}") or "").lower()
         or None,
     )
     return Capture(
@@ -79,7 +102,27 @@ def read_capture(probe: Probe) -> Capture:
         cuda_traced="Cuda" in capture.get("CAPTURE_EVENT_TYPE", ()) and not _tracing_failed(probe),
         times_are_utc=_first(export, "EXPORT_PARAM_TIME_NORMALIZE", "true") == "true",
         launch=launch_of(_environment(capture, system)),
+        options={name: value for name, value in _options(capture) if value is not None},
     )
+
+
+def _options(capture: Mapping[str, list[str]]) -> Iterator[tuple[str, str | None]]:
+    for name, shape in _OPTIONS.items():
+        yield name, _option(capture, name, shape)
+
+
+def _option(capture: Mapping[str, list[str]], name: str, shape: str) -> str | None:
+    """An option of the capture; where only its process has it, that of the process."""
+    return _first(capture, name, shape) or _first(capture, f"PROCESS_0:{name}", shape)
+
+
+def option_notes(capture: Capture) -> Iterator[Note]:
+    """What the options were, for who compares two captures."""
+    if capture.options:
+        text = ", ".join(f"{name}={value}" for name, value in capture.options.items())
+        # No table is made of them: hardly one is to show the note.
+        facts = frozenset({Fact.UTC})
+        yield Note("capture-options", Severity.INFO, text, where="META_DATA_CAPTURE", facts=facts)
 
 
 def _tracing_failed(probe: Probe) -> bool:

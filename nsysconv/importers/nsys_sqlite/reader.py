@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -59,7 +59,7 @@ class Reader:
         }
         self._capture = capture_facts.read_capture(probe)
         self._notes: list[Note] = list(probe.notes)
-        self._clock = clock.read_clock(probe, self._sources, self._capture)
+        self._clock = clock.read_clock(probe, present, self._capture)
         self._unread: set[Fact] = set()
         self._lost_gpu_work = False
         self._ranked = False
@@ -69,6 +69,7 @@ class Reader:
     def recording(self) -> Recording:
         """The recording; its facts, notes and rows are complete once `batches` is used up."""
         self._notes += capture_facts.diagnostics(self._probe)
+        self._notes += capture_facts.option_notes(self._capture)
         self._notes += self._clock.notes
         for name in self._probe.not_tables:
             if name in self._wanted:
@@ -182,12 +183,24 @@ class Reader:
             driver_names=self._driver_names(mapping),
             constructs=self._constructs if mapping.source in directives.OPENACC_SOURCES else {},
             metrics=self._metrics if mapping.source == gpu_metrics.SAMPLES else (),
+            nameless=mapping.source == tables.KERNEL and bool(self._lost_names),
             balanced=mapping.source == memory.USAGE and memory.is_balanced(self._probe),
         )
 
     def _devices(self, found: Found) -> device_facts.Devices:
         sampled = {gpu_metrics.gpu_of(type_id) for type_id, _ in found.metrics}
         return device_facts.find(self._probe, found.ordinals, found.op_ordinals, sampled)
+
+    @cached_property
+    def _lost_names(self) -> set[int | None]:
+        """Full names that kernels refer to and the file does not hold; None where one has no other."""
+        wanted = (
+            self._survey.of(tables.KERNEL).full_name_ids
+            if tables.KERNEL in self._sources
+            else set()
+        )
+        known = {name_id for name_id in wanted if name_id is not None}
+        return small_tables.textless(self._probe, known) | (wanted - known)
 
     @cached_property
     def _name_base(self) -> int:
@@ -272,17 +285,37 @@ class Reader:
         yield rows_of(schema.domain, small_tables.domains(self._probe, found))
         yield rows_of(schema.category, small_tables.categories(self._probe, found))
         yield from self._made_up_names(found)
-        doubled: list[int] = []
-        nameless, api_names = len(found.name_ids), []
-        for rows in small_tables.names(self._probe, found, doubled):
-            nameless -= len(rows)
+        missing, doubled, api_names = set[int](), list[int](), []
+        for rows in small_tables.names(self._probe, found, missing, doubled):
             api_names += [(row["id"], row["plain"]) for row in rows if row["plain"]]
             yield rows_of(schema.name, rows)
-        self._notes += remarks.on_names(nameless, doubled)
+        self._note_names(missing, doubled)
         if not self._has_rows(_GPU_SOURCES):
             lost = remarks.lost_gpu_work(self._probe, api_names)
             self._lost_gpu_work = lost is not None
             self._notes.append(lost or gpu_work.NO_GPU_WORK)
+
+    def _note_names(self, missing: set[int], doubled: Sequence[int]) -> None:
+        """Notes on ids without a text, and with two; apart what only rows on request refer to: other
+        reports are to say the same whether or not these were read.
+        """
+        of = {source: self._survey.of(source).name_ids for source in self._sources}
+        if self._lost_names:
+            others = set[int]().union(
+                *(ids for source, ids in of.items() if source != tables.KERNEL)
+            )
+            shown = small_tables.shown_without_text(self._probe)
+            replaced = self._lost_names - shown
+            missing = missing - (replaced - others)
+            self._notes += remarks.on_replaced_names(len(replaced))
+        always = set[int]().union(*(of[source] for source in of.keys() - tables.ON_REQUEST.keys()))
+        self._notes += remarks.on_names(len(missing & always), [i for i in doubled if i in always])
+        for source in of.keys() & tables.ON_REQUEST.keys():
+            own = of[source] - always
+            facts = frozenset({tables.ON_REQUEST[source]})
+            self._notes += remarks.on_names(
+                len(missing & own), [i for i in doubled if i in own], facts
+            )
 
     def _made_up_names(self, found: Found) -> Iterator[ArrowRows]:
         """Names that stand nowhere in the file as they are."""

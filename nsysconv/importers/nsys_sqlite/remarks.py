@@ -154,15 +154,25 @@ def _on_constructs(probe: Probe, found: Found) -> Iterator[Note]:
             yield Note("nameless-id", Severity.APPROXIMATED, text, where=source, facts=_DIRECTIVES)
 
 
-def on_names(nameless: int, doubled: Sequence[int]) -> Iterator[Note]:
-    """Ids without a text, and ids with two."""
+def on_names(
+    nameless: int, doubled: Sequence[int], facts: frozenset[Fact] = frozenset()
+) -> Iterator[Note]:
+    """Ids without a text, and ids with two; `facts` where only such rows refer to them."""
     if nameless:
         text = "names that the file refers to but does not hold"
-        yield Note("nameless-id", Severity.INFO, text, nameless, "StringIds")
+        yield Note("nameless-id", Severity.INFO, text, nameless, "StringIds", facts)
     if doubled:
         text = "name ids with two texts; the first was kept"
         where = f"StringIds id {doubled[0]}"
-        yield Note("duplicate-name", Severity.APPROXIMATED, text, len(set(doubled)), where)
+        yield Note("duplicate-name", Severity.APPROXIMATED, text, len(set(doubled)), where, facts)
+
+
+def on_replaced_names(count: int) -> Iterator[Note]:
+    """Full names of kernels that the file does not hold, where it holds another."""
+    if count:
+        text = "full names of kernels that the file does not hold; shown by another name that it holds"
+        facts = frozenset({Fact.KERNELS})
+        yield Note("nameless-id", Severity.INFO, text, count, tables.KERNEL, facts)
 
 
 def on_metric_names(nameless: int) -> Iterator[Note]:

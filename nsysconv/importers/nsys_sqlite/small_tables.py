@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from nsysconv.importers.nsys_sqlite import tables
 from nsysconv.importers.nsys_sqlite.capture import Capture
 from nsysconv.importers.nsys_sqlite.devices import Devices
 from nsysconv.importers.nsys_sqlite.survey import Found
@@ -201,20 +202,47 @@ def texts(probe: Probe, wanted: Iterable[int]) -> dict[int, str]:
     return found
 
 
-def names(probe: Probe, found: Found, doubled: list[int]) -> Iterator[list[Row]]:
+def textless(probe: Probe, wanted: Iterable[int]) -> set[int]:
+    """Those of these ids under which the string table has no text."""
+    missing = set(wanted)
+    ids = sorted(missing)
+    for low in range(0, len(ids), _NAMES_AT_ONCE):
+        listed = ", ".join(map(str, ids[low : low + _NAMES_AT_ONCE]))
+        rows = probe.select(
+            f"SELECT id FROM StringIds WHERE id IN ({listed}) AND typeof(value) = 'text'"
+        )
+        missing.difference_update(row[0] for row in rows)
+    return missing
+
+
+def shown_without_text(probe: Probe) -> set[int]:
+    """The full names of kernels none of whose names has a text."""
+    present = probe.tables[tables.KERNEL].columns
+    texts = "(SELECT id FROM StringIds WHERE typeof(value) = 'text')"
+    lacking = " AND ".join(
+        f"coalesce({name} NOT IN {texts}, 1)" for name in tables.NAMES_OF_KERNELS if name in present
+    )
+    full = "demangledName" if "demangledName" in present else "NULL"
+    rows = probe.select(f"SELECT DISTINCT {full} FROM {tables.KERNEL} WHERE {lacking}")
+    return {row[0] for row in rows}
+
+
+def names(
+    probe: Probe, found: Found, missing: set[int], doubled: list[int]
+) -> Iterator[list[Row]]:
     """The texts of the names that imported rows refer to, in pieces of bounded size.
 
-    Ids that have two texts keep the first and are added to `doubled`.
+    `missing` gets the ids without text. Ids that have two keep the first and are added to `doubled`.
     """
     rows: list[Row] = []
-    seen: set[int] = set()
+    missing.update(found.name_ids)
     for name_id, text in probe.iterate("SELECT id, value FROM StringIds"):
         if name_id not in found.name_ids or not isinstance(text, str):
             continue
-        if name_id in seen:
+        if name_id not in missing:
             doubled.append(name_id)
             continue
-        seen.add(name_id)
+        missing.discard(name_id)
         if name_id in found.path_ids:
             text = file_name(text)
         plain = plain_api_name(text) if name_id in found.api_name_ids else None

@@ -27,7 +27,7 @@ _SPARSE = 8
 # Two narrow sets are cheaper for SQLite than one wide one, and only the first has to be known before rows
 # are copied.
 _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
-    tables.KERNEL: (("globalPid", "deviceId"), ("demangledName", "shortName", "mangledName")),
+    tables.KERNEL: (("globalPid", "deviceId"), tables.NAMES_OF_KERNELS),
     tables.MEMCPY: (
         ("globalPid", "deviceId", "copyKind", "srcKind", "dstKind", "srcDeviceId", "dstDeviceId"),
     ),
@@ -51,14 +51,8 @@ _IDENTIFYING: dict[str, tuple[tuple[str, ...], ...]] = {
     gpu_metrics.SAMPLES: (("typeId", "metricId"),),
 }
 _PATH_COLUMNS = frozenset({"module", "sourceFile"})
-_NAME_COLUMNS = _PATH_COLUMNS | {
-    "nameId",
-    "demangledName",
-    "shortName",
-    "mangledName",
-    "textId",
-    "CpuInstruction",
-}
+_NAMES_OF_KERNELS = frozenset(tables.NAMES_OF_KERNELS)
+_NAME_COLUMNS = _PATH_COLUMNS | _NAMES_OF_KERNELS | {"nameId", "textId", "CpuInstruction"}
 _GPU_WORK = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
 _GPU_TABLES = (*_GPU_WORK, tables.SYNCS, memory.USAGE, memory.GPU_FAULTS)
 _PTOP = 10
@@ -83,6 +77,8 @@ class Found:
     """Those of them that ran GPU operations; others were only waited for."""
     name_ids: set[int] = field(default_factory=set)
     api_name_ids: set[int] = field(default_factory=set)
+    full_name_ids: set[int | None] = field(default_factory=set)
+    """Those of kernels' full names; None where a kernel has only others."""
     path_ids: set[int] = field(default_factory=set)
     """Those of them that are names of files, which may stand in folders."""
     constructs: set[directives.Construct] = field(default_factory=set)
@@ -328,6 +324,8 @@ def _process_of(global_id: int) -> int | None:
 def _note_names(found: Found, source: str, row: dict[str, int]) -> None:
     if source == tables.RUNTIME:
         found.api_name_ids.update(row[c] for c in ("nameId",) if c in row)
+    if not _NAMES_OF_KERNELS.isdisjoint(row):
+        found.full_name_ids.add(row.get("demangledName"))
     found.name_ids.update(value for column, value in row.items() if column in _NAME_COLUMNS)
     found.path_ids.update(value for column, value in row.items() if column in _PATH_COLUMNS)
 

@@ -22,6 +22,7 @@ from nsysconv.importers.nsys_sqlite.mapping import (
     tid_of,
 )
 from nsysconv.importers.sqlite_source import Columns, Expression, known_code
+from nsysconv.store.recording import SOURCE
 
 _NOT_APPLICABLE = 0xFFFFFFFF
 
@@ -44,6 +45,10 @@ RANGE_KINDS = {59: 0, 70: 0, 60: 1, 71: 1, 34: 2}
 MARK = 34
 OTHER_KINDS = frozenset({33, 39, *range(64, 70), *range(72, 77)})
 """What is no range in the same table: categories, names of threads, domains, and those of nvtxt."""
+NAMES_OF_KERNELS = ("demangledName", "shortName", "mangledName")
+"""The columns of a kernel's names, the best first."""
+_STRINGS = sa.table("StringIds", sa.column("id"), sa.column("value"), schema=SOURCE)
+_TEXTS = sa.select(_STRINGS.c.id).where(sa.func.typeof(_STRINGS.c.value) == "text")
 # overheadType: JIT compilation, module loading, lazy loading and a full command buffer are the
 # driver's work for the program; everything else is the profiler's.
 _DRIVER_OVERHEAD = (2, 6, 7, 8)
@@ -68,7 +73,7 @@ def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
         **interval(c, context),
         **on_gpu(c, context),
         "green_context_id": c["greenContextId"],
-        "name_id": c["demangledName"],
+        "name_id": name_at_hand(c) if context.nameless else c["demangledName"],
         "short_name_id": c["shortName"],
         "mangled_name_id": c["mangledName"],
         "grid_x": c["gridX"],
@@ -83,6 +88,12 @@ def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
         "local_bytes_per_thread": c["localMemoryPerThread"],
         "graph_node_id": c["graphNodeId"],
     }
+
+
+def name_at_hand(c: Columns) -> Expression:
+    """Of a kernel's names the first whose text the file holds; its full name where it holds none."""
+    names = [c[name] for name in NAMES_OF_KERNELS]
+    return sa.case(*((name.in_(_TEXTS), name) for name in names), else_=sa.func.coalesce(*names))
 
 
 def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:

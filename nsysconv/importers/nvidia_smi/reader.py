@@ -18,6 +18,7 @@ from nsysconv.importers.nvidia_smi.clock import Clock, zone_is_told
 from nsysconv.importers.nvidia_smi.headers import Header, Metric, dmon, header_of, units_of
 from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.printed.lines import Refused
+from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.report import MISSING, Column, build_table
@@ -51,6 +52,7 @@ def recording(
             notes=notes,
             batches=_batches(log, probe, notes),
             possible=possible,
+            late_ns=log.late_ns,
         )
 
 
@@ -62,6 +64,7 @@ def _batches(log: _Log, probe: Probe, notes: list[Note]) -> Iterator[Batch]:
             where=str(probe.origin),
             hint="nvidia-smi was stopped before its first row, or the GPU tells none of what was asked.",
         )
+    refuse_quoted([probe], log.rows)
     notes += log.notes()
     yield rows_of(schema.device, list(log.devices.values()))
     yield rows_of(schema.name, [{"id": i, "text": text} for text, i in log.names.items()])
@@ -78,16 +81,21 @@ class _Told:
 
 @dataclass
 class _Log:
-    """One log on its way to the store; all but `path` is complete when `samples` is used up."""
+    """One log on its way to the store; all but `path` is complete when `samples` is used up.
+
+    `rows` have a time, where the log has times.
+    """
 
     path: Path
     names: dict[str, int] = field(default_factory=dict)
     devices: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    rows: int = 0
 
     def __post_init__(self) -> None:
         self._clock = Clock()
+        # What rows count from while they are read, and the first and last sample since then.
         self._zero: int | None = None
-        self._end = 0
+        self._first, self._end = 0, 0
         self._has_date = False
         self._driver: str | None = None
         self._refused, self._far = Refused(), Refused()
@@ -164,11 +172,13 @@ class _Log:
             kept &= start != MISSING
             rows = [rows[place] for place in np.flatnonzero(kept).tolist()]
             start = start[kept]
+            self._first = min(self._first, int(start.min(initial=0)))
             self._end = max(self._end, int(start.max(initial=0)))
         else:
             self._untimed += len(rows)
         if not rows:
             return
+        self.rows += len(rows)
         columns = list(zip(*rows, strict=True))
         device = self._devices(header, columns)
         parts = [self._samples(metric, columns, start, device) for metric in header.metrics]
@@ -283,11 +293,18 @@ class _Log:
 
     def attributes(self) -> ProfileAttributes:
         """What is known of the log as a whole."""
+        zero = None if self._zero is None or not self._has_date else self._zero - self.late_ns()
         return ProfileAttributes(
-            zero_utc_ns=self._zero if self._has_date else None,
-            recording_ns=self._end or None,
+            zero_utc_ns=zero,
+            recording_ns=self._end + self.late_ns() or None,
             driver_version=self._driver,
         )
+
+    def late_ns(self) -> int:
+        """How much later than the second of the first sample the moment is that rows count from."""
+        first = self._first // _SECOND * _SECOND
+        # Of times further apart than a store keeps, no zero is right for all.
+        return -first if self._end - first <= schema.TIME_LIMIT_NS else 0
 
     def facts(self) -> frozenset[Fact]:
         """What the log holds."""

@@ -106,7 +106,7 @@ class Counters:
         if quantity is None:
             self.overflows += "OVERFLOW" in text.upper()
             return _NUMBER, None
-        value = float((quantity.low + quantity.high) / 2)
+        value = float(quantity.middle)
         if text.endswith("%"):
             return _PERCENT, value
         if text.endswith("/s"):

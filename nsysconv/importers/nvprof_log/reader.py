@@ -25,6 +25,7 @@ from nsysconv.importers.nvprof_log.trace import TraceRows
 from nsysconv.importers.printed import remarks as printed
 from nsysconv.importers.printed.aggregates import GPU_SUMS
 from nsysconv.importers.printed.encoding import in_utf8
+from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
@@ -96,10 +97,14 @@ class Reader:
             if file.nsys:
                 said.append(_CUT_OUT)
                 others += [f"{table} of nsys stats" for table in file.nsys]
+            if file.survey.written:
+                said.insert(0, f"Import what nvprof wrote: {', '.join(file.survey.written)}.")
             if parts and not file.nsys:
                 what = "nvprof profiled nothing: no kernels and no API calls"
             elif others:
                 what = f"the log holds only what nsysconv does not read: {', '.join(others)}"
+            elif file.survey.written:
+                what = "the log holds no table: the profile was written into a file of its own"
             else:
                 what = "the log ends before its first table"
             raise InputError(
@@ -110,6 +115,7 @@ class Reader:
             )
 
     def _recording(self, parts: Sequence[_Part], name: str) -> Recording:
+        """A recording; `name` where it is one of several."""
         pids = {part.run.pid for part in parts if part.run.pid is not None}
         pid = next((part.run.pid for part in parts if part.run.pid is not None), None)
         recording = _Recorded(parts, Gathered(pid, demangler()))
@@ -121,8 +127,8 @@ class Reader:
             facts=recording.facts,
             advice=self._advice,
             notes=notes,
-            batches=recording.batches(notes),
-            part=name,
+            batches=recording.batches(notes, () if name else self._probes),
+            part=lambda: name,
             possible=self._possible - _needless(parts),
         )
 
@@ -135,8 +141,8 @@ class _Recorded:
         self.gathered = gathered
         self._facts: set[Fact] = set()
 
-    def batches(self, notes: list[Note]) -> Iterator[Batch]:
-        """All rows; `notes` are complete afterwards."""
+    def batches(self, notes: list[Note], whole: Sequence[Probe]) -> Iterator[Batch]:
+        """All rows; `notes` are complete afterwards. `whole`: the files of which it is all."""
         rows = TraceRows(self.gathered)
         totals, counters = Totals(self.gathered), Counters(self.gathered)
         for part in self._parts:
@@ -154,6 +160,9 @@ class _Recorded:
             for nothing in part.run.nothing:
                 if not any(block.header.table in TRACES for block in part.run.blocks):
                     self._facts |= _NOTHING_PROFILED[nothing]
+        if whole and not any(part.run.nothing for part in self._parts):
+            printed_rows = self.gathered.rows.total() + len(totals.rows) + len(counters.rows)
+            refuse_quoted(whole, printed_rows)
         self._facts |= totals.facts
         notes += [*printed.on_traces(rows.tally), *remarks.on_totals(totals)]
         notes += [*remarks.on_counters(counters), *self._on_whole()]

@@ -71,6 +71,8 @@ _ROWS = {
     Table.UNIFIED_MEMORY: re.compile(r"\s*\d+\s{2,}"),
     Table.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
 }
+_WRITTEN = "Generated result file:"
+_MOST_WRITTEN = 20
 _CHUNK_BYTES = 1 << 20
 # Rows read at once, later.
 _PIECE_BYTES = 8 << 20
@@ -127,10 +129,12 @@ class Run:
 class Survey:
     """What a log holds. `unfinished` is the number of the last line where it does not end.
 
-    `has_nsys`: tables of nsys stats stand in it, too.
+    `has_nsys`: tables of nsys stats stand in it, too. `written`: files that profiles were written into,
+    without their folders; not all where they are many.
     """
 
     def __init__(self, path: Path) -> None:
+        self.written: list[str] = []
         self.runs: list[Run] = []
         self.unfinished: int | None = None
         self.has_nsys = False
@@ -287,8 +291,14 @@ class Survey:
             self._block = None
         elif self._within is not None and self._narrow(said):
             self._block = None
-        elif said.startswith(("Profiling application:", "Generated result file:")):
-            self._of(pid)  # a command and a path, which are nobody's business
+        elif said.startswith("Profiling application:"):
+            self._of(pid)  # a command, which is nobody's business
+        elif said.startswith(_WRITTEN):
+            self._of(pid)
+            if len(self.written) < _MOST_WRITTEN:
+                # Where on the machine it lies is nobody's business.
+                name = re.split(r"[/\\]", said.removeprefix(_WRITTEN).strip())[-1]
+                self.written = list(dict.fromkeys([*self.written, name]))
         elif said.strip():
             self._of(pid).messages.append((self._line, said.strip()))
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from nsysconv import codes
@@ -16,7 +15,13 @@ from nsysconv.importers.nvprof_log.quantities import spelled
 from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
 from nsysconv.importers.printed import lines
 from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
-from nsysconv.importers.printed.quantity import Quantity, Rounding, common, whole_number
+from nsysconv.importers.printed.quantity import (
+    Quantity,
+    Rounding,
+    common,
+    falls_short,
+    whole_number,
+)
 from nsysconv.importers.printed.registry import is_api, layer
 
 Row = dict[str, Any]
@@ -37,8 +42,6 @@ _CONSTRUCTS = {
     "OpenMP (incl)": "openmp_inclusive",
 }
 _MOVED = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
-# Of a group all of whose rows are there, the shares add up to 100 but for their rounding.
-_WHOLE_PCT = 100
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Totals:
 
     def summary(self, block: Block) -> None:
         """Adds a summary's rows."""
-        kind, shares = block.section, dict[str, list[Quantity]]()
+        kind, shares = block.section, dict[str, list[Quantity | None]]()
         for line, cells in self._cells(block):
             kind = cells.get("Type", "") or kind
             row = self._row(kind, cells, block.within)
@@ -69,14 +72,8 @@ class Totals:
                 continue
             if row:
                 self._put(row, block)
-            if share := spelled(cells.get("Time(%)", ""), "%"):
-                shares.setdefault(kind, []).append(share)
-        for of_kind in shares.values():
-            most = sum(share.high for share in of_kind)
-            total = sum((share.low + share.high) / 2 for share in of_kind)
-            # No time at all is spelled as shares of 0.
-            if total and most + Fraction(1, 100) < _WHOLE_PCT:
-                self.missing.append(block.line)
+            shares.setdefault(kind, []).append(spelled(cells.get("Time(%)", ""), "%"))
+        self.missing += [block.line for of_kind in shares.values() if falls_short(of_kind)]
 
     def _cells(self, block: Block) -> Iterator[tuple[int, Cells]]:
         header = block.header

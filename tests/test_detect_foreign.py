@@ -1,0 +1,169 @@
+"""Files of other programs: what they are is told by their content, and what to do instead."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import marshal
+import pickle
+import sqlite3
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, REAL, examples, name_of, real
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsysconv.errors import InputError
+from nsysconv.importers import foreign
+from nsysconv.importers.detection import detect
+from nsysconv.importers.probe import Probe
+
+
+def zipped(*names: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"PAR1")
+    return out.getvalue()
+
+
+def tarred(name: str) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    return out.getvalue()
+
+
+_PACKET = bytes([0x40, 7, 0x50, 1])
+_STATS = {("work.py", 1, "f"): (1, 1, 0.5, 0.5, {})}
+CONTENTS = {
+    "perf": (b"PERFILE2\x68\0\0\0", "Linux perf"),
+    "ncu-rep": (b"NVR\0\x10\0\0\0", "Nsight Compute"),
+    "parquet": (b"PAR1\x15\x04", "nsys export --type parquetdir"),
+    "arrow": (b"ARROW1\0\0\xff\xff\xff\xff", "nsys export --type arrow"),
+    "arrows": (b"\xff\xff\xff\xff\x78\0\0\0\x10\0\0\0\0\0", "Arrow stream"),
+    "hdf": (b"\x89HDF\r\n\x1a\n\0", "HDF5"),
+    "pqtdir.zip": (zipped("a_pqtdir/StringIds.parquet"), "a zip archive of Parquet files"),
+    "zip": (zipped("a.sqlite"), "a zip archive"),
+    "tar": (tarred("a.sqlite"), "a tar archive"),
+    "zst": (b"\x28\xb5\x2f\xfd\x04\0", "zstd"),
+    "memray": (b"\x04\x22\x4d\x18\x64\x40\xa7\x07memray\0", "memray"),
+    "pickle": (pickle.dumps({"segments": []}), "a Python pickle"),
+    "cprofile": (marshal.dumps(_STATS), "cProfile"),
+    "xplane": (b"\x0a\x12\x12\x10/host:metadata01", "XLA"),
+    "pftrace": (b"".join(bytes([10, len(_PACKET)]) + _PACKET for _ in range(3)), "Perfetto"),
+    "rocprofv3.json": (b'{"rocprofiler-sdk-tool":[{"metadata":{}}]}', "rocprofv3"),
+    "rocprof.json": (b'{"traceEvents":[{},{"args":{"name":"CPU HIP API"},"ph":"M"}]}', "rocprof"),
+    "speedscope": (b'{"$schema":"https://www.speedscope.app/file-format-schema.json"}', "speedscope"),
+    "scalene": (b'{"elapsed_time_sec": 69.1, "files": {}}', "Scalene"),
+    "proton": (b'[{"children":[],"frame":{"name":"ROOT"},"metrics":{}},{}]', "Proton"),
+    "xla.json": (
+        b'{"traceEvents":[{"ph":"M","name":"process_name","args":{"name":"/host:CPU"}}]}',
+        "XLA",
+    ),
+    "xla.json.gz": (
+        gzip.compress(
+            b'{"traceEvents":[{"args":{"name":"/device:GPU:0"},"name":"process_name","ph":"M"}]}'
+        ),
+        "XLA",
+    ),
+    "rocprofv3.csv": (b'"Kind","Agent_Id","Queue_Id","Start_Timestamp"\n', "rocprofv3"),
+    "rocprof.stats": (b'"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n', "rocprof"),
+    "rocprof.csv": (b'"Index","KernelName","gpu-id","queue-id"\n', "rocprof"),
+    "ncu.csv": (b'==PROF== Connected to process 7\n"ID","Process ID"\n', "Nsight Compute"),
+    "line_profiler": (b"Timer unit: 1e-06 s\n\nTotal time: 1 s\n", "line_profiler"),
+    "page": (b"<!DOCTYPE html>\n<html>\n", "a web page"),
+    "sqlite.gz": (gzip.compress(b"SQLite format 3\0" + bytes(100)), "gunzip"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_file_of_another_program_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+    content, words = CONTENTS[name]
+    path = tmp_path / "unknown"
+    path.write_bytes(content)
+    with Probe(path) as probe, pytest.raises(InputError) as caught:
+        detect(probe)
+    assert words in f"{caught.value.what}\n{caught.value.hint}"
+    assert caught.value.hint
+    assert "  not " not in caught.value.hint, "it is known: the importers' reasons are noise"
+
+
+DATABASES = {
+    "rocpd": ("rocpd_info_agent_0000", "rocpd_kernel_dispatch_0000"),
+    "RPD": ("rocpd_api", "rocpd_op", "rocpd_string"),
+    "rocprof": ("KERN", "HIP"),
+    "msprof": ("STRING_IDS", "CANN_API", "TASK"),
+}
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_database_of_another_profiler_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for table in DATABASES[name]:
+            connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+    with Probe(path) as probe, pytest.raises(InputError) as caught:
+        detect(probe)
+    assert name in caught.value.what
+
+
+FOLDERS = ("rocpd", "rocprofv3_csv", "rocprofv3_json", "rocprof_v1", "rpd", "jax_xplane", "ncu_csv",
+           "proton_json", "pftrace", "cpu_profilers", "rocprof")  # fmt: skip
+NO_PROFILES = (".tsv", ".py")
+FOREIGN = [
+    path
+    for folder in FOLDERS
+    for path in sorted((REAL / folder).glob("*"))
+    if path.suffix not in NO_PROFILES and "__expected_" not in path.name
+] or [REAL / "missing"]
+
+
+@real
+@pytest.mark.parametrize("path", FOREIGN, ids=name_of)
+def test_a_real_file_of_another_program_is_known(path: Path) -> None:
+    with Probe(path) as probe:
+        assert foreign.kind_of(probe) is not None
+
+
+OURS = [path for path in sorted(FIXTURES.rglob("*")) if path.is_file()]
+
+
+def test_no_fixture_is_taken_for_one_of_another_program() -> None:
+    for path in OURS:
+        with Probe(path) as probe:
+            assert foreign.kind_of(probe) is None, path
+
+
+@real
+def test_no_real_profile_is_taken_for_one_of_another_program() -> None:
+    for folder in ("nsys_sqlite", "kineto", "nvprof_csv", "nvprof_sqlite", "nvprof_text"):
+        for path in sorted((REAL / folder).iterdir()):
+            with Probe(path) as probe:
+                assert foreign.kind_of(probe) is None, path
+
+
+@pytest.mark.parametrize("text", [b"\nHello\n\nPeople\n", b"memray is a profiler\n", b"{}", b"[]"])
+def test_plain_texts_are_nothing(text: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "unknown"
+    path.write_bytes(text)
+    with Probe(path) as probe:
+        assert foreign.kind_of(probe) is None
+
+
+@examples(150)
+@given(
+    beginning=st.sampled_from([b"", b"\x0a", b"\x0a\x04", b"\x1f\x8b\x08\0", b"{", b"["]),
+    content=st.binary(max_size=400),
+)
+def test_looking_never_raises(
+    tmp_path_factory: pytest.TempPathFactory, beginning: bytes, content: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-foreign-bytes"
+    path.write_bytes(beginning + content)
+    with Probe(path) as probe:
+        foreign.kind_of(probe)
