@@ -16,7 +16,7 @@ VALUES = ("sample_count", "value_avg", "value_min", "value_max")
 
 
 def metrics(path: Path, part: api.Slice | None = None) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    with api.open(path, reports=["metrics"]) as profile:
+    with api.open(path) as profile:
         rows = profile.report("metrics", slice=part).rows()
     return {(row["device_id"], row["metric"], row["kernel"], row["unit"]):
             tuple(row[name] for name in VALUES) for row in rows}  # fmt: skip

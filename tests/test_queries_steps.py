@@ -118,7 +118,7 @@ def test_nothing_but_the_star_is_special_in_a_name() -> None:
 
 
 def test_a_name_that_no_range_has_is_answered_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"'batches'\nNames.*: batch, epoch 1, epoch 2$"):
+    with pytest.raises(UsageError, match=r"'batches'\nDid you mean batch\? There are: batch, epoch 1,"):
         spans(*NAMED, step_range="batches")
 
 

@@ -9,6 +9,7 @@ from small_store import Call, Graph, Kernel, Memcpy, Migration, Range, Row, answ
 
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
+from nsysconv.store.read import Profile
 
 FIGURES = ("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct")
 HOPPER = {"sm_count": 132, "compute_major": 9, "compute_minor": 0, "max_warps_per_sm": 64}
@@ -250,3 +251,22 @@ def test_rows_by_something_else() -> None:
 def test_without_kernels_it_is_not_recorded() -> None:
     with pytest.raises(NotRecorded):
         answers("gpu_utilization", Call(0, 10), without=(Fact.KERNELS,))
+
+
+def test_devices_are_looked_up_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    rows = Profile.rows
+
+    def counted(profile: Profile, table: str) -> Any:
+        asked.append(table)
+        return rows(profile, table)
+
+    def lookups(devices: int) -> int:
+        asked.clear()
+        rows = [Kernel(10 * d, 10 * d + 5, device=d) for d in range(devices)]
+        found = answers("gpu_utilization", *rows)
+        assert len(found) == devices
+        return asked.count("device")
+
+    monkeypatch.setattr(Profile, "rows", counted)
+    assert lookups(2) == lookups(20)

@@ -10,7 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_store import Call, Graph, Kernel, Memcpy, Memset, Migration, Range, Row, Total, opened
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    OsrtCall,
+    Range,
+    Row,
+    Total,
+    opened,
+)
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
@@ -454,11 +466,18 @@ def test_totals_are_no_events(report: str) -> None:
         lines(report, *TOLD, holds=SUMMED)
 
 
+VERSIONS = ("cudaMalloc_v3020", "cudaMalloc", "cudaMallocAsync_v11020", "cuMemcpyHtoDAsync_v2",
+            "cuMemcpyHtoDAsync", "cudaGetDeviceProperties_v2_v12000")  # fmt: skip
+"""nsys takes `_v` and four characters off; two functions are called alike then."""
+
+
 @pytest.mark.parametrize("report", ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum",
-                                    "cuda_gpu_sum"])  # fmt: skip
+                                    "cuda_gpu_mem_size_sum", "cuda_gpu_sum", "osrt_sum"])  # fmt: skip
 def test_a_table_read_back_prints_the_same(report: str, tmp_path: Path) -> None:
     """What we print is what nsys prints, as far as the importer of that can tell."""
-    rows = (*EXECUTED, *MEMORY, Call(500, 700, name="cudaMalloc_v3020"))
+    calls = (*(Call(500 + i, 700, name=name) for i, name in enumerate(VERSIONS)),
+             OsrtCall(0, 30, "poll"), OsrtCall(5, 10, "pthread_cond_wait"))  # fmt: skip
+    rows = (*EXECUTED, *MEMORY, *calls)
     told = lines(report, *rows)
     with opened(*rows) as profile:
         header = ",".join(c.printed.header for c in profile.report(report).columns if c.printed)

@@ -18,6 +18,7 @@ from nsysconv.timeline import projection as module
 from nsysconv.timeline.annotations import Spans
 from nsysconv.timeline.calls import ApiCalls, number_threads
 from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.path_texts import path_texts
 from nsysconv.timeline.projection import projection
 from nsysconv.timeline.tree import Paths, nested
 
@@ -176,7 +177,8 @@ def test_paths_are_names_from_outside_to_inside() -> None:
         **{**vars(spans), "name": np.array([0, 1, 1, 2, 2]), "names": ("step", "load", "copy")}
     )
     paths = nested(named).paths
-    texts = paths.texts(named.names)
+    every = np.arange(len(paths))
+    texts = path_texts(paths.parent, lambda path: named.names[paths.name[path]], every)
     assert [texts[path] for path in paths.of.tolist()] == [
         "step", "step/load", "step/load", "step/load/copy", "copy"
     ]  # fmt: skip

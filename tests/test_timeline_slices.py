@@ -316,7 +316,7 @@ def test_a_domain() -> None:
         ("r#2", 20),
     ):
         assert device(*rows, range=text, options=options)["window_start_ns"] == start
-    assert refused(*rows, range="r@nccl#2", options=options).hint == "Names of ranges there are: r"
+    assert refused(*rows, range="r@nccl#2", options=options).hint == "There are: r"
 
 
 def test_names_that_hold_the_signs_themselves() -> None:
@@ -339,7 +339,15 @@ def test_an_operator_may_be_a_range_and_a_range_comes_first() -> None:
     )
     assert device(*rows, range="mm")["window_start_ns"] == 0
     assert device(*rows, range="both")["window_start_ns"] == 40
-    assert refused(Operator(0, 10, "mm"), Kernel(0, 1), range="x").hint.endswith("there are: mm")
+    assert refused(Operator(0, 10, "mm"), Kernel(0, 1), range="x").hint == "There are: mm"
+
+
+def test_of_many_ranges_the_nearest_are_named() -> None:
+    rows = [Range(number, number + 1, f"aten::mm, op_id = {number}") for number in range(1000)]
+    said = refused(*rows, Kernel(0, 1), range="aten::m").hint.splitlines()
+    assert len(said) <= 5
+    assert said[1].startswith("  aten::mm, op_id = ")
+    assert "1,000" in said[-1]
 
 
 def test_a_range_that_was_never_closed_ends_with_the_recording() -> None:
@@ -547,6 +555,16 @@ def test_what_there_is_is_said() -> None:
     assert refused(*SEVERAL, threads=(9,)).hint == "There are: 11, 12, 21"
     assert refused(*SEVERAL, options=RANKS, ranks=(9,)).hint == "There are: 4, 5"
     assert refused(*SEVERAL, ranks=(9,)).hint == "There are: none"
+
+
+def test_what_has_no_work_is_told_apart() -> None:
+    rows = (*SEVERAL, Memcpy(70, 75, peer=2), Range(0, 9, "idle", pid=3, tid=31))
+    ranks = {"ranks": {1: 4, 2: 5, 3: 6}}
+    assert refused(*rows, devices=(9,)).hint == "There are: 0, 1; without GPU work: 2"
+    assert refused(*rows, threads=(9,)).hint == "There are: 11, 12, 21; without API calls: 31"
+    without = "without GPU work and API calls"
+    assert refused(*rows, processes=(9,)).hint == f"There are: 1, 2; {without}: 3"
+    assert refused(*rows, options=ranks, ranks=(9,)).hint == f"There are: 4, 5; {without}: 6"
 
 
 def test_operations_without_a_call_are_of_no_thread_and_counted() -> None:

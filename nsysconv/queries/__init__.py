@@ -84,6 +84,9 @@ IN_TIME = (
 )
 """Reports that list what happened when: rows of many ranks are not made one."""
 
+ROWS_FOR_PEOPLE = 20
+"""Rows of a table in text, unless told."""
+
 _LIMITS = {"idle_gaps": 1000}
 
 # So many reports at the same time: each takes memory of its own, and more would wait for the same parts.
@@ -171,7 +174,7 @@ def _options_of(name: str) -> str:
 
 def default_limit(name: str, *, for_people: bool) -> int:
     """How many rows a report shows unless told: 0 is all of them."""
-    return 20 if for_people else _LIMITS.get(wanted(name).name, 0)
+    return ROWS_FOR_PEOPLE if for_people else _LIMITS.get(wanted(name).name, 0)
 
 
 def facts_of(specs: Iterable[str]) -> frozenset[Fact]:

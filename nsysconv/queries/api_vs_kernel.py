@@ -109,6 +109,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         data = {name: np.append(values, MISSING) for name, values in data.items()}
         data.update(_gpu_sums(timeline, group, count + 1))
         data.update(_latencies(timeline, group, count + 1))
+        data["queue_count"][-1] = MISSING  # without a call nothing waits from its end on
         layers, names = [*layers, None], [*names, NO_CALL]
     else:
         for column in COLUMNS[6:]:

@@ -11,6 +11,7 @@ from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -112,10 +113,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
 
 
 def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
-    ops = timeline.ops
-    if len(timeline.devices) > 1:
-        mine = ops.device == device
-        ops, talks = ops.take(mine), talks[mine]
+    ops = timeline.ops_on(device)
+    if ops is not timeline.ops:
+        talks = talks[timeline.places_on(device)]
     row = {
         "rank": timeline.rank_of(timeline.pids_on(device)),
         "device_id": None if device == MISSING else device,
@@ -150,7 +150,7 @@ def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:
         "computation_union_ns": computation,
         "communication_union_ns": communication,
         "overlap_ns": overlap,
-        "overlap_pct": 100.0 * overlap / communication if communication else 0.0,
+        "overlap_pct": float(percent(overlap, communication)) if communication else 0.0,
         "memcpy_union_ns": measure(ops.kind == Kind.MEMCPY),
         **exposed,
         "idle_ns": span.length - union_ns,

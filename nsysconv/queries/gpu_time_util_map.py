@@ -27,6 +27,7 @@ from nsysconv.timeline.clock_offsets import time_of_day
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -114,10 +115,10 @@ def part(timeline: Timeline, request: Request) -> list[Strip]:
     if not 1 <= bins <= _MOST:
         raise UsageError(f"bins={bins}: there are 1 to {_MOST} bins")
     zero = time_of_day(timeline)
-    ops = timeline.ops
     found = []
     for device in timeline.devices:
-        here = ops.take(ops.timed & (ops.device == device))
+        here = timeline.ops_on(device)
+        here = here.take(here.timed)
         span = window(timeline, device, here)
         if span is None:
             continue
@@ -211,8 +212,7 @@ def _add(
         np.add.at(whole, place - first, pieces)
     edges = _edges(start, end, shift, count)
     dur = np.diff(edges)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = 100.0 * measured / np.where(dur > 0, dur, np.nan)
+    share = percent(measured, dur)
     rows = {
         "profile": [label] * count,
         "rank": [strip.rank] * count,

@@ -117,10 +117,8 @@ class _Windows:
 
 def _whole(timeline: Timeline) -> Iterator[_Windows]:
     """The window of each device; nothing is told of one without."""
-    ops = timeline.ops
     for device in timeline.devices:
-        mine = ops.take(np.flatnonzero(ops.device == device))
-        span = window(timeline, device, mine)
+        span = window(timeline, device, timeline.ops_on(device))
         low, high = (0, 0) if span is None else (span.start, span.end)
         key = {"rank": timeline.rank_of(timeline.pids_on(device))}
         yield _Windows(device, [key], np.array([low]), np.array([high]), span is not None)

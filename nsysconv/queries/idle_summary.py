@@ -10,7 +10,7 @@ from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts, stream_label
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -101,9 +101,8 @@ def _add(rows: dict[str, list[object]], timeline: Timeline, found: Gaps) -> None
 
 def identity(timeline: Timeline, found: Gaps) -> dict[str, object]:
     """What the rows of one device, kind and stream share."""
-    ops = timeline.at_any_time
-    pids = ops.pid if len(timeline.devices) == 1 else ops.pid[ops.device == found.device]
-    processes = len(distinct(pids)) if found.stream is not None else 1
+    pids = timeline.pids_on(found.device)
+    processes = len(pids) if found.stream is not None else 1
     return {
         "rank": timeline.rank_of(pids),
         "device_id": None if found.device == MISSING else found.device,

@@ -19,11 +19,12 @@ from nsysconv.queries.contract import (
     ranks_by_group,
 )
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.calls import by_group
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, rules
 from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.statistics import distinct, number, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit
@@ -98,7 +99,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "category": [labels[i] for i in order],
         "kernel_count": counts(group, count)[at],
         "kernel_sum_ns": np.where(untimed, MISSING, spent)[at],
-        "kernel_pct": spent[at] * (100.0 / whole) if whole else np.zeros(count),
+        "kernel_pct": percent(spent[at], whole) if whole else np.zeros(count),
         "kernel_union_ns": union[at],
         "name_count": name_count[at],
         "top_name": [top[i] for i in order],
@@ -108,12 +109,10 @@ def compute(timeline: Timeline, request: Request) -> Data:
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
     """Per group the union of its kernels inside the window of its device; MISSING: there is none."""
     result = np.full(len(devices), MISSING)
-    for device in timeline.devices:
-        span = window(timeline, device, timeline.ops.take(timeline.ops.device == device))
-        if span is None:
-            continue
-        for place_of in np.flatnonzero(devices == device).tolist():
-            mine = group == place_of
+    spans = {d: window(timeline, d, timeline.ops_on(d)) for d in distinct(devices).tolist()}
+    members = by_group(group, len(devices))
+    for place_of, (device, mine) in enumerate(zip(devices.tolist(), members, strict=True)):
+        if (span := spans[device]) is not None:
             result[place_of] = busy(kernels.start[mine], kernels.end[mine], span)
     return result
 
@@ -140,7 +139,7 @@ def _of_totals(timeline: Timeline, path: str | None) -> Data:
     category = {total.name: found.category(total.name) for total in kernels}
     groups = grouped(kernels, lambda total: (total.device_id, category[total.name]))
     spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
-    share = 100.0 / sum(spent.values()) if any(spent.values()) else 0.0
+    whole = sum(spent.values())
     order = sorted(groups, key=lambda key: (-spent[key], key[1], place(key[0])))
     by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
     for total in kernels:
@@ -151,7 +150,7 @@ def _of_totals(timeline: Timeline, path: str | None) -> Data:
         "category": [label for _, label in order],
         "kernel_count": [groups[key].count for key in order],
         "kernel_sum_ns": [groups[key].sum_ns for key in order],
-        "kernel_pct": [spent[key] * share for key in order],
+        "kernel_pct": [float(percent(spent[key], whole)) if whole else 0.0 for key in order],
         "kernel_union_ns": [None] * len(order),
         "name_count": [len(by_name[key]) for key in order],
         "top_name": [

@@ -7,7 +7,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.statistics import grouped_statistics, number, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit
@@ -91,7 +91,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "name": [texts[int(name_ids[i])] for i in order],
         "kernel_count": stats.count[at],
         "kernel_sum_ns": stats.total[at],
-        "kernel_pct": spent[at] * (100.0 / whole) if whole else np.zeros(count),
+        "kernel_pct": percent(spent[at], whole) if whole else np.zeros(count),
         "avg_ns": stats.mean[at],
         "med_ns": stats.median[at],
         "min_ns": stats.minimum[at],
@@ -108,14 +108,14 @@ def _of_totals(timeline: Timeline) -> Data:
         key=lambda item: (-(item[1].sum_ns or 0), item[0][1], place(item[0][0])),
     )
     spent = [kernels.sum_ns or 0 for _, kernels in found]
-    share = 100.0 / sum(spent) if any(spent) else 0.0
+    whole = sum(spent)
     return {
         "rank": [rank_of(timeline, kernels) for _, kernels in found],
         "device_id": [device for (device, _), _ in found],
         "name": [name for (_, name), _ in found],
         "kernel_count": [kernels.count for _, kernels in found],
         "kernel_sum_ns": [kernels.sum_ns for _, kernels in found],
-        "kernel_pct": [ns * share for ns in spent],
+        "kernel_pct": [float(percent(ns, whole)) if whole else 0.0 for ns in spent],
         "avg_ns": [kernels.avg_ns for _, kernels in found],
         "med_ns": [kernels.med_ns for _, kernels in found],
         "min_ns": [kernels.min_ns for _, kernels in found],

@@ -12,6 +12,7 @@ from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.ops import GpuOps, Kind
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     GPU_KINDS,
@@ -129,9 +130,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
 
 
 def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, Any]:
-    ops = timeline.ops
-    if len(timeline.devices) > 1:
-        ops = ops.take(ops.device == device)
+    ops = timeline.ops_on(device)
     span = window(timeline, device, ops)
     op_counts, op_sums = counts(ops.kind, len(Kind)), np.zeros(len(Kind), np.int64)
     for block in blocks(len(ops)):
@@ -157,7 +156,7 @@ def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, An
             busy_ns=busy_ns,
             idle_ns=span.length - busy_ns,
             kernel_union_ns=busy(ops.start, ops.end, span, ops.kind == Kind.KERNEL),
-            idle_pct=100.0 * (span.length - busy_ns) / span.length if span.length else 0.0,
+            idle_pct=float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
         )
     for prefix, kind in (
         ("kernel", Kind.KERNEL),

@@ -9,9 +9,10 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request
-from nsysconv.report import Column, Picture
+from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.calls import ApiCalls
 from nsysconv.timeline.groups import blocks
+from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
 from nsysconv.units import Unit
@@ -26,7 +27,7 @@ COLUMNS = (
     RANK,
     Column("pid", Unit.ID, "Process number.", key=True),
     Column("process", Unit.TEXT, "Name of the program."),
-    Column("thread_count", Unit.COUNT, "Threads with recorded events.", brief=False),
+    Column("thread_count", Unit.COUNT, "Threads with API calls.", brief=False),
     Column("api_call_count", Unit.COUNT, "API calls."),
     Column(
         "api_sum_ns",
@@ -44,7 +45,6 @@ PICTURE = Picture("bars", x=("rank", "pid"), values=("api_sum_ns",))
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per process with events, by number."""
     profile, calls, ops = timeline.profile, timeline.calls, timeline.ops
-    threads = profile.rows("thread")
     threads_told, calls_told, ops_told = (
         fact in profile.facts for fact in (Fact.THREADS, Fact.API_CALLS, Fact.KERNELS)
     )
@@ -60,9 +60,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
                 "rank": process["rank"],
                 "pid": pid,
                 "process": process["name"],
-                "thread_count": sum(thread["pid"] == pid for thread in threads)
-                if threads_told
-                else None,
+                "thread_count": _threads(calls, mine) if calls_told and threads_told else None,
                 "api_call_count": int(mine.sum())
                 if calls_told
                 else _in_all(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
@@ -76,6 +74,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
             }
         )
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+def _threads(calls: ApiCalls, which: Array) -> int:
+    """How many threads made the calls of a mask."""
+    made = distinct(calls.thread[which]).tolist()
+    return sum(calls.threads[thread][1] != MISSING for thread in made)
 
 
 def _time(calls: ApiCalls, which: Array) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from nsysconv.errors import UsageError
@@ -11,7 +13,7 @@ from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import counts
 from nsysconv.timeline.idle import stream_label
 from nsysconv.timeline.launches import Queues, queues
-from nsysconv.timeline.statistics import grouped_statistics
+from nsysconv.timeline.statistics import grouped_statistics, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -107,9 +109,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
     lengths = grouped_statistics(found.group, found.length, count)
     low, high = (_quantile(found, first, changes, share) for share in (0.25, 0.75))
     streams = list(zip(found.pid.tolist(), found.stream.tolist(), strict=True))
-    processes = {
-        d: len(set(found.pid[found.device == d].tolist())) for d in set(found.device.tolist())
-    }
+    processes = Counter(d for d, _ in set(zip(found.device.tolist(), found.pid.tolist(), strict=True)))
     return {
         "rank": [timeline.ranks.get(pid) for pid in found.pid.tolist()],
         "device_id": found.device,
@@ -128,7 +128,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "queue_length_p75": high,
         "queue_length_max": lengths.maximum,
         "full_ns": full_ns,
-        "full_pct": 100.0 * _share(full_ns, span),
+        "full_pct": np.where(
+            span == MISSING, np.nan, percent(full_ns, np.maximum(span, 1))
+        ),
     }
 
 

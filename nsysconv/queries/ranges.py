@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, Array, Data, Option, Request, ranks_by_group
+from nsysconv.queries.contract import PROFILE, Answer, Array, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.annotations import (
     OPERATOR,
     START_END,
     Spans,
-    domain_names,
     operators,
     ranges,
+    with_domains,
 )
 from nsysconv.timeline.groups import counts, sums
+from nsysconv.timeline.path_texts import DEEPEST, LONGEST, notes_of_deep, path_texts, set_in
 from nsysconv.timeline.projection import projection
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.statistics import grouped_statistics
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
@@ -50,11 +49,12 @@ COLUMNS = (
     Column(
         "path",
         Unit.TEXT,
-        "Names from the outermost range to this one, `/` between two; a named domain before its `:`.",
+        "Names from the outermost range to this one, `/` between two; a named domain before its `:`. "
+        f"Of more than {LONGEST} characters the middle is left out.",
         key=True,
         brief=False,
     ),
-    Column("tree", Unit.TEXT, "The range's own name, set in by its level."),
+    Column("tree", Unit.TEXT, f"The range's own name, set in by its level, {DEEPEST} at most."),
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     Column("range_count", Unit.COUNT, "Ranges of this path."),
     Column(
@@ -112,7 +112,7 @@ _ON_GPU = tuple(column.name for column in COLUMNS[12:])
 _INDENT = "  "
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per path of names, each below the range it lies in; siblings by time, longest first."""
     options = request.options
     spans = _spans(timeline, operators_too=options["operators"])
@@ -125,7 +125,6 @@ def compute(timeline: Timeline, request: Request) -> Data:
     group, count = paths.of[kept], len(paths)
     dur = tree.spans.end - tree.spans.start
     stats = grouped_statistics(group, dur[kept], count)
-    texts = paths.texts(names)
     data: dict[str, Array] = {
         "level": paths.level,
         "range_count": stats.count,
@@ -143,21 +142,25 @@ def compute(timeline: Timeline, request: Request) -> Data:
     rank = ranks_by_group(timeline, tree.spans.pid[kept], group, count)
     at = paths.depth_first(stats.total)
     at = at[stats.count[at] > 0]
-    order = at.tolist()
-    return {
-        "rank": [rank[i] for i in order],
-        "path": [texts[i] for i in order],
-        "tree": [
-            _INDENT * level + names[name]
-            for level, name in zip(paths.level[at].tolist(), paths.name[at].tolist(), strict=True)
-        ],
-        **{name: values[at] for name, values in data.items()},
-    }
+    row_count = len(at)
+    at = at[: request.limit or None]
+    texts = path_texts(paths.parent, lambda path: names[paths.name[path]], at)
+    level = paths.level[at]
+    return Answer(
+        {
+            "rank": [rank[i] for i in at.tolist()],
+            "path": texts,
+            "tree": set_in(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
+            **{name: values[at] for name, values in data.items()},
+        },
+        row_count,
+        notes_of_deep(texts, level),
+    )
 
 
 def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
     """The ranges, named with their domains, and the operators; their `kind` is that of ranges."""
-    found = _with_domains(timeline, ranges(timeline))
+    found = with_domains(timeline, ranges(timeline))
     if not operators_too:
         return found
     run = operators(timeline)
@@ -173,21 +176,6 @@ def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
         name=np.concatenate((found.name, run.name + len(found.names))),
         names=(*found.names, *run.names),
     )
-
-
-def _with_domains(timeline: Timeline, spans: Spans) -> Spans:
-    """The spans, `domain:name` for those of a named domain."""
-    domains = domain_names(timeline.profile)
-    if not domains:
-        return spans
-    place, (pids, ids, names) = number(spans.pid, spans.domain, spans.name)
-    texts: dict[str, int] = {}
-    merged = []
-    for pid, domain, name in zip(pids.tolist(), ids.tolist(), names.tolist(), strict=True):
-        prefix = domains.get((pid, domain))
-        text = spans.names[name] if prefix is None else f"{prefix}:{spans.names[name]}"
-        merged.append(texts.setdefault(text, len(texts)))
-    return replace(spans, name=np.array(merged, np.int64)[place], names=tuple(texts))
 
 
 def _on_gpu(

@@ -24,7 +24,7 @@ from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.ops import Kind, taken
 from nsysconv.timeline.spread import OVER_RANKS, spread
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.statistics import distinct, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -273,10 +273,12 @@ def _nothing(timeline: Timeline) -> Row:
 
 
 def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
-    ops = timeline.ops
-    which = (ops.pid == pid) & (ops.device == device)
-    talks = communicates(timeline, request.options["rules"])[which]
-    mine = ops if which.all() else ops.take(which)
+    ops = timeline.ops_on(device)
+    talks = communicates(timeline, request.options["rules"])
+    if ops is not timeline.ops:
+        talks = talks[timeline.places_on(device)]
+    which = ops.pid == pid
+    mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
     copies = mine.kind == Kind.MEMCPY
     row |= _copies(timeline, mine.row[copies], mine.dur[copies])
@@ -296,7 +298,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
         "window_ns": span.length,
         "busy_ns": busy_ns,
         "idle_ns": span.length - busy_ns,
-        "idle_pct": 100.0 * (span.length - busy_ns) / span.length if span.length else 0.0,
+        "idle_pct": float(percent(span.length - busy_ns, span.length)) if span.length else 0.0,
         "kernel_union_ns": busy(mine.start[kernels], mine.end[kernels], span),
         "computation_union_ns": busy(mine.start[works], mine.end[works], span),
         "communication_union_ns": busy(mine.start[talks], mine.end[talks], span),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.errors import NotRecorded, UsageError, there_are
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, Data, Option, Request
 from nsysconv.report import Column, Picture
@@ -142,9 +142,9 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
             raise NotRecorded(report, [Fact.RANGES], [advice] if advice else [])
         spans = ranges(timeline)
         names = sorted(spans.names[i] for i in distinct(spans.name).tolist())
-        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "") if names else "none"
         raise UsageError(
-            f"no range {request.step_range!r}", hint=f"Names of ranges there are: {known}"
+            f"no range {request.step_range!r}",
+            hint=there_are(request.step_range, names, "The report `ranges` lists them all."),
         )
     return found_in.in_slice(timeline, found)
 

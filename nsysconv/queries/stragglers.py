@@ -30,6 +30,7 @@ from nsysconv.timeline.arrivals import (
 )
 from nsysconv.timeline.clock_offsets import Clock, time_of_day
 from nsysconv.timeline.meetings import Meeting, Meetings
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -240,7 +241,7 @@ def _lateness(met: Meeting, number: int, which: Array, start: Array) -> dict[str
     late = start - met.first[which]
     return {
         **row,
-        "last_pct": 100.0 * row["last_count"] / len(which),
+        "last_pct": float(percent(row["last_count"], len(which))),
         "late_sum_ns": int(late.sum()),
         "late_avg_ns": int(late.sum()) / len(which),
         "late_med_ns": float(np.median(late)),

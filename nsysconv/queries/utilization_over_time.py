@@ -13,6 +13,7 @@ from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
 from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -74,31 +75,28 @@ def compute(timeline: Timeline, request: Request) -> Data:
 
 
 def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
-    ops = timeline.ops
-    mine = ops.timed & (ops.device == device)
-    span = window(timeline, device, ops.take(mine))
+    ops = timeline.ops_on(device)
+    span = window(timeline, device, ops)
     edges = equal_parts(span.start, span.end, bins) if span is not None else np.zeros(2, np.int64)
     low, high = edges[:-1], edges[1:]
     count = len(low)
-    with np.errstate(invalid="ignore"):
-        share = 100.0 / np.where(high > low, high - low, np.nan)
 
     def measured(which: Array) -> Array:
         return union(ops.start[which], ops.end[which]).covered(low, high)
 
-    busy = measured(mine)
-    kernels = measured(mine & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)))
-    copies = measured(mine & (ops.kind == Kind.MEMCPY))
+    busy = measured(ops.timed)
+    kernels = measured(ops.timed & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)))
+    copies = measured(ops.timed & (ops.kind == Kind.MEMCPY))
     told: dict[str, list[Any]] = {
         "bin": list(range(count)),
         "start_ns": low.tolist(),
         "dur_ns": (high - low).tolist(),
         "busy_ns": busy.tolist(),
-        "busy_pct": (busy * share).tolist(),
+        "busy_pct": percent(busy, high - low).tolist(),
         "kernel_graph_union_ns": kernels.tolist(),
-        "gpu_utilization_pct": (kernels * share).tolist(),
+        "gpu_utilization_pct": percent(kernels, high - low).tolist(),
         "memcpy_union_ns": copies.tolist(),
-        "memcpy_pct": (copies * share).tolist(),
+        "memcpy_pct": percent(copies, high - low).tolist(),
     }
     missing = set(told) if span is None else set()
     if Fact.MEMCPYS not in timeline.profile.facts:

@@ -16,6 +16,7 @@ from nsysconv.timeline.annotations import (
     Spans,
     operators,
     ranges,
+    with_domains,
 )
 from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.groups import blocks, indices
@@ -113,7 +114,9 @@ class Activity:
     @once
     def _nested(self) -> dict[int, _Nested]:
         """What nests on a thread by kind of activity, what counts first first."""
-        found, run = ranges(self._timeline), operators(self._timeline)
+        # Ranges of two domains may bear one text.
+        found = with_domains(self._timeline, ranges(self._timeline))
+        run = operators(self._timeline)
         return {
             _OPERATOR: _Nested(run.take(run.kind == OPERATOR), _OPERATOR),
             _DIRECTIVE: _Nested(run.take(run.kind == DIRECTIVE), _DIRECTIVE),

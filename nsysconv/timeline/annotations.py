@@ -95,6 +95,21 @@ def domain_names(profile: Profile) -> dict[tuple[int, int], str]:
     return {(row["pid"], row["domain_id"]): row["name"] for row in profile.rows("domain")}
 
 
+def with_domains(timeline: Timeline, spans: Spans) -> Spans:
+    """The spans, `domain:name` for those of a named domain."""
+    domains = domain_names(timeline.profile)
+    if not domains:
+        return spans
+    place, (pids, ids, names) = number(spans.pid, spans.domain, spans.name)
+    texts: dict[str, int] = {}
+    merged = []
+    for pid, domain, name in zip(pids.tolist(), ids.tolist(), names.tolist(), strict=True):
+        prefix = domains.get((pid, domain))
+        text = spans.names[name] if prefix is None else f"{prefix}:{spans.names[name]}"
+        merged.append(texts.setdefault(text, len(texts)))
+    return replace(spans, name=np.array(merged, np.int64)[place], names=tuple(texts))
+
+
 def _ranges(profile: Profile) -> Spans:
     names = ("start_ns", "dur_ns", "pid", "tid", "kind", "domain_id", "name_id")
     column = profile.columns("range", names)

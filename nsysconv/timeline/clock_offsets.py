@@ -169,7 +169,7 @@ def _line(times: Array, values: Array) -> tuple[float, int]:
 def _median(values: Array) -> int:
     ordered = np.sort(values)
     low, high = int(ordered[(len(ordered) - 1) // 2]), int(ordered[len(ordered) // 2])
-    return (low + high) // 2
+    return (low + high + 1) // 2
 
 
 def _scatter(values: Array) -> int:

@@ -72,11 +72,32 @@ def arranged(groups: Array, values: Array, count: int) -> Array:
     return result
 
 
-def squares(groups: Array, values: Array, means: Array) -> Array:
-    """Per group number the sum of the squared distances of its values from its mean."""
-    result = np.zeros(len(means))
-    for block in blocks(len(values)):
-        group = groups[block]
-        distance = values[block] - means[group]
-        result += np.bincount(group, distance * distance, len(means))
+def squares(ordered: Array, size: Array, means: Array, weights: Array | None = None) -> Array:
+    """Per group the sum of the squared distances of its values from its mean, each as often as its
+    weight says.
+
+    The values stand by group and then by size, `size` of each group. They are added up in that order,
+    from the group's first on: of the same values the sum is the same to the last digit, whatever order
+    they had before and whatever other groups there are.
+    """
+    result = np.zeros(len(size))
+    # Groups are added up in blocks of their own, as many at a time as fit in the cache.
+    pieces = -(-size // _BLOCK)
+    group, place = np.repeat(np.arange(len(size)), pieces), np.arange(int(pieces.sum()))
+    within = place - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = np.repeat(np.cumsum(size) - size, pieces) + within * _BLOCK
+    length = np.minimum(np.repeat(size, pieces) - within * _BLOCK, _BLOCK)
+    until = np.cumsum(length)
+    at = 0
+    while at < len(group):
+        done = int(first[at])
+        following = max(int(np.searchsorted(until, done + _BLOCK, side="right")), at + 1)
+        rows = slice(done, int(until[following - 1]))
+        mine = slice(at, following)
+        distance = ordered[rows] - np.repeat(means[group[mine]], length[mine])
+        distance *= distance
+        if weights is not None:
+            distance *= weights[rows]
+        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - done))
+        at = following
     return result

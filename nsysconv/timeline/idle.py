@@ -120,49 +120,45 @@ def on_threads(timeline: Timeline, found: Gaps) -> Gaps:
 def _gaps(timeline: Timeline, kind: str) -> Iterator[Gaps]:
     ops = timeline.ops
     for device in timeline.devices:
-        mine = ops.timed
-        if len(timeline.devices) > 1:
-            mine &= ops.device == device
-        here = ops if mine.all() else ops.take(mine)
+        here = timeline.ops_on(device)
+        places = timeline.places_on(device) if here is not ops else None
+        if not here.timed.all():
+            timed = indices(here.timed)
+            here, places = here.take(timed), timed if places is None else places[timed]
         span = window(timeline, device, here)
         if span is None:
             continue
         half_open = timeline.limits(here.pid) is not None
-        for stream, members in _groups(timeline, device, mine, kind):
-            yield _gaps_of(timeline, device, kind, stream, members, span, half_open)
+        for stream, members in _groups(timeline, device, here, kind):
+            low, high, which = _between(here, members, span, half_open)
+            if places is not None:
+                which[which >= 0] = places[which[which >= 0]]
+            host_end = _host_ends(timeline, low, high, which)
+            yield Gaps(device, kind, stream, low, high, which, host_end)
 
 
 def _groups(
-    timeline: Timeline, device: int, mine: Array, kind: str
+    timeline: Timeline, device: int, ops: GpuOps, kind: str
 ) -> Iterator[tuple[tuple[int, int] | None, Array]]:
-    """The operations between which gaps of this kind lie: one group, or one per stream.
-
-    `mine` is a mask of the device's operations, and so are the groups.
-    """
-    ops = timeline.ops
+    """The operations, of a device's, between which gaps of this kind lie: one mask, or one per stream."""
+    every = np.ones(len(ops), bool)
     if kind == "no_op":
-        yield None, mine
+        yield None, every
     elif kind == "no_kernel":
-        yield None, mine & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH))
+        yield None, (ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)
     else:
         # The driver migrates memory on its own; that keeps no stream of the program busy.
-        mine = mine & (ops.kind != Kind.MIGRATION)
+        mine = ops.kind != Kind.MIGRATION
         group, (pids, streams) = number(ops.pid, ops.stream)
         places = {s: i for i, s in enumerate(zip(pids.tolist(), streams.tolist(), strict=True))}
         for stream in timeline.streams(device):
             yield stream, mine & (group == places.get(stream, -1))
 
 
-def _gaps_of(
-    timeline: Timeline,
-    device: int,
-    kind: str,
-    stream: tuple[int, int] | None,
-    which: Array,
-    span: Window,
-    half_open: bool,
-) -> Gaps:
-    ops = timeline.ops
+def _between(
+    ops: GpuOps, which: Array, span: Window, half_open: bool
+) -> tuple[Array, Array, Array]:
+    """The gaps between the operations of a mask: starts, ends, and the place of what ended each."""
     low, high = union(ops.start, ops.end, which).gaps(span.start, span.end)
     ended_by = np.full(len(high), -1, np.int32)
     if not half_open:
@@ -178,13 +174,18 @@ def _gaps_of(
         inside = (high < span.end) | ((ends[place] == high) & (not half_open))
         hit = (starts[place] == high) & inside
         ended_by[hit] = members[place[hit]]
+    return low, high, ended_by
+
+
+def _host_ends(timeline: Timeline, low: Array, high: Array, ended_by: Array) -> Array:
+    """Until when the host had not asked for what ended each gap."""
     host_end = low.copy()
     for block in blocks(len(low)):
         call, _ = _launched(timeline, ended_by[block])
         told = np.flatnonzero(call >= 0)
         began = timeline.calls.start.take(call[told])
         host_end[block][told] = np.clip(began, low[block][told], high[block][told])
-    return Gaps(device, kind, stream, low, high, ended_by, host_end)
+    return host_end
 
 
 def _launched(timeline: Timeline, ended_by: Array) -> tuple[Array, Array]:

@@ -8,7 +8,8 @@ import numpy as np
 
 Array = np.ndarray
 
-_MOST_LEVELS = 200
+MOST_LEVELS = 200
+"""What nests deeper, which no program does, is looked at one by one and not level by level."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
     level = 0
     while len(rest):
         level += 1
-        if level > _MOST_LEVELS:
+        if level > MOST_LEVELS:
             return _parents_one_by_one(starts.tolist(), told.tolist())
         outer = _outermost(starts[rest], ends[rest], parent[rest])
         holders = rest[outer]

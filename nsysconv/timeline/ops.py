@@ -110,11 +110,12 @@ def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
     )
 
 
-def streams_of(ops: GpuOps) -> list[tuple[int, int]]:
-    """The (pid, stream_id) of these operations, in order, but for migrations and what has no time."""
+def streams_of(ops: GpuOps) -> list[tuple[int, int, int]]:
+    """The (device_id, pid, stream_id) of these operations, in order, but for migrations and what has no
+    time."""
     working = np.flatnonzero(ops.timed & (ops.kind != Kind.MIGRATION))
-    _, (pids, streams) = number(taken(ops.pid, working), taken(ops.stream, working))
-    return list(zip(pids.tolist(), streams.tolist(), strict=True))
+    _, found = number(*(taken(column, working) for column in (ops.device, ops.pid, ops.stream)))
+    return list(zip(*(column.tolist() for column in found), strict=True))
 
 
 def taken(column: Array, which: Array) -> Array:

@@ -13,11 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from nsysconv import schema
-from nsysconv.errors import UsageError
-from nsysconv.names import visible
+from nsysconv.errors import UsageError, there_are
 from nsysconv.report import MISSING
 from nsysconv.timeline import steps as found_in
-from nsysconv.timeline.annotations import Spans, named, operators, ranges
+from nsysconv.timeline.annotations import named, operators, ranges
 from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
@@ -178,8 +177,10 @@ def _of_range(timeline: Timeline, text: str) -> dict[int, Interval]:
             if times:
                 return times
     spans = ranges(timeline)
+    named_by = spans if len(spans) else operators(timeline)
+    names = sorted(named_by.names[i] for i in distinct(named_by.name).tolist())
     raise UsageError(
-        f"no range {text!r}", hint=_names(spans if len(spans) else operators(timeline))
+        f"no range {text!r}", hint=there_are(text, names, "The report `ranges` lists them all.")
     )
 
 
@@ -195,12 +196,6 @@ def _readings(text: str) -> Iterator[tuple[str, str | None, int]]:
         name, sign, domain = head.rpartition("@")
         if sign:
             yield name, domain, occurrence
-
-
-def _names(spans: Spans) -> str:
-    names = sorted(visible(spans.names[i]) for i in distinct(spans.name).tolist())
-    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "") if names else "none"
-    return f"Names of ranges there are: {known}"
 
 
 def _projected(timeline: Timeline, launched: Mapping[int, Interval]) -> dict[int, Interval]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import DIRECTIONS
-from nsysconv.errors import UsageError
+from nsysconv.errors import UsageError, there_are
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
@@ -179,10 +179,16 @@ class _Sliced(Timeline):
         known = {int(row["pid"]) for row in self.profile.rows("process")}
         chosen = known
         if part.processes:
-            chosen = chosen & _known("process", part.processes, known)
+            chosen = chosen & _known("process", part.processes, known, _WORK, self._working)
         if part.ranks:
             ranks = self.whole.ranks
-            wanted = _known("rank", part.ranks, set(ranks.values()))
+            wanted = _known(
+                "rank",
+                part.ranks,
+                set(ranks.values()),
+                _WORK,
+                lambda: {ranks[pid] for pid in self._working() if pid in ranks},
+            )
             chosen = chosen & {pid for pid, rank in ranks.items() if rank in wanted}
         if not part.processes and not part.ranks:
             return None
@@ -190,21 +196,27 @@ class _Sliced(Timeline):
             raise UsageError("the slice is empty", hint="No such process has such a rank.")
         return frozenset(chosen)
 
+    def _working(self) -> set[int]:
+        """The processes with GPU operations or API calls."""
+        calling = {pid for pid, _ in self.whole.calls.threads}
+        return calling | set(distinct(self.whole.at_any_time.pid).tolist())
+
     def _check_numbers(self) -> None:
         """Refuses devices, streams and threads that the profile does not have."""
         part = self._part
         if part.devices:
             # Samples may be of devices on which nothing ran.
             sampled = {int(row["device_id"]) for row in self.profile.rows("device")}
-            _known("device", part.devices, sampled | set(self.whole.devices) - {MISSING})
+            busy = set(self.whole.devices) - {MISSING}
+            _known("device", part.devices, sampled | busy, _GPU_WORK, lambda: busy)
         if part.streams:
             _known(
                 "stream", part.streams, set(distinct(self.whole.ops.stream).tolist()) - {MISSING}
             )
         if part.threads:
-            known = {int(row["tid"]) for row in self.profile.rows("thread")}
-            known |= {tid for _, tid in self.whole.calls.threads if tid != MISSING}
-            _known("thread", part.threads, known)
+            named = {int(row["tid"]) for row in self.profile.rows("thread")}
+            calling = {tid for _, tid in self.whole.calls.threads if tid != MISSING}
+            _known("thread", part.threads, named | calling, _CALLS, lambda: calling)
 
     def _of_processes(self, pid: Array) -> Array:
         if self._pids is None:
@@ -371,13 +383,31 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         ) from error
 
 
-def _known(what: str, wanted: Sequence[int], known: set[int]) -> set[int]:
+_GPU_WORK, _CALLS = "GPU work", "API calls"
+_WORK = f"{_GPU_WORK} and {_CALLS}"
+
+
+def _known(
+    what: str,
+    wanted: Sequence[int],
+    known: set[int],
+    work: str = "",
+    working: Callable[[], set[int]] | None = None,
+) -> set[int]:
+    """What is wanted. Raises UsageError where it is not known: it tells those with `work` from others."""
     unknown = sorted(set(wanted) - known)
     if unknown:
-        listed = sorted(known)
-        names = ", ".join(map(str, listed[:20])) + (", …" if len(listed) > 20 else "")
+        busy = known & working() if working is not None else known
+        hint = there_are(None, map(str, sorted(busy)))
+        if known - busy:
+            hint += f"; without {work}: {_some(known - busy)}"
         raise UsageError(
             f"no {what} {', '.join(map(str, unknown))} in this profile",
-            hint=f"There are: {names or 'none'}",
+            hint=hint,
         )
     return set(wanted)
+
+
+def _some(numbers: set[int]) -> str:
+    listed = sorted(numbers)
+    return (", ".join(map(str, listed[:20])) + (", …" if len(listed) > 20 else "")) or "none"

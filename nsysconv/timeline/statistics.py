@@ -33,6 +33,18 @@ class Statistics:
     deviation: Array
 
 
+def percent(part: Array | float, whole: Array | float) -> Array:
+    """Shares of a whole in per cent; NaN where it is 0.
+
+    The whole is 100 and no part is more, however the quotient is rounded.
+    """
+    part, whole = np.asarray(part), np.asarray(whole)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = 100.0 * part / np.where(whole == 0, np.nan, whole)
+    share = np.where(part <= whole, np.minimum(share, 100.0), share)
+    return np.where((part == whole) & (whole != 0), 100.0, share)
+
+
 def number(*columns: Array) -> tuple[Array, list[Array]]:
     """Numbers the distinct rows of integer columns 0.., in sorted order.
 
@@ -120,29 +132,66 @@ def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
     if not known.all():
         groups, values = groups[known], values[known]
     size = counts(groups, count)
-    total = sums(groups, values, count)
-    some = size > 0
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(some, total / size, np.nan)
-    # In two passes: the squares of nanoseconds themselves would drown small deviations.
-    squared = squares(groups, values, mean)
     ordered = _sorted_within(groups, values, size)
+    middle = (np.maximum(size - 1, 0) // 2, size // 2)
+    return _statistics(all_rows, size, size, sums(groups, values, count), ordered, middle)
+
+
+def weighted_statistics(groups: Array, values: Array, weights: Array, count: int) -> Statistics:
+    """As `grouped_statistics`, each value counting as often as its weight says; but `count` of rows."""
+    all_rows = counts(groups, count)
+    known = values != MISSING
+    groups, values, weights = groups[known], values[known], weights[known]
+    at = np.lexsort((values, groups))
+    groups, values, weights = groups[at], values[at], weights[at]
+    size, times = counts(groups, count), sums(groups, weights, count)
     first = np.cumsum(size) - size
-    last = np.maximum(first + size - 1, 0)
-    middle_low, middle_high = first + np.maximum(size - 1, 0) // 2, first + size // 2
+    upto = np.cumsum(weights)
+    before = np.concatenate(([0], upto))[first]
+    middle = tuple(
+        np.searchsorted(upto, before + half, side="right") - first
+        for half in (np.maximum(times - 1, 0) // 2, times // 2)
+    )
+    total = sums(groups, values * weights, count)
+    return _statistics(all_rows, size, times, total, values, middle, weights)
+
+
+def _statistics(
+    all_rows: Array,
+    size: Array,
+    times: Array,
+    total: Array,
+    ordered: Array,
+    middle: tuple[Array, ...],
+    weights: Array | None = None,
+) -> Statistics:
+    """The statistics of values that are sorted by group and then by value.
+
+    `size` is how many each group has, and `times` how often all of these count; `middle` are the places
+    of the middle two within their group.
+    """
+    count, some = len(size), size > 0
+    first = np.cumsum(size) - size
 
     def pick(places: Array) -> Array:
         result = np.full(count, MISSING)
-        result[some] = ordered[places[some]]
+        result[some] = ordered[(first + places)[some]]
         return result
 
-    median = np.full(count, np.nan)
-    median[some] = (pick(middle_low)[some] + pick(middle_high)[some]) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(some, total / times, np.nan)
+    # In two passes: the squares of nanoseconds themselves would drown small deviations.
+    squared = squares(ordered, size, mean, weights)
     deviation = np.where(
-        size > 1, np.sqrt(squared / np.maximum(size - 1, 1)), np.where(some, 0.0, np.nan)
+        times > 1, np.sqrt(squared / np.maximum(times - 1, 1)), np.where(some, 0.0, np.nan)
     )
+    median = np.full(count, np.nan)
+    low, high = (pick(places)[some] for places in middle)
+    median[some] = (low + high) / 2
     total = np.where(some | (all_rows == 0), total, MISSING)
-    return Statistics(all_rows, total, mean, median, pick(first), pick(last), deviation)
+    return Statistics(
+        all_rows, total, mean, median, pick(np.zeros(count, np.int64)), pick(size - 1), deviation
+    )
 
 
 def _sorted_within(groups: Array, values: Array, size: Array) -> Array:

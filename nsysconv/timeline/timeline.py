@@ -13,12 +13,12 @@ from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.calls import ApiCalls, api_calls, owners
+from nsysconv.timeline.calls import ApiCalls, api_calls, by_group, owners
 from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.intervals import Union, union
 from nsysconv.timeline.once import Made, once
 from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops, streams_of, taken
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.statistics import distinct, number
 
 if TYPE_CHECKING:
     from nsysconv.timeline.annotations import Spans
@@ -32,6 +32,7 @@ _LATEST_START_NS = 1_000_000_000
 _LATEST_END_NS = 1_000_000
 _SYNCHRONOUS_COPIES = ("cudaMemcpy", "cuMemcpyDtoH")
 _DTOH = 2
+_NOWHERE = np.empty(0, np.int32)
 
 
 class Timeline:
@@ -149,15 +150,43 @@ class Timeline:
         """The devices with GPU operations, in order; MISSING for operations that name none."""
         return [int(device) for device in distinct(self.at_any_time.device)]
 
+    def ops_on(self, device: int) -> GpuOps:
+        """The operations of a device."""
+        return self.ops if len(self.devices) == 1 else self.ops.take(self.places_on(device))
+
+    def places_on(self, device: int) -> Array:
+        """Where the operations of a device are in `ops`: indices, in order."""
+        return self.kept("places on devices", self._places_on_devices).get(device, _NOWHERE)
+
+    def _places_on_devices(self) -> dict[int, Array]:
+        # Found for all at once: devices may be as many as operations.
+        group, (devices,) = number(self.ops.device)
+        return dict(zip(devices.tolist(), by_group(group, len(devices)), strict=True))
+
     def streams(self, device: int) -> list[tuple[int, int]]:
         """The streams of a device, (pid, stream_id), on which operations other than migrations run."""
-        ops = self.at_any_time
-        return streams_of(ops.take(ops.device == device))
+        return self._streams_of_devices.get(device, [])
+
+    @once
+    def _streams_of_devices(self) -> dict[int, list[tuple[int, int]]]:
+        found: dict[int, list[tuple[int, int]]] = {}
+        for device, pid, stream in streams_of(self.at_any_time):
+            found.setdefault(device, []).append((pid, stream))
+        return found
 
     def pids_on(self, device: int) -> Array:
         """The processes of a device's operations, those included that are not in the slice's time."""
+        return self._pids_of_devices[device]
+
+    @once
+    def _pids_of_devices(self) -> dict[int, Array]:
         ops = self.at_any_time
-        return ops.pid if len(self.devices) == 1 else ops.pid[ops.device == device]
+        if len(self.devices) == 1:
+            return {self.devices[0]: distinct(ops.pid)}
+        _, (devices, pids) = number(ops.device, ops.pid)
+        first = np.searchsorted(devices, self.devices).tolist()
+        parts = np.split(pids, first[1:])
+        return dict(zip(self.devices, parts, strict=True))
 
     @once
     def call_names(self) -> dict[int, str]:
@@ -250,8 +279,8 @@ class Timeline:
                     )
                 )
         if Fact.API_LINKS in self.profile.facts:
-            migrations = self.ops.kind == Kind.MIGRATION
-            loose = int(((self.owner < 0) & ~migrations).sum())
+            launched = self.ops.kind != Kind.MIGRATION
+            loose = int(((self.owner < 0) & launched).sum())
             if loose:
                 found.append(
                     Note(
@@ -260,6 +289,7 @@ class Timeline:
                         "GPU operations without a recorded API call",
                         loose,
                         facts=frozenset({Fact.API_LINKS}),
+                        of=int(launched.sum()),
                     )
                 )
         if self.calls.crossing:
@@ -270,6 +300,7 @@ class Timeline:
                     "API calls that cross the end of an earlier call of their thread",
                     self.calls.crossing,
                     facts=frozenset({Fact.API_CALLS}),
+                    of=len(self.calls),
                 )
             )
         return tuple(found)
@@ -287,6 +318,7 @@ class Timeline:
                     "GPU operations without a time",
                     untimed,
                     facts=frozenset({Fact.KERNELS}),
+                    of=len(self.ops),
                 )
             )
         graphs = int((self.ops.kind == Kind.GRAPH).sum())

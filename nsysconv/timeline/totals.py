@@ -22,9 +22,9 @@ KERNEL, MEMCPY, MEMSET, API_CALL, MIGRATION = (
     codes.AGGREGATE_KINDS.index(kind)
     for kind in ("kernel", "memcpy", "memset", "api_call", "unified_memory")
 )
-RANGE, OPENACC, OPENACC_EXCLUSIVE = (
+RANGE, OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL = (
     codes.AGGREGATE_KINDS.index(kind)
-    for kind in ("range", "openacc_inclusive", "openacc_exclusive")
+    for kind in ("range", "openacc_inclusive", "openacc_exclusive", "osrt_call")
 )
 GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {
     Fact.KERNEL_TOTALS: (KERNEL,),
@@ -38,7 +38,8 @@ GPU_KINDS: Mapping[Fact, tuple[int, ...]] = {
 class Total:
     """One total as the source tells it; None: not recorded.
 
-    `device_id` None: all devices of the process. `name` is an API function's documented name.
+    `device_id` None: all devices of the process. `name` is an API function's documented name, `symbol`
+    the one that the source spells.
     """
 
     kind: int
@@ -49,6 +50,7 @@ class Total:
     layer: int | None
     direction: int | None
     name: str
+    symbol: str
     count: int
     sum_ns: int | None
     min_ns: int | None
@@ -58,6 +60,8 @@ class Total:
     bytes_sum: int | None
     bytes_min: int | None
     bytes_max: int | None
+    bytes_med: float | None
+    bytes_stddev: float | None
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class Sum:
     bytes_sum: int | None
     bytes_min: int | None
     bytes_max: int | None
+    bytes_med: float | None
+    bytes_stddev: float | None
     pids: frozenset[int | None]
 
     @property
@@ -108,11 +114,12 @@ def _totals(timeline: Timeline) -> list[Total]:
         if row["range_name_id"] is None and row["count"] > 0
     ]
     plain = profile.names(_name_ids(row for row in rows if row["kind"] == API_CALL), plain=True)
-    full = profile.names(_name_ids(row for row in rows if row["kind"] != API_CALL))
-    same = [field.name for field in fields(Total) if field.name != "name"]
+    full = profile.names(_name_ids(rows))
+    same = [field.name for field in fields(Total) if field.name not in ("name", "symbol")]
     return [
         Total(
             name=(plain if row["kind"] == API_CALL else full)[_name_id(row)],
+            symbol=full[_name_id(row)],
             **{column: row[column] for column in same},
         )
         for row in rows
@@ -155,6 +162,8 @@ def added_up(found: Iterable[Total]) -> Sum:
         bytes_sum=over(sum, "bytes_sum"),
         bytes_min=over(_least, "bytes_min"),
         bytes_max=over(_greatest, "bytes_max"),
+        bytes_med=None if only is None else only.bytes_med,
+        bytes_stddev=None if only is None else only.bytes_stddev,
         pids=frozenset(total.pid for total in mine),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from nsysconv.timeline.annotations import Spans
 from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.nesting import parents
+from nsysconv.timeline.nesting import MOST_LEVELS, parents
 from nsysconv.timeline.once import once
 from nsysconv.timeline.statistics import number
 
@@ -48,18 +47,9 @@ class Tree:
     @once
     def paths(self) -> Paths:
         """Which names lead to each span."""
-        of = np.zeros(len(self), np.int64)
-        parts: list[tuple[Array, Array]] = [(np.empty(0, np.int64),) * 2]
-        count = 0
-        for level in range(int(self.level.max(initial=-1)) + 1):
-            here = np.flatnonzero(self.level == level)
-            above = of[self.parent[here]] if level else np.full(len(here), -1)
-            place, (parent, name) = number(above, self.spans.name[here])
-            of[here] = count + place
-            parts.append((parent, name))
-            count += len(name)
-        parent, name = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Paths(of, parent, name)
+        levels = int(self.level.max(initial=-1)) + 1
+        numbered = _level_by_level if levels <= MOST_LEVELS else _one_by_one
+        return Paths(*numbered(self.parent, self.level, self.spans.name))
 
 
 @dataclass(frozen=True)
@@ -82,31 +72,44 @@ class Paths:
         """How many names are before each path's last."""
         return _levels(self.parent)
 
-    def texts(self, names: Sequence[str]) -> list[str]:
-        """The paths spelled, `/` between two names."""
-        texts: list[str] = []
-        for parent, name in zip(self.parent.tolist(), self.name.tolist(), strict=True):
-            texts.append(f"{texts[parent]}/{names[name]}" if parent >= 0 else names[name])
-        return texts
-
     def depth_first(self, total: Array) -> Array:
         """The paths, each followed by those inside, siblings by their totals, largest first."""
-        size = np.ones(len(self), np.int64)
-        levels = [
-            np.flatnonzero(self.level == n) for n in range(int(self.level.max(initial=-1)) + 1)
-        ]
-        for here in reversed(levels[1:]):
-            size += sums(self.parent[here], size[here], len(self))
-        place = np.zeros(len(self), np.int64)
-        for here in levels:
-            parent = self.parent[here]
-            order = np.lexsort((here, -total[here], parent))
-            here, parent = here[order], parent[order]
-            before = np.cumsum(size[here]) - size[here]
-            first = np.concatenate(([True], parent[1:] != parent[:-1]))
-            among = before - np.maximum.accumulate(np.where(first, before, 0))
-            place[here] = among + np.where(parent >= 0, place[parent] + 1, 0)
-        return np.argsort(place)
+        siblings = np.lexsort((self.name, -total, self.parent))
+        edges = np.searchsorted(self.parent[siblings], np.arange(-1, len(self) + 1)).tolist()
+        backwards = siblings[::-1].tolist()
+        count = len(self)
+        order: list[int] = []
+        waiting = [-1]
+        while waiting:
+            path = waiting.pop()
+            order.append(path)
+            waiting += backwards[count - edges[path + 2] : count - edges[path + 1]]
+        return np.array(order[1:], np.int64)
+
+
+def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
+    """The paths of spans: that of each; the parent and the name of each path."""
+    of = np.zeros(len(parent), np.int64)
+    parts: list[tuple[Array, Array]] = [(np.empty(0, np.int64),) * 2]
+    count = 0
+    for here in by_group(level, int(level.max(initial=-1)) + 1):
+        above = of[parent[here]] if count else np.full(len(here), -1)
+        place, (parents_, found) = number(above, names[here])
+        of[here] = count + place
+        parts.append((parents_, found))
+        count += len(found)
+    above, name = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return of, above, name
+
+
+def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
+    """The same; its time does not depend on how deep they nest."""
+    known: dict[tuple[int, int], int] = {}
+    of: list[int] = []
+    for above, name in zip(parent.tolist(), names.tolist(), strict=True):
+        of.append(known.setdefault((of[above] if above >= 0 else -1, name), len(known)))
+    columns = np.array(list(known), np.int64).reshape(-1, 2)
+    return np.array(of, np.int64), columns[:, 0], columns[:, 1]
 
 
 def nested(spans: Spans, apart: Array | None = None) -> Tree:

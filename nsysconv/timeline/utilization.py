@@ -14,6 +14,7 @@ from nsysconv.report import MISSING
 from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
 from nsysconv.timeline.occupancy import SMS, Sm, achieved, resident_blocks
 from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -63,8 +64,8 @@ class _Kernels:
 def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Utilization:
     """How far the kernels of a device fill each window [low, high)."""
     kernels = timeline.kept(("launches", device), lambda: _kernels(timeline, device))
-    ops = timeline.ops
-    graphs = ops.timed & (ops.kind == Kind.GRAPH) & (ops.device == device)
+    ops = timeline.ops_on(device)
+    graphs = ops.timed & (ops.kind == Kind.GRAPH)
     starts, ends = ops.start[graphs], ops.end[graphs]
     work = union(np.concatenate((kernels.start, starts)), np.concatenate((kernels.end, ends)))
     union_ns = work.covered(low, high)
@@ -89,21 +90,19 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
         blocks = np.minimum(np.nan_to_num(kernels.blocks), sm_count).astype(np.int64)
         filled = capped_sum(kernels.start, kernels.end, blocks, sm_count).integral(low, high)
         known = told & (no_blocks == 0)
-        efficiency = np.where(known, 100.0 * filled / (sm_count * length), np.nan)
+        efficiency = np.where(known, percent(filled, sm_count * length), np.nan)
     return Utilization(
         union_ns,
-        100.0 * union_ns / length,
+        percent(union_ns, length),
         efficiency,
-        np.where(occupied, 100.0 * weighted / np.where(occupied, spent, 1.0), np.nan),
+        np.where(occupied, percent(weighted, np.where(occupied, spent, 1.0)), np.nan),
         int(rounded[occupied].sum()),
     )
 
 
 def _kernels(timeline: Timeline, device: int) -> _Kernels:
-    ops = timeline.ops
-    mine = np.flatnonzero(
-        (ops.kind == Kind.KERNEL) & (ops.device == device) & (ops.end > ops.start)
-    )
+    ops = timeline.ops_on(device)
+    mine = np.flatnonzero((ops.kind == Kind.KERNEL) & (ops.end > ops.start))
     rows = ops.row[mine]
     names = (*_GRID, *_BLOCK, *_SHARED, *_OTHER)
     column = {k: v[rows] for k, v in timeline.profile.columns("kernel", names).items()}
@@ -144,8 +143,10 @@ def _shared(column: dict[str, Array]) -> Array:
 
 
 def _device(timeline: Timeline, device: int) -> dict[str, Any]:
-    rows = timeline.profile.rows("device")
-    return next((row for row in rows if row["device_id"] == device), {})
+    def by_id() -> dict[int, dict[str, Any]]:
+        return {row["device_id"]: row for row in timeline.profile.rows("device")}
+
+    return timeline.told("devices by id", by_id).get(device, {})
 
 
 def _sm_count(timeline: Timeline, device: int) -> int | None:

@@ -11,6 +11,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
 from nsysconv.queries.rules.in_use import Use, named, uses
 from nsysconv.report import Column
+from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -80,7 +81,7 @@ def _rows(timeline: Timeline, use: Use, threshold: float, chunks: int) -> list[d
                 "start_ns": start,
                 "dur_ns": end - start,
                 "in_use_ns": in_use,
-                "in_use_pct": 100 * in_use / (end - start),
+                "in_use_pct": float(percent(in_use, end - start)),
                 **_evidence(timeline, use, reach, start, end),
             }
         )

@@ -32,13 +32,14 @@ class Use:
 
 def uses(timeline: Timeline) -> Iterator[Use]:
     """Each process on each device that it used, also where nothing of that is in the slice's time."""
-    ops, whole = timeline.ops, timeline.whole.ops
+    whole, devices_used = timeline.whole.ops, set(timeline.devices)
     _, (pids, devices) = number(whole.pid, whole.device)
     for pid, device in zip(pids.tolist(), devices.tolist(), strict=True):
         process = np.array([pid])
-        if device not in timeline.devices or not timeline.in_processes(process).all():
+        if device not in devices_used or not timeline.in_processes(process).all():
             continue
-        mine = ops.take(ops.timed & (ops.pid == pid) & (ops.device == device))
+        mine = timeline.ops_on(device)
+        mine = mine.take(mine.timed & (mine.pid == pid))
         limits = timeline.limits(process)
         span = window(timeline, device, mine) if limits is None else Window(*limits)
         if span is not None and span.length:

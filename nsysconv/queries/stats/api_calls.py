@@ -20,12 +20,19 @@ def shown_name(symbol: str) -> str:
 
 
 def call_sums(timeline: Timeline) -> list[Sum]:
-    """One sum per symbol, most time first, equal ones as the source numbers the symbols."""
+    """One sum per symbol, most time first, equal ones as the source numbers the symbols.
+
+    Totals of two versions of a function may have the same name: they are not added up.
+    """
     if Fact.API_CALLS not in timeline.profile.facts:
-        by_name = times_of_totals(
-            totals(timeline, API_CALL), lambda total: total.name, lambda name: (name,)
-        )
-        return sorted(by_name, key=lambda row: -(row.total or 0))
+        by_row = [
+            row
+            for total in totals(timeline, API_CALL)
+            for row in times_of_totals(
+                [total], lambda total: shown_name(total.symbol), lambda name: (name,)
+            )
+        ]
+        return sorted(by_row, key=lambda row: -(row.total or 0))
     column = timeline.columns("api_call", ("dur_ns", "name_id"))
     group, (name_ids,) = number(column["name_id"])
     texts = timeline.profile.names(name_ids)

@@ -17,8 +17,9 @@ from nsysconv.timeline.annotations import PUSH_POP, START_END, Spans, domain_nam
 from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.groups import blocks, indices
 from nsysconv.timeline.ops import taken
+from nsysconv.timeline.path_texts import LONGEST, path_texts
 from nsysconv.timeline.projection import Projection, projection
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
@@ -32,6 +33,10 @@ NAME = "The range: its domain, `:` and its text; without a domain where that is 
 STYLE = "PushPop, or StartEnd."
 INSTANCES = Column("range_count", Unit.COUNT, "Ranges.", printed=Printed("Instances"))
 RANGE = Column("name", Unit.TEXT, NAME, key=True, printed=Printed("Range"))
+STACK = (
+    "Numbers of the ranges that it lies in, outermost first, and its own. "
+    f"Of more than {LONGEST} characters the middle is left out."
+)
 RANGE_ID = "Number of the range in its profile, from 1, in the order of the source."
 
 
@@ -116,19 +121,7 @@ def projected(timeline: Timeline, spans: Spans) -> Projection:
 def stacks(tree: Tree, ids: Array, shown: Array) -> list[str]:
     """Of the ranges at these places the ids of all that they lie in, outermost first, and their own:
     `:1:5:9`."""
-    needed = np.zeros(len(tree), bool)
-    above = shown
-    while len(above):
-        needed[above] = True
-        above = distinct(tree.parent[above])
-        above = above[above >= 0]
-    found: dict[int, str] = {-1: ""}
-    places = np.flatnonzero(needed)
-    for place, parent, number_ in zip(
-        places.tolist(), tree.parent[places].tolist(), ids[places].tolist(), strict=True
-    ):
-        found[place] = f"{found[parent]}:{number_}"
-    return [found[place] for place in shown.tolist()]
+    return path_texts(tree.parent, lambda place: f":{ids[place]}", shown, separator="")
 
 
 def _tree(timeline: Timeline, key: str, spans: Spans, chosen: Array) -> tuple[Tree, Array]:

@@ -11,6 +11,7 @@ from nsysconv.queries.contract import Answer, Option, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.groups import counts
+from nsysconv.timeline.path_texts import notes_of_deep
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.tree import Tree
@@ -66,7 +67,7 @@ COLUMNS = (
     Column(
         "range_stack",
         Unit.TEXT,
-        "Numbers of the ranges that it lies in, outermost first, and its own.",
+        nvtx.STACK,
         printed=Printed("RangeStack"),
     ),
 )
@@ -118,6 +119,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     rows = rows[: request.limit or None]
     ids = spans.row + 1
     parent = tree.parent[rows]
+    stacks = nvtx.stacks(tree, ids, rows)
     return Answer(
         {
             "name": [spans.names[i] for i in spans.name[rows].tolist()],
@@ -133,7 +135,8 @@ def compute(timeline: Timeline, request: Request) -> Answer:
             "child_count": found.child_count[rows],
             "range_id": ids[rows],
             "parent_id": np.where(parent >= 0, ids[parent], MISSING) if count else parent,
-            "range_stack": nvtx.stacks(tree, ids, rows),
+            "range_stack": stacks,
         },
         row_count=count,
+        notes=notes_of_deep(stacks),
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +13,10 @@ from nsysconv.queries.contract import Data, Option, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.kernels import kernel_names, owners
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.groups import counts
-from nsysconv.timeline.statistics import Statistics, distinct, grouped_statistics, number
+from nsysconv.timeline.calls import by_group
+from nsysconv.timeline.containment import Held, held
+from nsysconv.timeline.groups import sums
+from nsysconv.timeline.statistics import Statistics, number, weighted_statistics
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
@@ -116,7 +116,6 @@ class _Rows:
     kind: Array
     kernel: Array
     range_count: Array
-    kernel_count: Array
     stats: Statistics
 
 
@@ -148,7 +147,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "pid": [r.pid for r, _ in found],
         "tid": [r.tid for r, _ in found],
         "range_count": [r.range_count[i] for r, i in found],
-        "kernel_count": [r.kernel_count[i] for r, i in found],
+        "kernel_count": [s.count[i] for s, i in stats],
         "kernel_sum_ns": [s.total[i] for s, i in stats],
         "avg_ns": [s.mean[i] for s, i in stats],
         "med_ns": [s.median[i] for s, i in stats],
@@ -160,107 +159,67 @@ def compute(timeline: Timeline, request: Request) -> Data:
 
 
 def _rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_Rows]:
-    calls, layer = timeline.calls, _layers(tree)
+    calls, spans = timeline.calls, tree.spans
     loose = np.flatnonzero(kernels.call < 0)
     if len(loose):
-        yield _grouped(None, None, kernels, [_outside(loose)], tree)
+        yield _outside(None, None, kernels, loose)
     linked = np.flatnonzero(kernels.call >= 0)
-    ranges_of = nvtx.by_thread(tree.spans)
+    ranges_of = nvtx.by_thread(spans)
     members = by_group(calls.thread[kernels.call[linked]], len(calls.threads))
     for (pid, tid), mine in zip(calls.threads, members, strict=True):
         if not len(mine):
             continue
         which = linked[mine]
         places = ranges_of.get((pid, tid), _NOTHING) if tid != MISSING else _NOTHING
-        pairs = list(_pairs(timeline, tree, places, layer, which, kernels))
-        yield _grouped(pid, None if tid == MISSING else tid, kernels, pairs, tree)
-
-
-def _pairs(
-    timeline: Timeline, tree: Tree, places: Array, layer: Array, which: Array, kernels: _Kernels
-) -> Iterator[_Pairs]:
-    """The kernels with the ranges that their calls lie in: no kernel is twice in one item."""
-    call = kernels.call[which]
-    start, end = timeline.calls.start[call], timeline.calls.end[call]
-    alone = np.ones(len(which), bool)
-    for number_ in distinct(layer[places]).tolist():
-        own = places[layer[places] == number_]
-        at = np.searchsorted(tree.spans.start[own], start, side="right") - 1
-        holder = own[np.maximum(at, 0)]
-        inside = (at >= 0) & (tree.spans.end[holder] >= end)
-        alone &= ~inside
-        if inside.any():
-            yield _Pairs(holder[inside], which[inside])
-    if alone.any():
-        yield _outside(which[alone])
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Kernels, each with the place of a range (_NONE: none)."""
-
-    range: Array
-    kernel: Array
-
-
-def _outside(kernels: Array) -> _Pairs:
-    return _Pairs(np.full(len(kernels), _NONE), kernels)
-
-
-def _grouped(
-    pid: int | None, tid: int | None, kernels: _Kernels, pairs: Sequence[_Pairs], tree: Tree
-) -> _Rows:
-    place = np.concatenate([each.range for each in pairs])
-    kernel = np.concatenate([each.kernel for each in pairs])
-    name, kind = np.full(len(place), _NONE), np.full(len(place), _NONE)
-    inside = place != _NONE
-    name[inside], kind[inside] = tree.spans.name[place[inside]], tree.spans.kind[place[inside]]
-    group, (names, kinds, kernel_names) = number(name, kind, kernels.name[kernel])
-    count = len(names)
-    stats = grouped_statistics(group, kernels.dur[kernel], count)
-    range_count, items = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    low = 0
-    for each in pairs:
-        own = group[low : low + len(each.kernel)]
-        low += len(own)
-        items += counts(own, count) > 0
-        if each.range[0] != _NONE:
-            range_count += counts(_first(each.range, own, count), count)
-    kernel_count = stats.count.copy()
-    # A range inside another of its name: their kernels are there twice.
-    twice = items > 1
-    if twice.any():
-        some = twice[group]
-        kernel_count[twice] = counts(_first(kernel[some], group[some], count), count)[twice]
-    return _Rows(pid, tid, names, kinds, kernel_names, range_count, kernel_count, stats)
-
-
-def _first(values: Array, group: Array, count: int) -> Array:
-    """The groups of the distinct pairs of a value and a group."""
-    result: Array = np.unique(values.astype(np.int64) * count + group) % count
-    return result
-
-
-def _layers(tree: Tree) -> Array:
-    """Numbers for the ranges so that those of one thread with the same number do not overlap."""
-    spans = tree.spans
-    thread, _ = number_threads(spans.pid, spans.tid)
-    order = np.lexsort((spans.start, tree.level, thread))
-    same = (np.diff(thread[order]) == 0) & (np.diff(tree.level[order]) == 0)
-    if not (same & (spans.start[order[1:]] < spans.end[order[:-1]])).any():
-        return tree.level
-    # Ranges cross each other: each takes the number of one that is over, or a new one.
-    found: list[int] = []
-    for places in nvtx.by_thread(spans).values():
-        running: list[tuple[int, int]] = []
-        for start, end in zip(
-            spans.start[places].tolist(), spans.end[places].tolist(), strict=True
+        recorded = None if tid == MISSING else tid
+        call, alone = kernels.call[which], np.ones(len(which), bool)
+        group, (names, kinds) = number(spans.name[places], spans.kind[places])
+        for inside in held(
+            group.astype(np.int64),
+            spans.start[places],
+            spans.end[places],
+            calls.start[call],
+            calls.end[call],
+            kernels.name[which],
         ):
-            over = running and running[0][0] <= start
-            own = heapq.heappop(running)[1] if over else len(running)
-            heapq.heappush(running, (end, own))
-            found.append(own)
-    return np.array(found, np.int64)
+            alone[inside.item] = False
+            yield _inside(pid, recorded, kernels, which, inside, names, kinds)
+        if alone.any():
+            yield _outside(pid, recorded, kernels, which[alone])
+
+
+def _outside(pid: int | None, tid: int | None, kernels: _Kernels, which: Array) -> _Rows:
+    """The rows of kernels that were launched outside of all ranges."""
+    group, (kernel,) = number(kernels.name[which])
+    none, once = np.full(len(kernel), _NONE), np.ones(len(which), np.int64)
+    stats = weighted_statistics(group, kernels.dur[which], once, len(kernel))
+    return _Rows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), stats)
+
+
+def _inside(
+    pid: int,
+    tid: int | None,
+    kernels: _Kernels,
+    which: Array,
+    inside: Held,
+    names: Array,
+    kinds: Array,
+) -> _Rows:
+    """The rows of ranges and the kernels, of these, that lie in them. Of a kernel in several ranges of
+    one name the time counts in each.
+    """
+    kernel = which[inside.item]
+    group, (ranges, found) = number(inside.group, kernels.name[kernel])
+    count = len(found)
+    return _Rows(
+        pid,
+        tid,
+        names[ranges],
+        kinds[ranges],
+        found,
+        sums(group, inside.fresh, count),
+        weighted_statistics(group, kernels.dur[kernel], inside.around, count),
+    )
 
 
 def _kernels(timeline: Timeline, request: Request) -> _Kernels:

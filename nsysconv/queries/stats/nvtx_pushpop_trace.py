@@ -8,6 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import Answer, Option, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.path_texts import DEEPEST, notes_of_deep, set_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -42,13 +43,13 @@ COLUMNS = (
     Column(
         "range_stack",
         Unit.TEXT,
-        "Numbers of the ranges that it lies in, outermost first, and its own.",
+        nvtx.STACK,
         printed=Printed("RangeStack"),
     ),
     Column(
         "name_tree",
         Unit.TEXT,
-        "The name, behind `--` for each range that it lies in.",
+        f"The name, behind `--` for each range that it lies in, {DEEPEST} at most.",
         printed=Printed("NameTree"),
     ),
 )
@@ -66,6 +67,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     ids = spans.row + 1
     parent, level = tree.parent[rows], tree.level[rows]
     names = [spans.names[i] for i in spans.name[rows].tolist()]
+    stacks = nvtx.stacks(tree, ids, rows)
     return Answer(
         {
             "start_ns": spans.start[rows],
@@ -80,10 +82,9 @@ def compute(timeline: Timeline, request: Request) -> Answer:
             "child_count": tree.child_count[rows],
             "range_id": ids[rows],
             "parent_id": np.where(parent >= 0, ids[parent], MISSING) if count else parent,
-            "range_stack": nvtx.stacks(tree, ids, rows),
-            "name_tree": [
-                "--" * depth + name for depth, name in zip(level.tolist(), names, strict=True)
-            ],
+            "range_stack": stacks,
+            "name_tree": set_in("--", level, names),
         },
         row_count=count,
+        notes=notes_of_deep(stacks, level),
     )

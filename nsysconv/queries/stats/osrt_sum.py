@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Data, Option, Request
-from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
+from nsysconv.queries.stats.summary import (
+    most_first,
+    sums,
+    time_columns,
+    time_table,
+    times_of_totals,
+)
 from nsysconv.report import Column, Printed
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import OSRT_CALL, totals
 from nsysconv.units import Unit
 
 TITLE = "OS Runtime Summary"
 NEEDS = frozenset({Fact.OSRT_CALLS})
 USES: frozenset[Fact] = frozenset()
-TOTALS: frozenset[Fact] = frozenset()
+TOTALS = frozenset({Fact.OSRT_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = time_columns(
     "osrt",
@@ -24,6 +31,11 @@ COLUMNS = time_columns(
 
 def compute(timeline: Timeline, request: Request) -> Data:
     """One row per function, most time first."""
+    if Fact.OSRT_CALLS not in timeline.profile.facts:
+        by_name = times_of_totals(
+            totals(timeline, OSRT_CALL), lambda total: total.name, lambda name: (name,)
+        )
+        return time_table(COLUMNS, most_first(by_name))
     column = timeline.columns("osrt_call", ("dur_ns", "name_id"))
     group, (ids,) = number(column["name_id"])
     texts = timeline.profile.names(ids)

@@ -9,9 +9,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from nsysconv.queries.contract import Array, Data
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import grouped_statistics
+from nsysconv.timeline.statistics import grouped_statistics, percent
 from nsysconv.timeline.totals import Total, grouped
 from nsysconv.units import Unit
 
@@ -75,9 +77,18 @@ def times_of_totals(
 def sizes_of_totals(
     found: Iterable[Total], key: Callable[[Total], K], labels: Callable[[K], Labels]
 ) -> list[Sum]:
-    """As `times_of_totals`, of bytes, whose medians and deviations no total tells."""
+    """As `times_of_totals`, of bytes."""
     return [
-        Sum(labels(name), t.count, t.bytes_sum, t.bytes_avg, None, t.bytes_min, t.bytes_max, None)
+        Sum(
+            labels(name),
+            t.count,
+            t.bytes_sum,
+            t.bytes_avg,
+            t.bytes_med,
+            t.bytes_min,
+            t.bytes_max,
+            t.bytes_stddev,
+        )
         for name, t in grouped(found, key).items()
     ]
 
@@ -193,7 +204,7 @@ def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
 def time_table(columns: Sequence[Column], rows: Sequence[Sum]) -> Data:
     """The values of `time_columns`."""
     whole = sum(row.total or 0 for row in rows)
-    shares = [100.0 * (row.total or 0) / whole if whole else None for row in rows]
+    shares = percent(np.array([row.total or 0 for row in rows]), whole).tolist()
     totals = [row.total for row in rows]
     counts = [row.count for row in rows]
     values: list[Sequence[Any]] = [
