@@ -119,6 +119,8 @@ def problems(
             before, after = {**before, **added} if added else after, {**after, **added}
     if fault != "kill" and not _crashed(ended) and any(temporary.iterdir()):
         found.append(f"temporary files were left: {[p.name for p in temporary.iterdir()]}")
+    if fault != "kill" and not _crashed(ended) and any(place.rglob("*-journal")):
+        found.append("a journal was left")
     now = state(place)
     hidden = [name for name in now if is_hidden(name)]
     if hidden and fault != "kill" and not _crashed(ended):

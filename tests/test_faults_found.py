@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +15,6 @@ from conftest import CHILD_ENVIRONMENT, EVENTS, NSYS, profile_in_place
 from golden_cases import BASIC, FIXTURES, run
 
 from nsysconv.api import import_files, info
-from nsysconv.capture import placing
 from nsysconv.importers.probe import Probe
 from nsysconv.processes import Processes
 
@@ -174,26 +170,3 @@ def test_no_probe_is_left_open_by_an_import_that_is_done_already(
     monkeypatch.setattr(Probe, "__enter__", entered)
     import_files(["report1.sqlite"])
     assert opened == []
-
-
-def test_what_a_killed_capture_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    host = socket.gethostname()
-    of_a_killed = tmp_path / f".train.nsys-rep.{host}-{ended.pid}.partial"
-    kept = [
-        tmp_path / f".train.nsys-rep.{host}-{os.getpid()}.partial",
-        tmp_path / f".train.nsys-rep.other-{host}-{ended.pid}.partial",
-        tmp_path / f".job.db.{host}-{ended.pid}-0123abcd.partial",
-        tmp_path / f"train.nsys-rep.{host}-{ended.pid}.partial",
-        tmp_path / "train.nsys-rep",
-    ]
-    for path in (of_a_killed, *kept):
-        path.write_bytes(b"half")
-    placing.sweep(tmp_path)
-    assert of_a_killed.exists(), "a container of this host may be at it"
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 2 * placing._OLD_S)
-    placing.sweep(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted(kept)
-    placing.sweep(tmp_path / "nowhere")

@@ -25,7 +25,7 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
-from nsysconv.store.publish import partial_name
+from nsysconv.partials import building, pid_namespace
 from nsysconv.store.read import reading
 from nsysconv.store.sqlite import connection
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
@@ -229,7 +229,8 @@ def test_a_killed_import_can_be_looked_at_where_nothing_may_be_written(
 
 def _partial(store: Path, pid: int, beside: str = "") -> Path:
     """Where process `pid` would build the store; `beside`: the ending of a file next to it."""
-    ours = partial_name(store).name
+    with building(store) as partial:
+        ours = partial.name
     assert f"-{os.getpid()}-" in ours
     return store.with_name(ours.replace(f"-{os.getpid()}-", f"-{pid}-") + beside)
 
@@ -280,12 +281,12 @@ def test_a_leftover_under_our_own_number_is_no_obstacle(tmp_path: Path) -> None:
 def test_what_is_not_a_leftover_of_this_store_stays(tmp_path: Path, dead_pid: int) -> None:
     """Of a running import, of another store, of another host, of nobody."""
     store = tmp_path / "store.db"
-    host = socket.gethostname()
+    host, space = socket.gethostname(), pid_namespace()
     kept = [
         _partial(store, os.getppid()), _partial(tmp_path / "other.db", dead_pid),
         _partial(store, 10**30),
-        tmp_path / f".store.db.not-{host}-{dead_pid}-00000000.partial",
-        tmp_path / f".store.db.{host}-x{dead_pid}-00000000.partial",
+        tmp_path / f".store.db.not-{host}-{space}-{dead_pid}-00000000.partial",
+        tmp_path / f".store.db.{host}-{space}-x{dead_pid}-00000000.partial",
         tmp_path / "store.db.partial",
     ]  # fmt: skip
     for path in kept:

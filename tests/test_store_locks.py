@@ -177,8 +177,12 @@ def test_the_lock_holds_while_a_writer_adds(store: Path, source: Path) -> None:
 
 
 def test_the_store_never_imports_python_sqlite() -> None:
-    for path in (ROOT / "nsysconv").rglob("*.py"):
-        if path.is_relative_to(ROOT / "nsysconv" / "importers"):
+    """But in what a process of its own runs."""
+    package = ROOT / "nsysconv"
+    for path in package.rglob("*.py"):
+        if path.is_relative_to(package / "importers"):
+            continue
+        if path == package / "store" / "sqlite" / "query_process.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []

@@ -16,7 +16,7 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store import connection as connections
 from nsysconv.store.batches import without_nul
 from nsysconv.store.places import Url
-from nsysconv.store.postgresql.connection import PostgresqlConnection
+from nsysconv.store.postgresql.connection import PostgresqlConnection, plain
 from nsysconv.store.postgresql.tables import statements
 from nsysconv.store.views import views
 
@@ -140,7 +140,7 @@ def test_other_errors_are_postgresqls_own_words(offline: PostgresqlConnection) -
 
 def test_the_cause_of_an_error_is_not_shown(offline: PostgresqlConnection) -> None:
     """Python would print it with the error, and it may hold the address as it was given."""
-    with pytest.raises(NsysconvError) as caught, connections._Errors(offline.translated):
+    with pytest.raises(NsysconvError) as caught, connections.Errors(offline.translated):
         raise OSError("cannot use postgresql://me:pa55@host/db")
     assert caught.value.__suppress_context__
     assert caught.value.__cause__ is None
@@ -152,11 +152,10 @@ def test_the_cause_of_an_error_is_not_shown(offline: PostgresqlConnection) -> No
     (pa.array(["a", None]), pa.array(["a", None])),
     (pa.array([True, None]), pa.array(["True", None])),
     (pa.array([[1, 2]]), pa.array(["[1, 2]"])),
+    (pa.array([b"\x00\xff", None]), pa.array(["\\x00ff", None])),
 ])  # fmt: skip
-def test_answers_to_queries_are_numbers_and_texts(
-    offline: PostgresqlConnection, column: pa.Array, expected: pa.Array
-) -> None:
-    (found,) = offline.plain(pa.table({"x": column})).columns
+def test_answers_to_queries_are_numbers_and_texts(column: pa.Array, expected: pa.Array) -> None:
+    (found,) = plain(pa.table({"x": column})).columns
     assert (found.type, found.to_pylist()) == (expected.type, expected.to_pylist())
 
 
@@ -165,13 +164,13 @@ def test_answers_to_queries_are_numbers_and_texts(
     ([], []),
 ])  # fmt: skip
 def test_sums_are_whole_numbers_where_they_are(
-    offline: PostgresqlConnection, texts: list[str | None], expected: list[float | None]
+    texts: list[str | None], expected: list[float | None]
 ) -> None:
     """PostgreSQL's sum of int8 is a `numeric`, which the driver gives as texts."""
     kind = pa.opaque(pa.string(), "numeric", "PostgreSQL")
     storage = pa.array(texts, pa.string())
     column = pa.ExtensionArray.from_storage(kind, storage)
-    (found,) = offline.plain(pa.table({"x": column})).columns
+    (found,) = plain(pa.table({"x": column})).columns
     assert found.to_pylist() == expected
 
 

@@ -200,7 +200,7 @@ def test_what_one_row_does_not_tell_is_null_or_assumed_everywhere(
     import_file(source, tmp_path / "store.db")
     with reading(tmp_path / "store.db") as store, profile_in_place(source) as in_place:
         (profile,) = store.profiles()
-        plain = store.sql(f'SELECT pid FROM "{ours}" ORDER BY id').to_pylist()
+        plain = store._connection.table(f'SELECT pid FROM "{ours}" ORDER BY id').to_pylist()
         assert known(profile.columns(ours, ("pid",))["pid"]) == [row["pid"] for row in plain]
         assert event_rows(in_place, ours) == event_rows(profile, ours)
 
@@ -279,9 +279,9 @@ def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
     with reading(shelf.store(path)) as store:
         (profile,) = store.profiles()
         for table in EVENTS:
-            rows = store.sql(f"SELECT count(*) AS n FROM v_{table}")
+            rows = store._connection.table(f"SELECT count(*) AS n FROM v_{table}")
             assert rows.to_pylist() == [{"n": profile.row_count(table)}], table
-        rows = store.sql("SELECT count(*) AS n FROM v_gpu_op")
+        rows = store._connection.table("SELECT count(*) AS n FROM v_gpu_op")
         ops = sum(profile.row_count(table) for table in schema.GPU_OP_TABLES)
         assert rows.to_pylist() == [{"n": ops}]
 
@@ -289,7 +289,7 @@ def test_views_have_the_rows_of_their_tables(shelf: Shelf, path: Path) -> None:
 def test_views_show_words_and_names(shelf: Shelf) -> None:
     def first(sql: str, source: Path = BASIC) -> dict[str, Any]:
         with reading(shelf.store(source)) as store:
-            (row, *_) = store.sql(sql).to_pylist()
+            (row, *_) = store._connection.table(sql).to_pylist()
             return dict(row)
 
     copy = first("SELECT * FROM v_memcpy WHERE correlation_id = 112")
@@ -325,5 +325,5 @@ def test_a_wait_whose_call_shares_its_id_is_one_row(tmp_path: Path) -> None:
     connection.close()
     import_file(source, tmp_path / "store.db")
     with reading(tmp_path / "store.db") as store:
-        rows = store.sql("SELECT id FROM v_sync")
+        rows = store._connection.table("SELECT id FROM v_sync")
         assert sorted(row["id"] for row in rows.to_pylist()) == [1, 2]

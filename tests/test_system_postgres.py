@@ -29,6 +29,7 @@ from conftest import (
 )
 from golden_cases import run as command
 from nasty import NAMES as NASTY_NAMES
+from one_answer import EXAMPLES, SEVERAL, includable, said
 from postgres import PASSWORD, Server, programs, server
 from small_store import Kernel, write
 
@@ -100,6 +101,14 @@ def test_a_profile_says_the_same_as_from_a_file(source: Path, shared: Url, tmp_p
             assert contents(find_profile(found, one)) == contents(find_profile(expected, one))
     # The rows of a file's later profiles are numbered on in a file, and from 1 here.
     assert told(shared, labels[0]) == told(file, labels[0])
+
+
+# Of several traces in one file the rows of later ones have other numbers here.
+@pytest.mark.parametrize("source", [*EXAMPLES, SEVERAL[1]], ids=named)
+def test_a_file_in_place_says_the_same(source: Path, url: Url, tmp_path: Path) -> None:
+    include = includable(source)
+    api.import_files([source], url, include=include)
+    assert said(url) == said(source, include=include)
 
 
 def told(place: Place, name: str) -> str:
@@ -456,14 +465,28 @@ def test_a_user_who_may_only_read(running: Server, url: Url, tmp_path: Path) -> 
     "delete from kernel", "update run set label = 'x'", "drop table kernel", "create table x (a int)",
     "delete from kernel returning id", "with gone as (delete from kernel returning 1) select * from gone",
     "truncate kernel", "copy kernel from '/etc/passwd'", "select nextval('profile_id_seq')",
+    # What has no columns can do more than a transaction that only reads allows.
+    "do $$ begin perform set_config('default_transaction_read_only', 'off', false); commit; "
+    "delete from kernel; end $$",
+    "copy (select 1) to '/tmp/nsysconv-made-by-a-query'", "set default_transaction_read_only = off",
+    "begin read write", "commit", "notify a", "listen a", "vacuum", "create temp table mine (a int)",
+    "/* nothing */",
 ])  # fmt: skip
 def test_a_query_changes_nothing(running: Server, shared: Url, query: str, tmp_path: Path) -> None:
     imported(BASIC, shared)
     before = rows(shared, "SELECT count(*) AS n FROM kernel")
     outcome = command("sql", shared.secret, query, cwd=tmp_path)
     assert outcome.status == 2, outcome
-    assert "only selects are run" in outcome.err
+    assert "only selects on tables and views are run" in outcome.err
     assert rows(shared, "SELECT count(*) AS n FROM kernel") == before
+    assert not Path("/tmp/nsysconv-made-by-a-query").exists()
+
+
+def test_several_statements_are_refused(shared: Url, tmp_path: Path) -> None:
+    imported(BASIC, shared)
+    outcome = command("sql", shared.secret, "select 1; delete from kernel", cwd=tmp_path)
+    assert outcome.status == 2
+    assert "several statements: only one select" in outcome.err
 
 
 def test_a_query_is_answered_in_numbers_and_texts(url: Url, tmp_path: Path) -> None:
@@ -481,8 +504,49 @@ def test_a_wrong_query_is_answered_in_the_servers_words(url: Url, tmp_path: Path
     import_file(BASIC, url)
     outcome = command("sql", url.secret, "selec 1", cwd=tmp_path)
     assert outcome.status == 2
-    assert 'does not understand the query: syntax error at or near "selec"' in outcome.err
+    assert 'PostgreSQL cannot run the query: syntax error at or near "selec"' in outcome.err
     assert PASSWORD not in outcome.err
+
+
+@pytest.mark.parametrize(("query", "meant"), [
+    ("select * from kernl", "kernel or v_kernel"), ("select strt_ns from kernel", "start_ns"),
+    ("select k.strt_ns from kernel k", "start_ns"), ("select * from public.v_kernal", "v_kernel"),
+])  # fmt: skip
+def test_names_that_are_close_are_told(shared: Url, query: str, meant: str, tmp_path: Path) -> None:
+    imported(BASIC, shared)
+    outcome = command("sql", shared.secret, query, cwd=tmp_path)
+    assert outcome.status == 2
+    assert f"Did you mean {meant}" in outcome.err
+
+
+@pytest.mark.parametrize(("number", "status", "query"), [
+    (signal.SIGINT, 130, "select pg_sleep(600)"),
+    (signal.SIGTERM, 143, "select count(*) from generate_series(1, 1000000000000)"),
+    (signal.SIGHUP, 129, "select g from generate_series(1, 1000000000000) g"),
+])  # fmt: skip
+def test_a_signal_ends_a_query_and_what_the_server_does_for_it(
+    number: signal.Signals, status: int, query: str, url: Url, tmp_path: Path
+) -> None:
+    running = ("SELECT count(*) AS n FROM pg_stat_activity WHERE state = 'active' AND "
+               "datname = current_database() AND pid <> pg_backend_pid()")  # fmt: skip
+
+    def eventually(count: int) -> None:
+        end = time.monotonic() + 20
+        while (found := rows(url, running)) != [{"n": count}]:
+            assert time.monotonic() < end, found
+            time.sleep(0.05)
+
+    import_file(BASIC, url)
+    with subprocess.Popen(
+        [sys.executable, "-m", "nsysconv", "sql", url.secret, query], cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CHILD_ENVIRONMENT,
+        preexec_fn=lambda: [signal.signal(n, signal.SIG_DFL) for n in (1, 2, 15)],
+    ) as process:  # fmt: skip
+        eventually(1)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (status, "", "nsysconv: interrupted\n")
+    eventually(0)
 
 
 def test_views_show_what_they_show_in_a_file(url: Url, tmp_path: Path) -> None:
@@ -490,11 +554,10 @@ def test_views_show_what_they_show_in_a_file(url: Url, tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     import_file(source, url)
     import_file(source, file)
-    with reading(url) as ours, reading(file) as theirs:
-        for view in ("v_gpu_op", "v_sync", "v_kernel", "v_api_call", "v_memcpy"):
-            found = ours.sql(f"SELECT * FROM {view}").to_pylist()
-            expected = theirs.sql(f"SELECT * FROM {view}").to_pylist()
-            assert sorted(map(repr, found)) == sorted(map(repr, expected)), view
+    for view in ("v_gpu_op", "v_sync", "v_kernel", "v_api_call", "v_memcpy"):
+        found = read.ask(url, f"SELECT * FROM {view}").to_pylist()
+        expected = read.ask(file, f"SELECT * FROM {view}").to_pylist()
+        assert sorted(map(repr, found)) == sorted(map(repr, expected)), view
 
 
 def test_only_selects_are_asked_of_the_server(url: Url) -> None:

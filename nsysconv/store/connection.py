@@ -103,14 +103,6 @@ class Connection(ABC):
         """What the driver raised, with a place and a hint."""
 
     @abstractmethod
-    def misunderstood(self, error: BaseException) -> NsysconvError:
-        """The same of a user's query, with the database's own words."""
-
-    def plain(self, rows: pa.Table) -> pa.Table:
-        """The answer to a user's query with whole numbers as int64, other numbers as float64."""
-        return rows
-
-    @abstractmethod
     def batch_options(self, rows: int) -> Mapping[str, str]:
         """Options of a statement whose rows are to come `rows` at a time."""
 
@@ -132,17 +124,12 @@ class Connection(ABC):
     def rows(self, sql: Sql) -> list[dict[str, object]]:
         """The rows of a small query as dictionaries."""
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
-            return _pylist(_reader(statement).read_all())
+            return _pylist(reader_of(statement).read_all())
 
     def table(self, sql: Sql) -> pa.Table:
         """The rows of any query as an Arrow table."""
         with self._errors(), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
-            return _reader(statement).read_all()
-
-    def ask(self, sql: str) -> pa.Table:
-        """The rows of a user's query. Raises UsageError where it is wrong or would change something."""
-        with _Errors(self.misunderstood), self._statement(sql, _SMALL_BATCH_ROWS) as statement:
-            return self.plain(_reader(statement).read_all())
+            return reader_of(statement).read_all()
 
     def value(self, sql: Sql) -> object:
         """The first cell of a query, None where there is no row."""
@@ -158,13 +145,13 @@ class Connection(ABC):
         batch.
         """
         with self._errors(), self._statement(sql, rows) as statement:
-            for batch in _reader(statement):
+            for batch in reader_of(statement):
                 yield from (batch.slice(low, rows) for low in range(0, batch.num_rows, rows))
 
     def integers(self, sql: Sql) -> Generator[list[np.ndarray]]:
         """Batches of a query of integer columns: per batch one int64 array a column, null = MISSING."""
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
-            for batch in _reader(statement):
+            for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
     def columns(
@@ -182,7 +169,7 @@ class Connection(ABC):
         known: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         with self._errors(), self._statement(sql, _EVENT_BATCH_ROWS) as statement:
-            for batch in _reader(statement):
+            for batch in reader_of(statement):
                 if not batch.num_rows:
                     continue
                 ours = [known.setdefault(cell, len(known)) for cell in _cells(batch.column(1))]
@@ -214,8 +201,8 @@ class Connection(ABC):
     def _statement(self, sql: Sql, batch_rows: int) -> _Statement:
         return _Statement(self._connection, self.compiled(sql), self.batch_options(batch_rows))
 
-    def _errors(self) -> _Errors:
-        return _Errors(self.translated)
+    def _errors(self) -> Errors:
+        return Errors(self.translated)
 
 
 def _closed(handle: adbc.AdbcConnection | adbc.AdbcDatabase) -> None:
@@ -250,7 +237,7 @@ class _Statement:
         self._statement.close()
 
 
-class _Errors:
+class Errors:
     """Turns what the driver raises into errors with a place and a hint."""
 
     def __init__(self, translated: Callable[[BaseException], NsysconvError]) -> None:
@@ -316,7 +303,8 @@ def _run_with(statement: adbc.AdbcStatement, rows: pa.Table) -> None:
     statement.execute_update()
 
 
-def _reader(statement: adbc.AdbcStatement) -> pa.RecordBatchReader:
+def reader_of(statement: adbc.AdbcStatement) -> pa.RecordBatchReader:
+    """Runs a query; gives its rows."""
     handle, _ = statement.execute_query()
     return pa.RecordBatchReader._import_from_c(handle.address)
 

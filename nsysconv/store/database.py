@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -12,8 +13,14 @@ from nsysconv.errors import InputError
 from nsysconv.store.places import Place, Url
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from nsysconv.store.connection import Connection
     from nsysconv.store.write import Writer
+
+
+Appeared = Callable[[Path, Path], None]
+"""Called with a complete new store and its place, where another was made there meanwhile."""
 
 
 class Engine(Protocol):
@@ -25,17 +32,23 @@ class Engine(Protocol):
     def open_for_reading(self, place: Any) -> Connection:
         """A connection to the store there, that changes nothing."""
 
+    def ask(self, place: Any, sql: str) -> pa.Table:
+        """The rows of a user's query on the store there, whole numbers as int64, others as float64.
+
+        Raises UsageError where it is wrong or would change something.
+        """
+
 
 class Writers(Protocol):
     """What the module `writer` of such a package offers."""
 
-    def writing(self, place: Any) -> AbstractContextManager[Writer]:
+    def writing(self, place: Any, appeared: Appeared | None) -> AbstractContextManager[Writer]:
         """A writer on the store there, which is made if it does not exist."""
 
 
 def engine(place: Place) -> Engine:
     """What keeps the stores of such places. Loaded when asked for: few need both kinds."""
-    return cast(Engine, importlib.import_module(_package(place)))
+    return cast(Engine, importlib.import_module(f"{_package(place)}.engine"))
 
 
 def writers(place: Place) -> Writers:

@@ -44,8 +44,9 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class Stored:
-    """A profile as a recording, where it comes from, and its run."""
+    """A profile as a recording, its number there, where it comes from, and its run."""
 
+    profile_id: int
     recording: Recording
     origin: Origin
     run: StoredRun
@@ -58,6 +59,7 @@ def stored(place: Place) -> Iterator[Iterator[Stored]]:
         runs = _runs(store)
         yield (
             Stored(
+                profile.id,
                 _recording(store, profile, place),
                 Origin(
                     profile.ref.label,

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.cores import cores
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError, UsageError, there_are
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -209,10 +209,6 @@ class Store:
         """The rows of a small select."""
         with self._lock:
             return self._connection.rows(statement)
-
-    def sql(self, text: str) -> pa.Table:
-        """The rows of any SQL that changes nothing. Raises UsageError where it is wrong or would."""
-        return self._connection.ask(text)
 
     def _profile(self, row: Row) -> Profile:
         fact = schema.profile_fact
@@ -410,11 +406,30 @@ def reading(place: Place) -> Iterator[Store]:
         yield store
 
 
+def ask(place: Place, sql: str) -> pa.Table:
+    """The rows of a user's query on the store at `place`, which is not changed.
+
+    Raises UsageError, in the database's words, where it is wrong or would change something; and as
+    `reading`.
+    """
+    require_store(place)
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the query is no text: it has bytes that are not UTF-8") from None
+    if not sql.strip():
+        raise UsageError("the query is empty", hint="docs/schema.md describes tables and views.")
+    return engine(place).ask(place, sql)
+
+
 def find_profile(store: Store, selector: str) -> Profile:
     """The profile of that label or, as `1`, of that id. Raises UsageError with those there are."""
     profiles = store.profiles()
     for profile in profiles:
         if selector in (profile.ref.label, str(profile.id)):
             return profile
-    known = ", ".join(f"{profile.ref.label} (id {profile.id})" for profile in profiles) or "none"
-    raise UsageError(f"no profile {selector!r} in the store", hint=f"There are: {known}")
+    known = {p.ref.label: f"{p.ref.label} (id {p.id})" for p in profiles}
+    raise UsageError(
+        f"no profile {selector!r} in the store",
+        hint=there_are(selector, known, "`nsysconv runs` lists them all."),
+    )

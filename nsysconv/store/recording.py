@@ -102,9 +102,10 @@ class ProfileAttributes:
 class Recording:
     """One profile as an importer gives it.
 
-    `batches` is consumed once; `attributes`, `facts` and `notes` are complete only then. `facts` tells
-    what the recording holds; `advice`, for a missing fact, how to record it. `sqlite_source` is the
-    file that SourceRows read from. `part` names the recording where its file holds several.
+    `batches` is consumed once; `attributes`, `facts`, `notes` and `late_ns` are complete only then.
+    `facts` tells what the recording holds; `advice`, for a missing fact, how to record it.
+    `sqlite_source` is the file that SourceRows read from. `part` names the recording where its file
+    holds several, which is known once all of them have been used up.
     """
 
     attributes: Callable[[], ProfileAttributes]
@@ -113,11 +114,13 @@ class Recording:
     notes: Sequence[Note]
     batches: Iterator[Batch]
     sqlite_source: Path | None = None
-    part: str = ""
+    part: Callable[[], str] = lambda: ""
     possible: frozenset[Fact] = frozenset(Fact)
     """What a file of this source may hold; what is not recorded is told of these."""
     working: Callable[[], Set[int]] = frozenset
     """Processes with GPU operations, complete with the rows of processes; none: it cannot be told."""
+    late_ns: Callable[[], int] = int
+    """How much later than the profile's zero the moment is from which the rows' times count."""
 
 
 def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:

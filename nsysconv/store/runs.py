@@ -96,7 +96,7 @@ class Runs:
         if member.ranks and job is not None:
             there = self._of_job(job)
         elif member.ranks and belonging.together is not None:
-            there = self._met.get(belonging.together, [])
+            there = self._known(belonging.together)
         note = None
         for run_id in there:
             run = self._run(run_id)
@@ -108,7 +108,7 @@ class Runs:
         return Place(None, job, label, own, note)
 
     def meet(self, run_id: int, belonging: Belonging | None) -> None:
-        """A profile of this import is of that run. Counts once `keep` is called."""
+        """A profile of this import is of that run. Undone by `forget` unless `keep` is called before."""
         if belonging is None:
             return
         for key in (belonging.together, belonging.unit):
@@ -122,6 +122,11 @@ class Runs:
             if run_id not in known:
                 known.append(run_id)
         self._meeting.clear()
+
+    def _known(self, key: str) -> list[int]:
+        """The runs that were met under a key; those of the same file, too, which is still written."""
+        every = [*self._met.get(key, ()), *(run for met, run in self._meeting if met == key)]
+        return list(dict.fromkeys(every))
 
     def forget(self) -> None:
         """What was met since the last time is not in the store."""

@@ -20,12 +20,14 @@ from nsysconv import schema
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.store.connection import Connection
-from nsysconv.store.database import writers
+from nsysconv.store.database import Appeared, writers
 from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin, add_profile, remove_profile
 from nsysconv.store.recording import Batch, Recording, SourceRows
 from nsysconv.store.runs import Belonging, Runs, member
 
+# Rows changed by one statement: half a second, so that Ctrl-C is not kept waiting.
+_ROWS_AT_ONCE = 500_000
 # Between a file's identity and the part of it that is one recording.
 _PART = "#"
 
@@ -229,7 +231,10 @@ class Writer(ABC):
                     processes += batch.rows.to_pylist()
                 ask = batch.constants if isinstance(batch, SourceRows) else dict
                 constants.setdefault(batch.table, []).append(ask)
-        counts = self._write_extents(profile_id, rows.spans(), constants)
+        spans = rows.spans()
+        if late_ns := recording.late_ns():
+            self._move(profile_id, spans, late_ns)
+        counts = self._write_extents(profile_id, spans, constants)
         if totals:
             counts[schema.aggregate.name] = totals
         facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
@@ -239,11 +244,12 @@ class Writer(ABC):
     def _finish(self, taken: _Taken, origin: Origin, home: int | None) -> Imported:
         """Gives the rows a profile, and the profile its place in a run."""
         recording = taken.recording
-        if recording.part:
+        part = recording.part()
+        if part:
             origin = replace(
                 origin,
-                identity=origin.identity + _PART + recording.part,
-                label=f"{origin.label}-{recording.part}",
+                identity=origin.identity + _PART + part,
+                label=f"{origin.label}-{part}",
             )
         told = member(origin.source, taken.processes)
         place = self._runs.place(told, origin.run, home)
@@ -262,6 +268,21 @@ class Writer(ABC):
             tuple(in_order(recording.possible - taken.facts)),
             tuple(notes),
         )
+
+    def _move(self, profile_id: int, spans: Mapping[str, Span], by_ns: int) -> None:
+        """Moves the times of all rows of a profile, whose zero turned out to be another."""
+        for name, span in spans.items():
+            table = schema.metadata.tables[name]
+            for low in range(span.first, span.last + 1, _ROWS_AT_ONCE):
+                high = min(low + _ROWS_AT_ONCE - 1, span.last)
+                rows = (table.c.profile_id == profile_id) & table.c.id.between(low, high)
+                if "dur_ns" in table.c:
+                    # 0 and 0 are no time.
+                    timeless = rows & (table.c.start_ns == -by_ns) & (table.c.dur_ns == 0)
+                    none = {"start_ns": None, "dur_ns": None}
+                    self._connection.execute(sa.update(table).where(timeless).values(none))
+                moved = {"start_ns": table.c.start_ns + by_ns}
+                self._connection.execute(sa.update(table).where(rows).values(moved))
 
     def _write_extents(
         self,
@@ -301,13 +322,14 @@ def common(constants: Iterable[Callable[[], Mapping[str, int]]]) -> dict[str, in
 
 
 @contextmanager
-def writing(place: Place) -> Iterator[Writer]:
+def writing(place: Place, appeared: Appeared | None = None) -> Iterator[Writer]:
     """A writer on the store at `place`, which is made if it does not exist.
 
-    A new file appears under its name when the block ends, and not at all when it raises. Raises
-    UsageError or InputError where something else stands there, or where it cannot be written.
+    A new file appears under its name when the block ends, and not at all when it raises. Where a store
+    has that name by then, `appeared` may do something with the new one. Raises UsageError or InputError
+    where something else stands there, or where it cannot be written.
     """
-    with writers(place).writing(place) as writer:
+    with writers(place).writing(place, appeared) as writer:
         yield writer
 
 

@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any
 
+import adbc_driver_manager as adbc
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as postgresql_dialect
 
 from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.store import query_errors
 from nsysconv.store.batches import arrow_type
-from nsysconv.store.connection import Connection, Sql
+from nsysconv.store.connection import Connection, Errors, Sql, reader_of
 from nsysconv.store.places import Url
 
 # A row's bytes on the wire: a length of its own, and of each cell beside the cell.
 _ROW_BYTES, _CELL_BYTES = 2, 12
 _FEW_COLUMNS = 4
+
+_ANSWER_BATCH_ROWS = 1 << 17
+_CANCEL_S = 0.1
+
+_LISTING = (
+    "`select relname from pg_class where relnamespace = current_schema()::regnamespace and relkind in "
+    "('r', 'v')` lists tables and views; docs/schema.md describes them."
+)
 
 _INSTALL = "pip install 'nsysconv[postgres]'"
 
@@ -92,10 +103,26 @@ class PostgresqlConnection(Connection):
         size = rows * (_ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES)
         return {"adbc.postgresql.batch_size_hint_bytes": str(size)}
 
-    def plain(self, rows: pa.Table) -> pa.Table:
-        """As for any connection."""
-        columns = [_plain(column) for column in rows.columns]
-        return pa.Table.from_arrays(columns, names=rows.column_names)
+    def ask(self, sql: str) -> pa.Table:
+        """The rows of a user's query. Raises UsageError where it is wrong or no select.
+
+        Whatever is raised meanwhile, a signal's exception too, ends the query on the server.
+        """
+        with (
+            Errors(lambda error: self._misunderstood(error, sql)),
+            self._statement(sql, _ANSWER_BATCH_ROWS) as statement,
+            ThreadPoolExecutor(max_workers=1) as pool,
+        ):
+            # In a thread: while the library waits for the server it hears no signal.
+            answer = pool.submit(_answered, statement)
+            try:
+                rows = answer.result()
+            finally:
+                # Between two requests the server has nothing to cancel: once may not be enough.
+                while not answer.done():
+                    statement.cancel()
+                    wait([answer], _CANCEL_S)
+        return plain(rows)
 
     def translated(self, error: BaseException) -> NsysconvError:
         """As for any connection."""
@@ -109,18 +136,15 @@ class PostgresqlConnection(Connection):
                 return UsageError(f"{what}: {words}", where=where, hint=hint)
         return InputError(f"PostgreSQL says: {words}", where=where)
 
-    def misunderstood(self, error: BaseException) -> NsysconvError:
-        """As for any connection."""
-        if _state(error) == "25006":
-            return UsageError(
-                "only selects are run: a store is changed by imports alone", where=self.place
-            )
-        return UsageError(
-            f"PostgreSQL does not understand the query: {self._words(error)}",
-            where=self.place,
-            hint="`select relname from pg_class where relnamespace = current_schema()::regnamespace "
-            "and relkind in ('r', 'v')` lists tables and views; docs/schema.md describes them.",
-        )
+    def _misunderstood(self, error: BaseException, sql: str) -> NsysconvError:
+        """The same of a user's query."""
+        state = _state(error)
+        if state == "25006":
+            return UsageError(query_errors.ONLY_SELECTS)
+        of_server = any(state.startswith(prefix) for prefix, *_ in _CANNOT_DO)
+        if of_server or not (state or "ERROR:" in str(error)):
+            return self.translated(error)
+        return query_errors.misunderstood("PostgreSQL", self._words(error), sql, _LISTING)
 
     def _words(self, error: BaseException) -> str:
         """What the server or its library says, on one line, without passwords."""
@@ -214,6 +238,24 @@ def open_for_reading(url: Url) -> PostgresqlConnection:
     return PostgresqlConnection(url, read_only=True)
 
 
+def ask(url: Url, sql: str) -> pa.Table:
+    """The rows of a user's query on the store at an address; see `PostgresqlConnection.ask`."""
+    with open_for_reading(url) as connection:
+        return connection.ask(sql)
+
+
+def _answered(statement: adbc.AdbcStatement) -> pa.Table:
+    """Runs a user's query if it has columns; gives its rows.
+
+    A read-only transaction is not enough: a DO block can end it and begin another, and COPY writes files.
+    What has columns the driver runs as `COPY (…) TO STDOUT`, which takes queries alone.
+    """
+    handle = statement.execute_schema()
+    if not len(pa.Schema._import_from_c(handle.address)):
+        raise UsageError(query_errors.ONLY_SELECTS)
+    return reader_of(statement).read_all()
+
+
 def _driver() -> str:
     """Where the driver is. Raises UsageError where it is not installed."""
     try:
@@ -232,6 +274,12 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
+def plain(rows: pa.Table) -> pa.Table:
+    """The rows with whole numbers as int64, other numbers as float64, and texts for all else."""
+    columns = [_plain(column) for column in rows.columns]
+    return pa.Table.from_arrays(columns, names=rows.column_names)
+
+
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if getattr(kind, "type_name", None) == "numeric":
@@ -243,6 +291,8 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_string(kind):
         return column
     cells: list[Any] = column.to_pylist()
+    if pa.types.is_binary(kind):
+        cells = [None if cell is None else f"\\x{cell.hex()}" for cell in cells]
     return pa.chunked_array([[None if cell is None else str(cell) for cell in cells]], pa.string())
 
 

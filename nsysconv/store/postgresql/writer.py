@@ -19,6 +19,7 @@ from nsysconv.errors import InputError
 from nsysconv.notes import Note
 from nsysconv.report import Column, build_table
 from nsysconv.store.batches import ahead, arrow_type, converted, selected, without_nul
+from nsysconv.store.database import Appeared
 from nsysconv.store.places import Url
 from nsysconv.store.postgresql.connection import PostgresqlConnection
 from nsysconv.store.postgresql.tables import LOCK, make_or_check
@@ -149,8 +150,8 @@ def _gathered(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 
 
 @contextmanager
-def writing(url: Url) -> Iterator[PostgresqlWriter]:
-    """A writer on the store at an address, as `write.writing`."""
+def writing(url: Url, appeared: Appeared | None) -> Iterator[PostgresqlWriter]:
+    """A writer on the store at an address, as `write.writing`. What appears there is written to."""
     with PostgresqlConnection(url) as connection:
         make_or_check(connection, url)
         yield PostgresqlWriter(connection)

@@ -1,5 +1,1 @@
-"""Stores in SQLite files."""
-
-from nsysconv.store.sqlite.connection import open_for_reading, schema_version
-
-__all__ = ["open_for_reading", "schema_version"]
+"""Stores in SQLite files. Nothing is loaded here: the process of a query needs little of it."""

@@ -8,8 +8,8 @@ can write into an open transaction. So nothing in nsysconv opens a store with `s
 
 from __future__ import annotations
 
+import errno
 import os
-import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -26,6 +26,7 @@ from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
+from nsysconv.refusals import no_more_files, refused
 from nsysconv.report import values_of
 from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Sql
@@ -54,11 +55,6 @@ class DamagedError(InputError):
     """SQLite cannot read a file that it had begun to read."""
 
 
-def disk_full(place: str) -> UsageError:
-    """What is said where a file cannot grow."""
-    return UsageError("the disk is full", where=place, hint="Free some space; nothing was changed.")
-
-
 class SqliteConnection(Connection):
     """A connection to a SQLite file, or to a database in memory."""
 
@@ -66,6 +62,7 @@ class SqliteConnection(Connection):
 
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         self._descriptor: int | None = None
+        self._uri = uri
         page_reader.hold()
         try:
             super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
@@ -82,6 +79,11 @@ class SqliteConnection(Connection):
         except BaseException:
             self.close()
             raise
+
+    @property
+    def reading_uri(self) -> str:
+        """The URI by which another process opens the same file as this did, to read it alone."""
+        return self._uri.replace("?mode=rw", "?mode=ro")
 
     def close(self) -> None:
         """As for any connection."""
@@ -199,7 +201,7 @@ class SqliteConnection(Connection):
                 hint="Wait until that process is done, then try again.",
             )
         if "full" in text and "disk" in text:
-            return disk_full(self.place)
+            return refused(OSError(errno.ENOSPC, text), self.place)
         if "out of memory" in text or "annot allocate memory" in text:
             return UsageError("not enough memory", where=self.place, hint="Raise the limit of it.")
         if "malformed" in text or "not a database" in text:
@@ -209,6 +211,8 @@ class SqliteConnection(Connection):
                 hint="Copy or export it again; a partial download is the usual cause.",
             )
         if "readonly" in text or "unable to open" in text or "failed to open" in text:
+            if (few := no_more_files()) is not None:
+                return refused(few, self.place)
             return UsageError(
                 "the file cannot be opened for this",
                 where=self.place,
@@ -217,21 +221,6 @@ class SqliteConnection(Connection):
         return InputError(
             f"SQLite says: {text.splitlines()[0] if text else type(error).__name__}",
             where=self.place,
-        )
-
-    def misunderstood(self, error: BaseException) -> NsysconvError:
-        """As for any connection."""
-        reason = str(error).replace("\n", " ")
-        if "readonly" in reason or "attempt to write" in reason:
-            return UsageError(
-                "only selects are run: a store is changed by imports alone", where=self.place
-            )
-        words = re.sub(r"^.*(?:query|statement): |\s*(?:\(|\. |query:).*$", "", reason)
-        return UsageError(
-            f"SQLite does not understand the query: {words}",
-            where=self.place,
-            hint="`select name from sqlite_master` lists tables and views; docs/schema.md describes "
-            "them.",
         )
 
     def attach_source(self, path: Path, name: str) -> None:

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.errors import UsageError
+from nsysconv.errors import InUseError, UsageError
+from nsysconv.partials import alive, pid_namespace
 
 _TYPES = re.compile(
     r"nfs\d?|lustre|gpfs|beegfs\w*|fhgfs|cifs|smb\w*|ceph|panfs|wekafs|afs|openafs|9p|glusterfs|pvfs2"
@@ -67,7 +68,7 @@ def is_added_to(store: Path) -> bool:
 def alone(store: Path, wait_s: float | None = None) -> Iterator[None]:
     """Keeps others from adding to a store on a network file system meanwhile; elsewhere SQLite does.
 
-    What a killed process of this host left is taken over. Raises UsageError with who adds to it, if one
+    What a killed process of this host left is taken over. Raises InUseError with who adds to it, if one
     does for so long.
     """
     if file_system(store) is None:
@@ -80,7 +81,7 @@ def alone(store: Path, wait_s: float | None = None) -> Iterator[None]:
         if _is_gone(holder) and _removed(lock, holder):
             continue
         if time.monotonic() > deadline:
-            raise UsageError(
+            raise InUseError(
                 f"the store is in use by process {holder.pid} on {holder.host}",
                 where=str(store),
                 hint="Wait until it is done, then try again. If no such process runs there, it was "
@@ -103,11 +104,7 @@ class _Holder:
 
 
 def _ourselves() -> _Holder:
-    try:
-        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path of a file
-    except OSError:
-        space = ""
-    return _Holder(socket.gethostname(), str(os.getpid()), space)
+    return _Holder(socket.gethostname(), str(os.getpid()), str(pid_namespace()))
 
 
 def _made(lock: Path) -> bool:
@@ -142,13 +139,7 @@ def _is_gone(holder: _Holder) -> bool:
     own = _ourselves()
     if (holder.host, holder.space) != (own.host, own.space) or not holder.pid.isdigit():
         return False
-    try:
-        os.kill(int(holder.pid), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+    return not alive(int(holder.pid))
 
 
 def _removed(lock: Path, holder: _Holder) -> bool:

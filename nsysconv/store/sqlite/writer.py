@@ -14,9 +14,11 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from nsysconv import schema
-from nsysconv.errors import InputError, NsysconvError, UsageError
-from nsysconv.store.database import require_store
-from nsysconv.store.publish import building, check_folder, publish, sweep
+from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
+from nsysconv.partials import building, sweep
+from nsysconv.refusals import in_words, is_too_large, refused, too_large, why_not_written
+from nsysconv.store.database import Appeared, is_store, require_store
+from nsysconv.store.publish import check_folder, followed, publish
 from nsysconv.store.recording import SOURCE
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
@@ -28,6 +30,51 @@ from nsysconv.store.sqlite.connection import (
 from nsysconv.store.sqlite.network import alone, file_system
 from nsysconv.store.sqlite.rows import SqliteRows
 from nsysconv.store.write import ProfileRows, Writer
+
+_READ_BYTES = 1 << 20
+
+
+class UnwrittenError(UsageError):
+    """SQLite could not write, or not read, and nobody knows why."""
+
+
+class _Changing(SqliteConnection):
+    """A connection to a file that is written to. SQLite does not say why a write failed; this does."""
+
+    _file: Path | None = None
+
+    def __init__(self, file: Path, mode: str, place: Path) -> None:
+        super().__init__(sqlite_uri(file, mode), str(place))
+        self._file = file  # until now nothing was written
+
+    def translated(self, error: BaseException) -> NsysconvError:
+        """As for any connection."""
+        if self._file is None or "disk I/O error" not in str(error):
+            return super().translated(error)
+        reason = why_not_written(self._file, _journal(self._file))
+        if reason is not None:
+            return refused(reason, self.place)
+        return UnwrittenError(
+            "the system refused to write it, SQLite says: disk I/O error",
+            where=self.place,
+            hint="Look for a quota (quota -s) and for errors of the disk (dmesg); nothing was changed.",
+        )
+
+
+def _require_readable(source: Path) -> None:
+    """Raises InputError where it is the source that the disk refuses to read."""
+    try:
+        with source.open("rb") as file:
+            while file.read(_READ_BYTES):
+                pass
+    except OSError as error:
+        raise InputError(f"it cannot be read: {in_words(error)}", where=str(source)) from error
+
+
+def _journal(file: Path) -> Path:
+    """Where SQLite keeps what a transaction has overwritten: not beside a link to the file."""
+    real = file.resolve()
+    return real.with_name(f"{real.name}-journal")
 
 
 class SqliteWriter(Writer):
@@ -44,6 +91,9 @@ class SqliteWriter(Writer):
             # SQLite does not say which of the two files it met the damage in.
             if not self._is_sound(SOURCE):
                 error.where = str(source)
+            raise
+        except UnwrittenError:
+            _require_readable(source)
             raise
         finally:
             self._connection.execute(f"DETACH {SOURCE}")
@@ -94,10 +144,48 @@ class SqliteWriter(Writer):
         pass  # since the transaction began
 
 
-def _opened(path: Path) -> SqliteConnection:
+class _Adding(SqliteWriter):
+    """Writes to a store that was there before: what a failed transaction has written is taken back."""
+
+    def __init__(self, connection: SqliteConnection, path: Path) -> None:
+        super().__init__(connection)
+        self._path = path
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if is_too_large(self._path):  # and could not be taken back
+            raise refused(too_large(), str(self._path))
+        try:
+            with super()._transaction():
+                yield
+        except BaseException:
+            self._take_back()
+            raise
+
+    def _take_back(self) -> None:
+        """After a write that failed SQLite leaves this to whoever looks at the file next. It needs no
+        room: what was there is written to where it was.
+        """
+        journal = _journal(self._path)
+        if not journal.exists():
+            return
+        try:
+            self._connection.number("SELECT count(*) FROM sqlite_schema")
+        except InUseError:
+            pass  # somebody else writes there, who has looked first
+        except NsysconvError as error:
+            raise UsageError(
+                f"not all was written, and what was cannot be taken back now: {error.what}",
+                where=str(self._path),
+                hint=f"Keep {journal.name} beside it: without it the store is damaged. Once the cause is "
+                "gone, the next nsysconv that may write there takes it back.",
+            ) from error
+
+
+def _opened(path: Path) -> _Changing:
     """A connection to add to a store. Raises UsageError also where the file system knows no locks."""
     try:
-        return SqliteConnection(sqlite_uri(path, "rw"), str(path))
+        return _Changing(path, "rw", path)
     except InputError:
         kind = file_system(path)
         if kind is None:
@@ -110,13 +198,14 @@ def _opened(path: Path) -> SqliteConnection:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[SqliteWriter]:
+def writing(path: Path, appeared: Appeared | None) -> Iterator[SqliteWriter]:
     """A writer on the store at `path`, as `write.writing`."""
+    followed(path)
     sweep(path)
     if path.exists():
         require_store(path)
         with alone(path), _opened(path) as connection:
-            yield SqliteWriter(connection)
+            yield _Adding(connection, path)
         return
     if path.is_symlink():
         raise UsageError(
@@ -127,7 +216,7 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
     check_folder(path)
     with building(path) as partial:
         # Nobody else knows the name: no locks, which some network file systems do not have.
-        with SqliteConnection(sqlite_uri(partial, "rwc&nolock=1"), str(path)) as connection:
+        with _Changing(partial, "rwc&nolock=1", path) as connection:
             # What a crash leaves is not a store, so nothing need be flushed on the way. It is, once,
             # before it gets its name.
             connection.execute("PRAGMA synchronous=OFF")
@@ -135,4 +224,11 @@ def writing(path: Path) -> Iterator[SqliteWriter]:
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             create_schema(connection)
             yield SqliteWriter(connection)
-        publish(partial, path)
+        try:
+            publish(partial, path)
+        except InUseError:
+            if appeared is None or not is_store(path):
+                raise
+            appeared(partial, path)
+        except OSError as error:
+            raise refused(error, str(path)) from error

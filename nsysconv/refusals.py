@@ -1,0 +1,99 @@
+"""What the system refuses, in the same words wherever it does, and how to find it out where a library
+that was refused something does not say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from contextlib import ExitStack
+from pathlib import Path
+
+from nsysconv.errors import UsageError
+from nsysconv.partials import building
+
+_REFUSALS = {
+    errno.ENOSPC: ("the disk is full", "Free some space; nothing was changed."),
+    errno.EDQUOT: (
+        "over quota: its disk holds all that this user or project may have there",
+        "Free some space, or have the quota raised; nothing was changed.",
+    ),
+    errno.EFBIG: (
+        "a limit on file size: no file may become so large",
+        "Raise it (ulimit -f), or take another file system; nothing was changed.",
+    ),
+    errno.EMFILE: ("too few files may be open", "Raise the limit: ulimit -n 1024."),
+    errno.ENFILE: ("too many files are open on this machine", "Try again when others are done."),
+}
+"""What is not in the file that was to be opened or written, and what to do."""
+
+_WRITTEN_BYTES = 1 << 16
+_OPENED_FILES = 8
+
+
+def refuses_all(error: OSError) -> bool:
+    """Whether another file would have been refused as well."""
+    return error.errno in _REFUSALS
+
+
+def in_words(error: OSError) -> str:
+    """Why something was refused."""
+    if error.errno in _REFUSALS:
+        return _REFUSALS[error.errno][0]
+    return error.strerror or str(error)
+
+
+def refused(error: OSError, where: str, hint: str = "") -> UsageError:
+    """The error for a file or folder that could not be opened or written; `hint` where there is none."""
+    if error.errno in _REFUSALS:
+        what, hint = _REFUSALS[error.errno]
+        return UsageError(what, where=where, hint=hint)
+    return UsageError(f"cannot be written: {in_words(error)}", where=where, hint=hint)
+
+
+def why_not_written(path: Path, *others: Path) -> OSError | None:
+    """Why a write to one of these files failed; None: it cannot be told.
+
+    Tried with another file beside the first, for one that is closed loses the locks on it. What failed
+    may be undone by now, and with it the cause of all but a limit.
+    """
+    size = max((each.stat().st_size for each in (path, *others) if each.exists()), default=0)
+    try:
+        with building(path) as trial:
+            descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.pwrite(descriptor, bytes(_WRITTEN_BYTES), size)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        return error
+    return too_large() if _limit() is not None else None
+
+
+def is_too_large(path: Path) -> bool:
+    """Whether what stands at the end of a file could not be written anew."""
+    limit = _limit()
+    return limit is not None and path.stat().st_size > limit
+
+
+def too_large() -> OSError:
+    """What the system says where a file would become larger than any may."""
+    return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+
+def _limit() -> int | None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def no_more_files() -> OSError | None:
+    """What the system says where a few more files are to be opened; None: they may."""
+    with ExitStack() as opened:
+        for _ in range(_OPENED_FILES):
+            try:
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+            except OSError as error:
+                return error
+    return None
