@@ -1,24 +1,28 @@
 """The record of one rank: what `nsysconv profile` (or its shell twin) did, as JSON beside the report.
 
-Its fields are all there is to it: no argument of the program, nothing of the environment. A record
-comes from outside, so reading takes only what has the declared type and shape; anything else is None.
+It is written when the profiler is started, and completed when it has ended: a rank that is killed leaves
+it as it was. Its fields are all there is to it: no argument of the program, nothing of the environment. A
+record comes from outside, so reading takes only what has the declared type and shape; anything else is
+None.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from nsysconv.partials import building
+
 VERSION = 1
 SUFFIX = ".nsysconv.json"
 
+_ROOM = 4096
+"""A record takes as much from the start, so that on a full disk it can still be completed."""
 _MAX_BYTES = 64 * 1024
 _MAX_PROBLEMS = 100
 _MAX_TEXT = 1000
@@ -42,6 +46,7 @@ class Record:
     report: str | None = None
     store: str | None = None
     exit_status: int | None = None
+    """None as long as no end is known."""
     signal: int | None = None
     """The signal that ended the program, as far as its exit status tells."""
     start_utc_ns: int | None = None
@@ -51,17 +56,30 @@ class Record:
     def write(self, path: Path) -> None:
         """Writes the record; whoever reads at the same time sees all of it or none. May raise OSError."""
         document = {"nsysconv_record": VERSION, **asdict(self)}
-        partial = path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}.partial")
+        data = json.dumps(document, indent=1).encode().ljust(_ROOM - 1) + b"\n"
         try:
-            with partial.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(document, indent=1) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
+            with building(path) as partial:
+                with partial.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                partial.replace(path)
         except OSError:
-            with contextlib.suppress(OSError):
-                partial.unlink()
-            raise
+            if not _written_over(path, data):
+                raise
+
+
+def _written_over(path: Path, data: bytes) -> bool:
+    """Writes a record over the one that is there, where it fits: a full disk has no room for another."""
+    try:
+        with path.open("r+b", buffering=0) as file:
+            if len(data) > _ROOM or os.fstat(file.fileno()).st_size != _ROOM:
+                return False
+            written = file.write(data)
+            os.fsync(file.fileno())
+    except OSError:
+        return False
+    return written == len(data)
 
 
 def beside(path: Path) -> Path:

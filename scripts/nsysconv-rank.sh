@@ -194,6 +194,58 @@ fi
 scratch=$(mktemp -d "$root/.nsysconv-XXXXXXXX") || die "$root: no folder can be made"
 mkdir "$scratch/report" "$scratch/tmp"
 
+# ---- The record. It is written now, for ranks that are killed, and completed at the end.
+# Nanoseconds are GNU's: elsewhere seconds must do.
+now_ns() { date +%s%N | sed 's/^\(.\{10\}\)N*$/\1000000000/'; }
+json() { # a text; without one null
+    if [ -z "$1" ]; then printf null && return; fi
+    printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037\177' | sed 's/\\/\\\\/g; s/"/\\"/g')"
+}
+# In $stem: the first of STEM, STEM-2, … that no file with one of these suffixes has in the folder, but
+# this rank's own record.
+find_free_stem() { # stem suffix...
+    wanted=$1 stem=$1 number=1
+    shift
+    while is_taken "$@"; do number=$((number + 1)) stem=$wanted-$number; done
+}
+is_taken() {
+    for ending do [ ! -e "$folder/$stem$ending" ] || [ "$folder/$stem$ending" = "$own" ] || return 0; done
+    return 1
+}
+find_free_name() { find_free_stem "$name" .nsysconv.json .sqlite .db .nsys-rep .qdrep; }
+write_record() { # stem report
+    path=$folder/$1.nsysconv.json
+    text=$(LC_ALL=C printf '%-4095s' "$(cat <<END
+{
+ "nsysconv_record": 1,
+ "rank": ${rank:-null}, "local_rank": ${local_rank:-null}, "world_size": ${world_size:-null},
+ "host": $(json "$host"), "job": $(json "$job"),
+ "profiler": "$profiler", "report": $(json "$2"), "store": null,
+ "exit_status": $status, "signal": $by_signal,
+ "start_utc_ns": $start_ns, "end_utc_ns": $end_ns,
+ "problems": [$problems]
+}
+END
+)")
+    [ "$path" != "$own" ] || own=''
+    printf '%s\n' "$text" | cat >"$path.$$.partial" && mv -f -- "$path.$$.partial" "$path" && return
+    rm -f -- "$path.$$.partial"
+    # A full disk has room for it where the first one is, which is as long.
+    [ -s "$path" ] && [ ${#text} -le 4095 ] && printf '%s\n' "$text" | cat 1<>"$path" && return
+    own=''
+    say "$path: the record could not be written"
+    return 1
+}
+status=null by_signal=null start_ns=$(now_ns) end_ns=null own=''
+problems=$(json "no end is recorded: it is still running, or was killed outright; what it left is in \
+$scratch on $host")
+# Only one of several ranks can make that file.
+while find_free_name && ! (set -C && : >"$folder/$stem.nsysconv.json") 2>/dev/null; do
+    [ -e "$folder/$stem.nsysconv.json" ] || break
+done
+write_record "$stem" '' || rm -f -- "$path"
+[ ! -e "$path" ] || own=$path
+
 # ---- Run, and pass signals on. The first signal to end goes to the program; the profiler then writes
 # its report. After the time of grace, or at a second signal, the profiler is interrupted; at last killed.
 in_a_pattern=$(printf '%s' "$scratch" | sed 's/%/%%/g')
@@ -276,14 +328,11 @@ start_ticker() {
     ) </dev/null 3<&- >/dev/null 2>&1 &
     ticker=$!
 }
-# Nanoseconds are GNU's: elsewhere seconds must do.
-now_ns() { date +%s%N | sed 's/^\(.\{10\}\)N*$/\1000000000/'; }
 # shellcheck disable=SC2064 # the name of now
 for signal in TERM INT HUP QUIT; do trap "on_end $signal" "$signal"; done
 trap 'undelivered="$undelivered USR1"; attend' USR1
 trap 'undelivered="$undelivered USR2"; attend' USR2
 trap attend ALRM
-start_ns=$(now_ns)
 exec 3<&0 # the background would get /dev/null
 "$@" <&3 3<&- &
 child=$!
@@ -299,6 +348,7 @@ done
 trap '' TERM INT HUP QUIT USR1 USR2 ALRM
 [ -z "$ticker" ] || kill -s KILL "$ticker"
 end_ns=$(now_ns)
+if [ "$status" -gt 128 ] && [ "$status" -le 193 ]; then by_signal=$((status - 128)); fi
 
 # ---- Bring home what it left. No list of files is written for that: the disk may be full.
 # Names of files are split at the ends of lines only, and are no patterns.
@@ -310,20 +360,6 @@ problems='' safe=yes
 add_problem() {
     say "$who: $1"
     problems="$problems${problems:+, }$(json "$1")"
-}
-json() { # a text; without one null
-    if [ -z "$1" ]; then printf null && return; fi
-    printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037\177' | sed 's/\\/\\\\/g; s/"/\\"/g')"
-}
-# In $stem: the first of STEM, STEM-2, … that no file with one of these suffixes has in the folder.
-find_free_stem() { # stem suffix...
-    wanted=$1 stem=$1 number=1
-    shift
-    while is_taken "$@"; do number=$((number + 1)) stem=$wanted-$number; done
-}
-is_taken() {
-    for suffix do [ ! -e "$folder/$stem$suffix" ] || return 0; done
-    return 1
 }
 # A file to the folder, whole or not at all, under a name that is free; in $kept.
 stage_out() { # file, suffixes of files that are not to be there under its name
@@ -343,23 +379,6 @@ stage_out() { # file, suffixes of files that are not to be there under its name
     rm -f -- "$partial"
     return 1
 }
-write_record() { # stem report
-    path=$folder/$1.nsysconv.json by_signal=null
-    if [ "$status" -gt 128 ] && [ "$status" -le 193 ]; then by_signal=$((status - 128)); fi
-    cat >"$path.$$.partial" <<END && mv -f -- "$path.$$.partial" "$path" && return
-{
- "nsysconv_record": 1,
- "rank": ${rank:-null}, "local_rank": ${local_rank:-null}, "world_size": ${world_size:-null},
- "host": $(json "$host"), "job": $(json "$job"),
- "profiler": "$profiler", "report": $(json "$2"), "store": null,
- "exit_status": $status, "signal": $by_signal,
- "start_utc_ns": $start_ns, "end_utc_ns": $end_ns,
- "problems": [$problems]
-}
-END
-    rm -f -- "$path.$$.partial"
-    say "$path: the record could not be written"
-}
 keep_report() {
     problems='' bytes=$(wc -c <"$1")
     [ -s "$1" ] || add_problem 'the report is empty'
@@ -373,7 +392,7 @@ keep_report() {
 }
 record_loss() {
     add_problem "$1"
-    find_free_stem "$name" .nsysconv.json .sqlite .db .nsys-rep .qdrep
+    find_free_name
     write_record "$stem" ''
 }
 keep_other() {
@@ -396,5 +415,7 @@ if [ -z "$found" ]; then
     [ "$status" -eq 0 ] || why="$profiler ended with status $status"
     record_loss "no report: $why"
 fi
+# The profiler called its reports otherwise, or there are several.
+[ -z "$own" ] || rm -f -- "$own"
 [ -z "$safe" ] || rm -rf -- "$scratch"
 exit "$status"

@@ -486,6 +486,30 @@ def test_a_rank_that_leaves_no_report_leaves_a_record(
 
 
 @both
+@pytest.mark.parametrize("output", ["train.%p", "train.nsys-rep"])
+def test_the_first_record_becomes_the_last(
+    here: Place, wrapper: Sequence[str], output: str
+) -> None:
+    """Also where the profiler calls its report otherwise than it was to be known before."""
+    done = here.run(wrapper, [], ["nsys", "profile", "-o", output, "sh", "-c", "cat *.json"])
+    assert b'"exit_status": null' in done.stdout, done.stderr
+    (report, told) = here.files
+    assert Path(told).name == Path(report).stem + ".nsysconv.json"
+    assert record(here, told.removesuffix(".nsysconv.json")).exit_status == 0
+
+
+@both
+def test_a_program_that_cannot_leave_a_record_runs_all_the_same(
+    here: Place, wrapper: Sequence[str]
+) -> None:
+    """The name is too long for a file, and so is the report's."""
+    line = ["nsys", "profile", "-o", "x" * 250, "sh", "-c", "echo ran; exit 4"]
+    done = here.run(wrapper, [], line)
+    assert done.stdout.startswith(b"ran\n")
+    assert b"the record could not be written" in done.stderr
+
+
+@both
 def test_a_recording_that_is_no_report_yet_is_kept(here: Place, wrapper: Sequence[str]) -> None:
     done = here.run(wrapper, [], [*LINE, "true"], STANDIN_FAULTS="3:unfinished")
     (kept,) = [name for name in here.files if name.endswith(".qdstrm")]

@@ -193,11 +193,31 @@ def test_nothing_is_left_running_where_the_wrapper_is_killed(here: Place) -> Non
     until(lambda: gone(program))
 
 
+@both
+def test_a_rank_whose_wrapper_is_killed_leaves_its_record(
+    here: Place, wrapper: Sequence[str]
+) -> None:
+    with here.start(wrapper, [], line("stay")) as process:
+        program = program_of(here)
+        process.kill()
+    (here.here / "over").touch()
+    until(lambda: gone(program))
+    told = record(here)
+    assert (told.rank, told.world_size, told.job) == (3, 8, "slurm 1234.0")
+    assert (told.report, told.exit_status, told.end_utc_ns) == (None, None, None)
+    assert told.start_utc_ns is not None
+    (problem,) = told.problems
+    assert "killed" in problem
+    # Where it is killed its scratch is not removed.
+    assert f"{here.scratch}/{here.left[0]} on {os.uname().nodename}" in problem
+
+
 def test_an_export_is_broken_off_and_the_report_is_there(here: Place) -> None:
     wrapper = [*PYTHON_WRAPPER[:-2]]
     run = ["nsys", "profile", "-o", "train", "sh", "-c", "exit 6"]
     with here.start(wrapper, [], run, STANDIN_FAULTS="3:export-hangs") as process:
-        until((here.here / f"{NAME}.nsysconv.json").exists)
+        told = here.here / f"{NAME}.nsysconv.json"
+        until(lambda: told.exists() and b"not exported and imported yet" in told.read_bytes())
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 6

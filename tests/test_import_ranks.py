@@ -366,6 +366,58 @@ def test_a_rank_without_a_report_is_told(tmp_path: Path) -> None:
     assert outcome.err == ("rank 1 left no report: no report: the profiler was killed (signal 9)\n")
 
 
+def started(folder: Path, *ranks: int, size: int) -> None:
+    """Leaves the first records of ranks that were killed outright."""
+    folder.mkdir(exist_ok=True)
+    for rank in ranks:
+        written_record(folder / f"t{rank}.nsys-rep", rank=rank, world_size=size, job="slurm 9.0",
+                       problems=["no end is recorded"])  # fmt: skip
+
+
+RECORDS_ALONE = """\
+rank 0 left no report: no end is recorded
+rank 2 left no report: no end is recorded
+of the 8 ranks of slurm 9.0 these left neither report nor record: 1, 3-7
+"""
+
+
+def test_a_folder_that_holds_records_alone(tmp_path: Path) -> None:
+    started(tmp_path / "prof", 0, 2, size=8)
+    outcome = run("import", "prof", cwd=tmp_path)
+    assert (outcome.status, outcome.out, outcome.err) == (3, "", RECORDS_ALONE)
+    assert not (tmp_path / "prof.db").exists()
+    outcome = run("report", "prof", cwd=tmp_path)
+    assert (outcome.status, outcome.out) == (3, "")
+    assert outcome.err == RECORDS_ALONE + "nsysconv: prof: no profile in it\n"
+
+
+def test_the_only_rank_that_is_left_is_told_with_those_that_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "prof"
+    started(folder, 1, size=4)
+    of_rank(folder / "t0.sqlite", 0, 4, job=9)
+    outcome = run("import", "prof", cwd=tmp_path)
+    assert outcome.err == "rank 1 left no report: no end is recorded\n"
+    assert "of 4 ranks 1 are there; missing: 1-3" in outcome.out
+
+
+def test_lost_ranks_are_not_told_one_by_one(tmp_path: Path) -> None:
+    started(tmp_path / "prof", *range(25), size=25)
+    outcome = run("report", "prof", cwd=tmp_path)
+    assert outcome.err.count("left no report") == 20
+    assert "and 5 more lost ranks\n" in outcome.err
+
+
+def test_an_export_beside_its_record_is_no_lost_rank(tmp_path: Path) -> None:
+    """Of `--keep export`, or of a rank that was killed before its record was completed."""
+    folder = tmp_path / "prof"
+    written_record(of_rank(folder / "t1.sqlite", 1, 2), rank=1, report=None)
+    written_record(folder / "t0.nsys-rep", rank=0, problems=["no end is recorded"])
+    (folder / "t0.out").write_text("what the program printed")
+    outcome = run("import", "prof", cwd=tmp_path)
+    lost = [line for line in outcome.err.splitlines() if "left no report" in line]
+    assert lost == ["rank 0 left no report: no end is recorded"]
+
+
 def test_many_files_are_not_told_one_by_one(tmp_path: Path) -> None:
     for number in range(25):
         recorded(tmp_path / "prof" / f"t_rank{number}.sqlite")
@@ -373,7 +425,9 @@ def test_many_files_are_not_told_one_by_one(tmp_path: Path) -> None:
         (tmp_path / "prof" / f"empty{number}").write_bytes(b"")
     outcome = run("import", "prof", cwd=tmp_path)
     assert outcome.status == 0
-    assert sum("prof.db@t_rank" in line for line in outcome.out.splitlines()) == 40  # 2 each
+    assert sum(line.startswith("prof.db@t_rank") for line in outcome.out.splitlines()) == 20
+    assert "not recorded: " in outcome.out.splitlines()[-2]
+    assert outcome.out.splitlines()[-1] == "now: nsysconv report prof.db"
     assert "and 5 more profiles: " in outcome.out
     assert "  with the note rank-from-name (5)\n" in outcome.out
     assert "prof.db: 25 profiles of 25 files, 1 run\n" in outcome.out

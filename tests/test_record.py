@@ -107,6 +107,26 @@ def test_whatever_is_read_can_be_written_and_read_again(
     assert record.read(path) == found
 
 
+def test_a_record_is_completed_where_there_is_no_room_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.nsysconv.json"
+    Record(rank=3).write(path)
+    size = path.stat().st_size
+
+    def full(source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    FULL.write(path)
+    assert record.read(path) == FULL
+    assert path.stat().st_size == size
+    with pytest.raises(OSError, match="No space left"):  # nothing else is written over
+        Record(problems=("x" * 900,) * 9).write(path)
+    assert record.read(path) == FULL
+    assert [p.name for p in tmp_path.iterdir()] == ["a.nsysconv.json"]
+
+
 def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         FULL.write(tmp_path / "missing" / "a.nsysconv.json")

@@ -293,11 +293,12 @@ def test_a_full_destination_leaves_the_report_on_scratch(
     if mounted.returncode:
         pytest.skip(f"no small file system can be mounted: {mounted.stderr.decode().strip()}")
     try:
-        done = here.run(wrapper, [], ["nsys", "profile", "-o", "prof/train", "sh", "-c", "exit 3"])
+        fill = "cat /dev/zero > prof/fill; exit 3"
+        done = here.run(wrapper, [], ["nsys", "profile", "-o", "prof/train", "sh", "-c", fill])
         assert done.returncode == 3
         (left,) = here.scratch.rglob("*.nsys-rep")
         assert str(left) in done.stderr.decode()
-        assert [path.name for path in full.iterdir()] == ["train.nsysconv.json"]
+        assert sorted(path.name for path in full.iterdir()) == ["fill", "train.nsysconv.json"]
         told = read(full / "train.nsysconv.json")
         assert told is not None
         assert told.report is None

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from nsysconv.refusals import in_words
+
 
 class ExportError(Exception):
     """The export failed; the text says how, `words` what nsys said last."""
@@ -32,7 +34,7 @@ def export(
             target.unlink(missing_ok=True)
             raise ExportError(f"nsys did not export the report within {timeout_s:g} s") from None
         except OSError as error:
-            raise ExportError(f"nsys could not be started to export: {error.strerror}") from error
+            raise ExportError(f"nsys could not be started to export: {in_words(error)}") from error
         if status != 0 or not target.is_file():
             target.unlink(missing_ok=True)
             how = f"exit status {status}" if status >= 0 else f"killed by signal {-status}"

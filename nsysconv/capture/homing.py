@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,10 +14,14 @@ from nsysconv.capture.command import Line
 from nsysconv.capture.exporting import ExportError, export
 from nsysconv.capture.interruptions import BrokenOff, Interruptions
 from nsysconv.capture.running import Ended
+from nsysconv.partials import sweep_folder
 from nsysconv.record import Record
+from nsysconv.refusals import in_words
 
 KEEPS = ("report", "export", "store")
 """What can be kept of a rank."""
+_PENDING = ("not exported and imported yet",)
+"""What a record says until that is done: whoever is killed before, or has no room, leaves it so."""
 _UNFINISHED = ".qdstrm"
 """What nsys leaves where it could not make a report of what it recorded."""
 
@@ -53,7 +57,8 @@ class Wishes:
 class Plan:
     """Where things go: each output's folder on scratch with the one it is kept in, and its value.
 
-    `expected` is the stem that a report would have.
+    `expected` is the stem that a report would have, `first` the record that was written at the start
+    (None: it could not be).
     """
 
     scratch: Path
@@ -61,6 +66,7 @@ class Plan:
     outputs: tuple[tuple[Path, Path], ...]
     values: tuple[str, ...]
     expected: str
+    first: Path | None = None
 
     @property
     def destination(self) -> Path:
@@ -125,24 +131,28 @@ def bring(
     errand = _Errand(plan, line, profiler, environment, record, wishes, importing, say)
     with Interruptions(came=ended.told_to_end) as interruptions:
         for folder in {folder for _, folder in plan.outputs}:
-            placing.sweep(folder)
+            sweep_folder(folder)
         reports = _reports(errand)
         safe = True
         for report in reports:
             if "report" in wishes.keep or report.size_bytes == 0:
                 safe = _keep(errand, report) and safe
             elif not line.overwrites:
-                report.stem = placing.free_stem(plan.destination, report.stem)
+                report.stem = placing.free_stem(plan.destination, report.stem, plan.first)
         safe = _keep_others(errand, reports) and safe
         if not reports:
             return _without(errand, ended, safe)
         for report in reports:
-            _write(errand, report)
+            _write(errand, report, _PENDING if _is_refined(errand, report) else ())
             _refine(errand, report, interruptions)
             if report.problems and report.kept is None:
                 # What was wanted in its place could not be made.
                 safe = _keep_after_all(errand, report) and safe
         written = [_write(errand, report) for report in reports]
+        if plan.first is not None and plan.first not in written and None not in written:
+            # The profiler called its reports otherwise, or there are several.
+            with suppress(OSError):
+                plan.first.unlink()
         for report in reports:
             _summarize(errand, report)
         if safe:
@@ -170,10 +180,12 @@ def _keep(errand: _Errand, report: _Report) -> bool:
         report.problems.append("the report is empty")
     folder = errand.plan.destination
     try:
-        report.kept = placing.put_report(report.source, folder, overwrite=errand.line.overwrites)
+        report.kept = placing.put_report(
+            report.source, folder, overwrite=errand.line.overwrites, own=errand.plan.first
+        )
     except OSError as error:
         report.problems.append(
-            f"the report could not be kept ({error.strerror}): it is {report.source} on "
+            f"the report could not be kept ({in_words(error)}): it is {report.source} on "
             f"{errand.record.host}"
         )
         return False
@@ -187,7 +199,7 @@ def _keep_after_all(errand: _Errand, report: _Report) -> bool:
     try:
         report.kept = placing.put_other(report.source, target, overwrite=errand.line.overwrites)
     except OSError as error:
-        errand.say(f"{report.source}: the report could not be kept: {error.strerror}")
+        errand.say(f"{report.source}: the report could not be kept: {in_words(error)}")
         return False
     return True
 
@@ -210,7 +222,7 @@ def _keep_others(errand: _Errand, reports: list[_Report]) -> bool:
         try:
             put = placing.put_other(path, place / name, overwrite=errand.line.overwrites)
         except OSError as error:
-            errand.say(f"{path.name} could not be kept ({error.strerror}): it is {path}")
+            errand.say(f"{path.name} could not be kept ({in_words(error)}): it is {path}")
             safe = False
             continue
         if put.suffix == _UNFINISHED:
@@ -228,8 +240,10 @@ def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
     else:
         why = f"{name} wrote none"
     problems = (f"no report: {why}",)
-    stem = placing.free_stem(errand.plan.destination, errand.plan.expected)
-    path = errand.plan.destination / (stem + records.SUFFIX)
+    path = errand.plan.first
+    if path is None:
+        stem = placing.free_stem(errand.plan.destination, errand.plan.expected)
+        path = errand.plan.destination / (stem + records.SUFFIX)
     written = _written(errand, replace(errand.record, problems=problems), path)
     errand.say(f"{_who(errand.record)}: {problems[0]}")
     if safe:
@@ -237,14 +251,14 @@ def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
     return Home((path,) if written else (), problems)
 
 
-def _write(errand: _Errand, report: _Report) -> Path | None:
-    """Writes the record of a report; called again when more is known."""
+def _write(errand: _Errand, report: _Report, pending: Sequence[str] = ()) -> Path | None:
+    """Writes the record of a report; called again when more is known. `pending` is still to be done."""
     path = errand.plan.destination / (report.stem + records.SUFFIX)
     told = replace(
         errand.record,
         report=report.kept.name if report.kept is not None else None,
         store=report.store.name if report.store is not None else None,
-        problems=tuple(report.problems),
+        problems=(*report.problems, *pending),
     )
     return path if _written(errand, told, path) else None
 
@@ -253,18 +267,23 @@ def _written(errand: _Errand, told: Record, path: Path) -> bool:
     try:
         told.write(path)
     except OSError as error:
-        errand.say(f"{path}: the record could not be written: {error.strerror}")
+        errand.say(f"{path}: the record could not be written: {in_words(error)}")
         return False
     return True
 
 
+def _is_refined(errand: _Errand, report: _Report) -> bool:
+    """Whether a report is to be exported and imported."""
+    wishes = errand.wishes
+    asked = "export" in wishes.keep or "store" in wishes.keep or bool(wishes.stores)
+    return asked and report.size_bytes > 0
+
+
 def _refine(errand: _Errand, report: _Report, interruptions: Interruptions) -> None:
     """Exports and imports a report, as far as that is asked for."""
+    if not _is_refined(errand, report):
+        return
     wishes = errand.wishes
-    if not ("export" in wishes.keep or "store" in wishes.keep or wishes.stores):
-        return
-    if report.size_bytes == 0:
-        return
     try:
         with interruptions.breaking():
             source = _exported(errand, report)
@@ -321,7 +340,7 @@ def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None
     try:
         placing.put(path, target)
     except OSError as error:
-        report.problems.append(f"the {what} could not be kept ({error.strerror})")
+        report.problems.append(f"the {what} could not be kept ({in_words(error)})")
         return None
     return target
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import socket
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nsysconv.errors import CaptureError
+from nsysconv.partials import building
 from nsysconv.record import SUFFIX as RECORD_SUFFIX
-from nsysconv.store.publish import alive
+from nsysconv.record import Record
+from nsysconv.refusals import in_words
 
 EXPORT_SUFFIX = ".sqlite"
 STORE_SUFFIX = ".db"
 _OF_A_REPORT = (RECORD_SUFFIX, EXPORT_SUFFIX, STORE_SUFFIX)
 ROOM_BYTES = 256 * 2**20
 """Less room than this on local scratch is none: the destination is used instead."""
-_OLD_S = 3600.0
-"""Containers of one host may not see each other's processes: what is younger may be in use."""
 
 
 def scratch_root(
@@ -53,7 +50,7 @@ def _unfit(folder: Path, room: int) -> str:
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return error.strerror or "it cannot be used"
+        return in_words(error)
     return f"only {free / 1e6:,.0f} MB are free" if free < room else ""
 
 
@@ -63,58 +60,57 @@ def make_scratch(root: Path) -> Path:
         return Path(tempfile.mkdtemp(prefix=".nsysconv-", dir=root))
     except OSError as error:
         raise CaptureError(
-            f"no folder can be made: {error.strerror}",
+            f"no folder can be made: {in_words(error)}",
             where=str(root),
             hint="--scratch DIR names another.",
         ) from error
 
 
-def sweep(folder: Path) -> None:
-    """Removes what captures left in a folder that were killed on this host while they moved a file.
+def put_first_record(told: Record, folder: Path, stem: str) -> Path:
+    """Gives a rank's first record its place, under a name that nothing of another report has.
 
-    What it was is still on their scratch.
+    Raises OSError where it cannot be done.
     """
-    left = re.compile(rf"\..*\.{re.escape(socket.gethostname())}-(\d{{1,9}})\.partial", re.DOTALL)
-    with suppress(OSError):
-        for path in folder.iterdir():
-            match = left.fullmatch(path.name)
-            if match is None or alive(int(match[1])):
-                continue
-            with suppress(OSError):
-                # Its name is of now, what stands in it may be of before: the status was changed last.
-                if time.time() - path.lstat().st_ctime > _OLD_S:
-                    path.unlink()
+    while True:
+        path = folder / (free_stem(folder, stem) + RECORD_SUFFIX)
+        with suppress(FileExistsError):
+            # Only one of several ranks can make that file.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            break
+    try:
+        told.write(path)
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
+    return path
 
 
-def put_report(source: Path, folder: Path, *, overwrite: bool) -> Path:
+def put_report(source: Path, folder: Path, *, overwrite: bool, own: Path | None = None) -> Path:
     """Gives a report its place in `folder`, under its own name or, that being taken, NAME-2 and so on.
 
     With a name go those of its export, its store and its record: none of them may be there of another
-    report. With `overwrite` the name is replaced. Raises OSError where it cannot be done.
+    report; `own` is this rank's. With `overwrite` the name is replaced. Raises OSError where it cannot be
+    done.
     """
-    partial = _partial(source, folder)
-    try:
+    with _copied(source, folder) as partial:
         if overwrite:
             target = folder / source.name
             partial.replace(target)
             return target
         for stem in _stems(source.stem):
-            if any(os.path.lexists(folder / (stem + suffix)) for suffix in _OF_A_REPORT):
+            if _is_taken(folder, stem, _OF_A_REPORT, own):
                 continue
             target = folder / (stem + source.suffix)
             with suppress(FileExistsError):
                 _give(partial, target)
                 return target
-        raise AssertionError("there is always another name")
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    raise AssertionError("there is always another name")
 
 
 def put_other(source: Path, target: Path, *, overwrite: bool) -> Path:
     """Gives any other file its place: `target` or, that being taken, NAME-2 and so on. Raises OSError."""
-    partial = _partial(source, target.parent)
-    try:
+    with _copied(source, target.parent) as partial:
         if overwrite:
             partial.replace(target)
             return target
@@ -123,30 +119,27 @@ def put_other(source: Path, target: Path, *, overwrite: bool) -> Path:
             with suppress(FileExistsError):
                 _give(partial, name)
                 return name
-        raise AssertionError("there is always another name")
-    finally:
-        with suppress(OSError):
-            partial.unlink()
+    raise AssertionError("there is always another name")
 
 
-def free_stem(folder: Path, stem: str) -> str:
-    """A stem, this one or with a number, under which nothing of another report is there."""
+def free_stem(folder: Path, stem: str, own: Path | None = None) -> str:
+    """A stem, this one or with a number, under which nothing of another report is there.
+
+    `own` is this rank's record.
+    """
     suffixes = (*_OF_A_REPORT, ".nsys-rep", ".qdrep")
-    return next(
-        free
-        for free in _stems(stem)
-        if not any(os.path.lexists(folder / (free + suffix)) for suffix in suffixes)
-    )
+    return next(free for free in _stems(stem) if not _is_taken(folder, free, suffixes, own))
+
+
+def _is_taken(folder: Path, stem: str, suffixes: Sequence[str], own: Path | None) -> bool:
+    names = (folder / (stem + suffix) for suffix in suffixes)
+    return any(name != own and os.path.lexists(name) for name in names)
 
 
 def put(source: Path, target: Path) -> None:
     """Gives a file its place, which the name of a report has claimed. Raises OSError."""
-    partial = _partial(source, target.parent)
-    try:
+    with _copied(source, target.parent) as partial:
         partial.replace(target)
-    finally:
-        with suppress(OSError):
-            partial.unlink()
 
 
 def _stems(stem: str) -> Iterator[str]:
@@ -157,12 +150,10 @@ def _stems(stem: str) -> Iterator[str]:
         yield f"{stem}-{number}"
 
 
-def _partial(source: Path, folder: Path) -> Path:
+@contextmanager
+def _copied(source: Path, folder: Path) -> Iterator[Path]:
     """The file on the destination's file system, flushed, under a hidden name."""
-    partial = folder / f".{source.name}.{socket.gethostname()}-{os.getpid()}.partial"
-    with suppress(OSError):
-        partial.unlink()
-    try:
+    with building(folder / source.name) as partial:
         try:
             os.link(source, partial)
         except OSError:  # another file system, or one without links
@@ -172,11 +163,7 @@ def _partial(source: Path, folder: Path) -> Path:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()
-        raise
-    return partial
+        yield partial
 
 
 def _give(partial: Path, target: Path) -> None:

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +20,7 @@ from nsysconv.capture.homing import Importing, Wishes
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
+from nsysconv.refusals import in_words
 
 _OWN_STREAMS = ("%1", "%2")
 """What nvprof takes for its stdout and stderr."""
@@ -66,14 +67,6 @@ def capture(
         known.setdefault("NSYS_TMPDIR", str(plan.temporary))
     if wishes.scratch is not None:
         known["TMPDIR"] = str(wishes.scratch)
-    started = time.time_ns()
-    try:
-        ended = running.run(
-            line.with_outputs(plan.values), line.program, known, wishes.grace_s, say
-        )
-    except CaptureError:
-        shutil.rmtree(plan.scratch, ignore_errors=True)
-        raise
     record = Record(
         rank=launch.rank,
         local_rank=launch.local_rank,
@@ -81,9 +74,23 @@ def capture(
         host=host,
         job=launch.job,
         profiler=line.profiler.name,
+        start_utc_ns=time.time_ns(),
+    )
+    plan = replace(plan, first=_first(record, plan, say))
+    try:
+        ended = running.run(
+            line.with_outputs(plan.values), line.program, known, wishes.grace_s, say
+        )
+    except CaptureError:
+        shutil.rmtree(plan.scratch, ignore_errors=True)
+        if plan.first is not None:
+            with suppress(OSError):
+                plan.first.unlink()
+        raise
+    record = replace(
+        record,
         exit_status=ended.status,
         signal=ended.status - 128 if 128 < ended.status <= 128 + signal.NSIG else None,
-        start_utc_ns=started,
         end_utc_ns=time.time_ns(),
     )
     try:
@@ -92,6 +99,20 @@ def capture(
         say(f"internal error: {type(error).__name__}: {error}; what there is, is in {plan.scratch}")
         return Captured(ended.status, (), ("internal error",))
     return Captured(ended.status, home.records, home.problems)
+
+
+def _first(record: Record, plan: homing.Plan, say: Callable[[str], None]) -> Path | None:
+    """Writes what a rank leaves that is killed before its end; None: it could not be written."""
+    problem = (
+        "no end is recorded: it is still running, or was killed outright; what it left is in "
+        f"{plan.scratch} on {record.host}"
+    )
+    told = replace(record, problems=(problem,))
+    try:
+        return placing.put_first_record(told, plan.destination, plan.expected)
+    except OSError as error:
+        say(f"{plan.destination}: the record could not be written: {error.strerror}")
+        return None
 
 
 def _planned(
@@ -145,7 +166,7 @@ def _folder(name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CaptureError(
-            f"the folder of the output cannot be made: {error.strerror}", where=str(folder)
+            f"the folder of the output cannot be made: {in_words(error)}", where=str(folder)
         ) from error
     return folder
 
@@ -172,7 +193,7 @@ def become(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     except FileNotFoundError:
         raise ProgramNotFoundError("command not found", where=program[0]) from None
     except OSError as error:
-        what = error.strerror or "it cannot be run"
+        what = in_words(error)
         raise ProgramNotRunError(what, where=program[0]) from error
 
 
