@@ -46,6 +46,7 @@ AGGREGATE_KINDS = (
     "openacc_exclusive",
     "openacc_inclusive",
     "openmp_inclusive",
+    "osrt_call",
 )
 METRIC_KINDS = ("metric", "event")
 METRIC_UNITS = ("number", "%", "bytes", "bytes/s", "level", "W", "°C", "Hz")

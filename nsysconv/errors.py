@@ -5,11 +5,11 @@ Nothing else in the program decides an exit status: `exit_status` of the class i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from nsysconv.facts import Fact
-from nsysconv.names import visible, visible_lines
+from nsysconv.names import shorten, visible, visible_lines
 
 
 class NsysconvError(Exception):
@@ -24,9 +24,13 @@ class NsysconvError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
+        return f"{self.brief}\n{visible_lines(self.hint)}" if self.hint else self.brief
+
+    @property
+    def brief(self) -> str:
+        """Where and what, without what next."""
         # Each of these can repeat what stands in a file, and paths can have any character.
-        text = visible_lines(f"{visible(self.where)}: {self.what}" if self.where else self.what)
-        return f"{text}\n{visible_lines(self.hint)}" if self.hint else text
+        return visible_lines(f"{visible(self.where)}: {self.what}" if self.where else self.what)
 
 
 class UsageError(NsysconvError):
@@ -77,3 +81,46 @@ class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
     def __reduce__(self) -> tuple[object, ...]:
         # Made again of what it was made of: it passes between processes.
         return type(self), (self.report, self.missing, self.advice)
+
+
+_SHORT_LIST = 300
+_LINE = 96
+_NEAR = 3
+
+
+def there_are(wanted: str | None, names: Iterable[str] | Mapping[str, str], every: str = "") -> str:
+    """What to write instead of a name that there is not: at most five lines, however many there are.
+
+    The nearest ones, where `wanted` is a name and no number; all, where they are few. A mapping gives the
+    words that a name is shown with. `every` says what lists them all.
+    """
+    shown = names if isinstance(names, Mapping) else {name: name for name in names}
+    near = [] if wanted is None else _nearest(wanted, shown)
+    listed = ", ".join(map(visible, shown.values()))
+    if len(listed) <= _SHORT_LIST:
+        meant = f"Did you mean {' or '.join(map(visible, near))}? " if near else ""
+        return f"{meant}There are: {listed or 'none'}"
+    count = f"There are {len(shown):,}"
+    if near:
+        lines = [f"  {shorten(visible(shown[name]), _LINE)}" for name in near]
+        return "\n".join(["Close to it:", *lines, f"{count}. {every}".rstrip()])
+    return f"{count}: {_first(listed)}. {every}".rstrip()
+
+
+def _nearest(wanted: str, names: Iterable[str]) -> list[str]:
+    """Names that hold what was wanted; then those that begin nearly so, one of each beginning."""
+    # Most calls of the program have no need of it.
+    from difflib import get_close_matches
+
+    holding = [name for name in names if wanted.casefold() in name.casefold()] if wanted else []
+    beginnings: dict[str, str] = {}
+    for name in names:
+        beginnings.setdefault(name[: len(wanted)], name)
+    close = [beginnings[each] for each in get_close_matches(wanted, beginnings, _NEAR)]
+    return list(dict.fromkeys([*holding[:_NEAR], *close]))[:_NEAR]
+
+
+def _first(listed: str) -> str:
+    """As many names as a line has room for, one at least."""
+    cut = listed.rfind(", ", 0, _LINE)
+    return f"{listed[:cut]}, \u2026" if cut > 0 else shorten(listed, _LINE)

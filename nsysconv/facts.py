@@ -38,6 +38,7 @@ class Fact(StrEnum):
     UNIFIED_MEMORY_TOTALS = "unified_memory_totals"
     RANGE_TOTALS = "range_totals"
     DIRECTIVE_TOTALS = "directive_totals"
+    OSRT_TOTALS = "osrt_totals"
     METRICS = "metrics"
     OVERHEAD = "overhead"
     THREADS = "threads"
@@ -77,6 +78,7 @@ _LABELS: dict[Fact, str] = {
     Fact.UNIFIED_MEMORY_TOTALS: "totals of unified-memory migrations",
     Fact.RANGE_TOTALS: "totals of ranges by name",
     Fact.DIRECTIVE_TOTALS: "totals of constructs of OpenACC and OpenMP by name",
+    Fact.OSRT_TOTALS: "totals of calls of the operating system's runtime libraries by name",
     Fact.METRICS: "metrics and events that hardware counters measured",
     Fact.OVERHEAD: "profiler overhead",
     Fact.THREADS: "threads of API calls",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _STREAM_MODE = r"(?:_ptsz|_ptds)?"
 # cudaLaunchKernel_v7000, cudaLaunchKernelExC_v11060. A `_v2` of the runtime is a function of its own.
@@ -11,6 +12,8 @@ _RUNTIME_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d{{4,}})?{_STREAM_MODE}$")
 _DRIVER_SUFFIX = re.compile(rf"{_STREAM_MODE}(?:_v\d+)?{_STREAM_MODE}$")
 # What may be unprintable, at most so much at a time: a damaged name can be as long as its file.
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]{1,4096}")
+# Names of functions that compilers make have fewer characters.
+_LONGEST = 20_000
 
 
 def plain_api_name(symbol: str) -> str:
@@ -35,6 +38,15 @@ def shorten(text: str, width: int) -> str:
 
 def shorten_kernel(name: str, width: int) -> str:
     """A kernel's demangled name in at most `width` characters.
+
+    Of one that is longer than any function's, only both ends are looked at.
+    """
+    return name if len(name) <= width else _shorten_kernel(shorten(name, _LONGEST), width)
+
+
+@lru_cache(maxsize=1 << 10)
+def _shorten_kernel(name: str, width: int) -> str:
+    """The same, made once for a name that many rows have.
 
     What tells kernels apart is the function's own name and its template arguments, so, in this order
     and only as far as needed: the parameter list goes, then the return type, then namespaces; then the

@@ -7,7 +7,7 @@ note: kept in the store, printed under every table it touches, fatal with `--str
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from nsysconv.facts import Fact
@@ -23,7 +23,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Note:
-    """One caveat: `count` rows (or times), the first at `where`; `facts` empty = touches everything."""
+    """One caveat: `count` rows (or times), the first at `where`; `facts` empty = touches everything.
+
+    `of` is how many such rows there are altogether, where that is known; else 0.
+    """
 
     slug: str
     severity: Severity
@@ -31,10 +34,16 @@ class Note:
     count: int = 1
     where: str = ""
     facts: frozenset[Fact] = field(default_factory=frozenset)
+    of: int = 0
 
     def __post_init__(self) -> None:
         if self.slug not in MEANINGS:
             raise ValueError(f"note {self.slug!r} has no paragraph in notes.MEANINGS")
+
+    @property
+    def share(self) -> float:
+        """Which part of its rows it is about; 0 where that is not known."""
+        return self.count / self.of if self.of else 0.0
 
     def touches(self, facts: Iterable[Fact]) -> bool:
         """Whether a table that is made of these facts has to carry the note."""
@@ -44,6 +53,10 @@ class Note:
 # Every slug, with the paragraph that docs/messages.md prints: what happened, what it does to numbers,
 # what one can do.
 MEANINGS: dict[str, str] = {
+    "accelerator-left-out": (
+        "Events of an accelerator that nsysconv does not convert were left out; the note names their "
+        "category as the trace spells it. What the accelerator did is in no report; what the host did is."
+    ),
     "activities-partial": (
         "A table of API calls, kernels and memory operations together, of which the profile does not "
         "record all. That it has no such rows does not mean that there was no such work; shares are of "
@@ -70,6 +83,14 @@ MEANINGS: dict[str, str] = {
     "call-layer-assumed": (
         "The API table did not say which calls belong to the runtime and which to the driver. The layer "
         "was told from the name (`cu…` with a capital third letter is the driver)."
+    ),
+    "capture-options": (
+        "How the profile was recorded, in the profiler's own words, as far as that changes which events "
+        "there are or what recording them costs. `diff` tells where two profiles differ in it."
+    ),
+    "capture-options-differ": (
+        "The two sides of a comparison, or runs of one side, were recorded with other options. What they "
+        "cost or leave out may be the difference, and not the program."
     ),
     "category-assumed": (
         "Rows of a category that this version does not know were taken for kernels or API calls because "
@@ -131,6 +152,13 @@ MEANINGS: dict[str, str] = {
         "Values that the GPU's counters could not hold (`<OVERFLOW>`). They are not recorded; the "
         "metric's other values are."
     ),
+    "decimals-cut": (
+        "Releases of nsys of 2020 and 2021 print 27.9 as 27,0 where the locale has decimal commas. What "
+        "was cut is taken for the middle of what it may be (3,000 KiB: 3.5 KiB), medians and deviations "
+        "as they are printed; sums are as exact as sum, mean and number leave them together. Of a trace "
+        "whose starts are whole seconds no time line can be made: its rows are added up by name. "
+        "nsys stats -f csv has all decimals."
+    ),
     "device-unnamed": (
         "The profile does not say which GPU stands behind a process's device number, and there is more "
         "than one GPU. The rows are kept apart by process and number, without a name."
@@ -154,6 +182,11 @@ MEANINGS: dict[str, str] = {
         "One side of a comparison holds events, the other only totals of them. Counts, sums, smallest "
         "and largest values are compared; what totals do not tell is not."
     ),
+    "events-in-two-arrays": (
+        "The trace is one object that names `traceEvents` more than once, as merging by hand may make "
+        "it. The events of all these arrays were read. Most programs that read JSON take the last only, "
+        "and show less. Keys between the arrays were not read."
+    ),
     "facts-differ": (
         "Kinds of information that only one side of a comparison holds, or only some of its runs. "
         "Either the profiler was not told to record them or the program did none of it. What needs "
@@ -162,6 +195,10 @@ MEANINGS: dict[str, str] = {
     "few-repeats": (
         "A side of a comparison has fewer than four runs. Intervals of so few are wide, and say little; "
         "repeat the measurement."
+    ),
+    "foreign-lines": (
+        "Messages of the profiler, or what a program wrote, stand between the rows of a printed table. "
+        "These lines were passed over, and the rows below them were read."
     ),
     "gpu-activity-missing": (
         "API calls that put work on a GPU were recorded, but no GPU work. The profiler could not "
@@ -236,7 +273,8 @@ MEANINGS: dict[str, str] = {
     ),
     "negative-duration": ("Rows that end before they start were left out."),
     "nameless-id": (
-        "Rows refer to a name that the file does not hold. They are shown as `[name ID]`."
+        "Rows refer to a name that the file does not hold. They are shown as `[name ID]`; kernels by "
+        "their short name, else by their symbol, where the file has that."
     ),
     "no-gpu-work": (
         "The profile holds no GPU operation. That is a fact about the run or about the recording; the "
@@ -269,8 +307,8 @@ MEANINGS: dict[str, str] = {
     ),
     "number-ambiguous": (
         "Numbers such as 1.234 with one sign and three digits behind it, in a table of which nothing "
-        "else tells whether it marks decimals or thousands. It was taken for a decimal point. Or times "
-        "in a table whose row of units is missing: they were taken as nanoseconds."
+        "else tells whether it marks decimals or thousands. They were left out. Or times in a table "
+        "whose row of units is missing: they were taken as nanoseconds."
     ),
     "occupancy-rounded": (
         "Kernels whose occupancy could not be computed from their launch, because the profile lacks "
@@ -280,6 +318,13 @@ MEANINGS: dict[str, str] = {
     "op-before-call": (
         "GPU operations that start before the call that launched them. Their launch latency is not "
         "recorded; everything else counts."
+    ),
+    "path-shortened": (
+        "Ranges lie so deep in each other that to spell out where each lies would take many times the "
+        "room of the profile; mostly a range is opened in a loop and never closed. In place of the "
+        "middle of such a path stand how many characters were left out and a digest of the whole path: "
+        "different paths remain different, and one path is the same in every profile. All rows and "
+        "numbers are there."
     ),
     "peer-copy-repeated": (
         "The file holds copies between devices twice, in the tables of all copies and of such copies. "
@@ -309,7 +354,8 @@ MEANINGS: dict[str, str] = {
     ),
     "python-functions-left-out": (
         "A trace recorded with stacks holds a row per call of a Python function, most of its rows. They "
-        "are left out unless `--include python_functions` asks for them."
+        "are left out unless `--include python_functions` asks for them: of `import`, or of `report` on "
+        "the file."
     ),
     "queues-not-drawn": (
         "A trace of many operations was written without the lengths of launch queues, which would have "
@@ -438,6 +484,10 @@ MEANINGS: dict[str, str] = {
         "The file ends before its events do: the program was killed, the disk was full, or the copy is "
         "incomplete. Everything up to there was read."
     ),
+    "trailing-data": (
+        "Behind the compressed trace the file holds something that is no gzip: a copy that was not cut "
+        "to its new length, or two files in one. It was left out; what is compressed was read to its end."
+    ),
     "unknown-code": (
         "A number that stands for a kind of copy, memory or event is not known to this version. The row "
         "is kept as Unknown."
@@ -475,8 +525,7 @@ def merged(notes: Iterable[Note]) -> list[Note]:
         key = (note.slug, note.text, note.facts)
         if key in found:
             old = found[key]
-            note = Note(
-                old.slug, old.severity, old.text, old.count + note.count, old.where, old.facts
-            )
+            of = old.of + note.of if old.of and note.of else 0
+            note = replace(old, count=old.count + note.count, of=of)
         found[key] = note
     return list(found.values())

@@ -43,7 +43,8 @@ class Column:
     `brief` columns are shown where there is little room; `real` marks means and the like of an integer
     quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of `adds`
     columns may be added up over rows, as all counts may; `counted_by` names the column that counts what
-    such a sum is of. `printed` columns belong to a table that is printed as people know it.
+    such a sum is of. `printed` columns belong to a table that is printed as people know it; `said` ones
+    people are told in words, in place of a column.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Column:
     adds: bool = False
     counted_by: str = ""
     printed: Printed | None = None
+    said: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -114,12 +116,21 @@ class ProfileRef:
 
 
 @dataclass(frozen=True)
+class Said:
+    """Lines of words for people, and what they stand under; no head where it is the title."""
+
+    head: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """A typed table and what has to be said with it.
 
     `table` is None where the report could not be answered; then `not_recorded` names what is missing.
     `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows as they were
-    before. `picture` is None where nothing is drawn.
+    before. `picture` is None where nothing is drawn. `said` is what people are told in place of `said`
+    columns, which programs get as any other.
     """
 
     name: str
@@ -134,6 +145,13 @@ class Report:
     row_count: int = 0
     picture: Picture | None = None
     uncut: pa.Table | None = None
+    said: tuple[Said, ...] = ()
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether people see a table: there is a row, and not all of it is said in words."""
+        rows = 0 if self.table is None else self.table.num_rows
+        return rows > 0 and not all(column.said for column in self.columns)
 
     @property
     def drawn(self) -> pa.Table | None:
@@ -249,7 +267,7 @@ def build_table(
 
     Built from buffers: `pa.array` would import pandas, 0.3 s that a report does not have.
     """
-    arrays = [_arrow(data[column.name], column.kind) for column in columns]
+    arrays = [array_of(data[column.name], column.kind) for column in columns]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 
@@ -274,7 +292,8 @@ def values_of(column: pa.Array, null: float = MISSING) -> np.ndarray:
     return values
 
 
-def _arrow(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
+def array_of(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
+    """Values as a column of an Arrow table; MISSING, NaN and None become null."""
     if kind == "text":
         return _text(values)
     if kind == "int":
@@ -283,18 +302,19 @@ def _arrow(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
             if isinstance(values, list | tuple)
             else np.ascontiguousarray(values, np.int64)
         )
-        return _numeric(ints, ints != MISSING, _ARROW["int"])
+        return numbers(ints, ints != MISSING, "int")
     floats = (
         np.array([np.nan if v is None else v for v in values], np.float64)
         if isinstance(values, list | tuple)
         else np.ascontiguousarray(values, np.float64)
     )
-    return _numeric(floats, ~np.isnan(floats), _ARROW["float"])
+    return numbers(floats, ~np.isnan(floats), "float")
 
 
-def _numeric(values: np.ndarray, valid: np.ndarray, arrow_type: pa.DataType) -> pa.Array:
+def numbers(values: np.ndarray, valid: np.ndarray, kind: Kind) -> pa.Array:
+    """int64 or float64 as a column of an Arrow table, null where they are not valid."""
     bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(arrow_type, len(values), [bitmap, pa.py_buffer(values)])
+    return pa.Array.from_buffers(_ARROW[kind], len(values), [bitmap, pa.py_buffer(values)])
 
 
 def _text(values: Sequence[str | None] | np.ndarray) -> pa.Array:

@@ -19,12 +19,13 @@ from nsysconv.units import Unit
 APPLICATION_ID = 0x4E535943
 """`PRAGMA application_id` of our SQLite files: "NSYC"."""
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised by every change that an older reader would misread."""
 
 VERSIONS: dict[int, str] = {
     1: "First version.",
     2: "Jobs: `run.job`, `process.job`.",
+    3: "Totals: of the OS runtime; of sizes `aggregate.bytes_med`, `aggregate.bytes_stddev`.",
 }
 """One line per version: what changed."""
 
@@ -710,7 +711,7 @@ aggregate = sa.Table(
     _column("direction", "Of copies and migrations: from where to where.", codes=codes.DIRECTIONS),
     _column(
         "name_id",
-        "The kernel, the API function's symbol, the range or the construct, `name.id`.",
+        "The kernel, the API or OS runtime function, the range or the construct, `name.id`.",
     ),
     _column(
         "domain_id", "The domain of a range, `domain.domain_id`; null: the name says it, or none."
@@ -732,6 +733,8 @@ aggregate = sa.Table(
     _column("bytes_sum", "Bytes they moved.", Unit.BYTES),
     _column("bytes_min", "Least bytes.", Unit.BYTES),
     _column("bytes_max", "Most bytes.", Unit.BYTES),
+    _real("bytes_med", "Median of their bytes, as far as the source spells it."),
+    _real("bytes_stddev", "Sample standard deviation of their bytes, likewise."),
     sa.CheckConstraint(_IS_PROCESS),
     comment="Totals of one name, from a source that records totals only.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 
 
@@ -33,6 +34,11 @@ def scale_for(unit: Unit, largest: float) -> tuple[float, str]:
         if abs(largest) >= smallest:
             return divisor, name
     return 1, "%" if unit is Unit.PCT else ""
+
+
+def utc(ns: int) -> str:
+    """A time of day for people, from ns since 1970: `2026-01-01 00:00:00 UTC`."""
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def human(value: float, unit: Unit) -> str:

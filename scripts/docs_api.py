@@ -18,7 +18,8 @@ import nsysconv
 from nsysconv import errors
 from nsysconv.api import importing, intake, words
 from nsysconv.api.importing import RunResult
-from nsysconv.api.inputs import Lost, Passed
+from nsysconv.api.inputs import Passed
+from nsysconv.api.lost import Lost
 from nsysconv.export.contract import Written
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity

@@ -11,6 +11,7 @@ import typer
 from docs_markdown import markdown_table
 
 from nsysconv.cli.app import app
+from nsysconv.cli.grouped import GROUPS, group_of
 
 EXIT_STATUSES = {
     0: "Done; also where a report has no rows, and where reports that you did not name are not recorded.",
@@ -56,6 +57,7 @@ def cli_page() -> Iterator[str]:
         ("target", "means"),
         (
             ("`report1.sqlite`", "a profile file, read in place; nothing is left behind"),
+            ("`ranks.json@ranks-pid7`", "of a file of several profiles that one, as in a store"),
             ("`job.db`", "the profile of a store that holds one"),
             ("`job.db@report1`", "the profile of that label; `nsysconv runs job.db` lists them"),
             ("`job.db@2`", "the profile of that number"),
@@ -85,10 +87,14 @@ def _command(name: str, command: Any) -> Iterator[str]:
     if any(p.opts[0].startswith("-") for p in command.params):
         yield ""
         yield from markdown_table(("option", "what it does"), _options(command, choices))
+    if command.epilog:
+        title, *lines = command.epilog.removeprefix("\b\n").splitlines()
+        yield from ("", title, "", *(f"  {line}" for line in lines))
 
 
 def _options(command: Any, choices: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for option in command.params:
+    # In the order of the command's help.
+    for option in sorted(command.params, key=lambda each: _place(group_of(each))):
         if not option.opts[0].startswith("-"):
             continue
         value = option.metavar or choices.get(option.name, "")
@@ -96,6 +102,10 @@ def _options(command: Any, choices: dict[str, str]) -> Iterator[tuple[str, str]]
             value = option.name.upper()
         spelled = ", ".join(f"`{flag}`" for flag in option.opts)
         yield f"{spelled} {value}".strip(), option.help
+
+
+def _place(group: str) -> int:
+    return GROUPS.index(group) if group in GROUPS else len(GROUPS)
 
 
 def _choices(name: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import sys
@@ -16,6 +17,7 @@ from conftest import NSYS, ODD, ODD_FILES, UNREADABLE_FILES, name_of
 from golden_cases import BASIC, FIXTURES, Outcome, run
 
 from nsysconv.api.diffing import DEFAULT
+from nsysconv.importers.probe import Probe
 from nsysconv.queries import CORE
 from nsysconv.render import FORMATS, suffix
 from nsysconv.schema import SCHEMA_VERSION
@@ -59,6 +61,25 @@ def test_a_missing_file(folder: Path) -> None:
     failed(run("report", "nowhere.sqlite", cwd=folder), 3, "nowhere.sqlite", "no such file")
     failed(run("import", "nowhere.sqlite", cwd=folder), 3, "nowhere.sqlite: ", "o such file")
     failed(run("runs", "nowhere.db", cwd=folder), 3, "nowhere.db: no such file")
+    assert names_in(folder) == {"report1.sqlite"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["import", "report1.sqlite", "gone.sqlite", "lost.sqlite", "-o", "job.db"],
+     ["diff", "report1.sqlite", "gone.sqlite"],
+     ["diff", "report1.sqlite", "gone.sqlite@main"]],
+)  # fmt: skip
+def test_all_paths_are_looked_for_before_work_begins(
+    folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*_: object) -> None:
+        raise AssertionError("work has begun")
+
+    monkeypatch.setattr(Probe, "__init__", opened)
+    outcome = run(*words, cwd=folder)
+    failed(outcome, 3, "gone.sqlite", "no such file")
+    assert ("lost.sqlite: no such file" in outcome.err) == ("lost.sqlite" in words)
     assert names_in(folder) == {"report1.sqlite"}
 
 
@@ -129,6 +150,35 @@ def test_advice_can_be_copied_on_any_terminal(folder: Path, width: int) -> None:
     assert "--cuda-graph-trace=node" in words
 
 
+# -- help
+
+
+def test_no_help_of_a_command_is_cut(folder: Path) -> None:
+    commands = run("--help", cwd=folder, width=80).out.partition("Commands:\n")[2].splitlines()
+    assert len(commands) >= 8
+    assert not [line for line in commands if line.endswith("...")]
+
+
+@pytest.mark.parametrize("command", ["report", "import", "diff", "export"])
+def test_options_stand_in_groups(command: str, folder: Path) -> None:
+    told = run(command, "--help", cwd=folder, width=80).out
+    assert told.index("\nWhat:\n" if command != "export" else "Which part") < told.index("\nHow ")
+    others = told.partition("\nOptions:\n")[2].splitlines()
+    assert [line.split()[0] for line in others if line.startswith("  --")] == ["--help"]
+
+
+@pytest.mark.parametrize("command", ["report", "import", "diff"])
+def test_help_ends_with_examples(command: str, folder: Path) -> None:
+    examples = run(command, "--help", cwd=folder, width=80).out.partition("Examples:\n")[2]
+    lines = [line.strip() for line in examples.splitlines()]
+    asked = [line for line in lines if line.startswith(f"nsysconv {command} ")]
+    assert len(asked) == 4
+    for line in asked:
+        outcome = run(*shlex.split(line)[1:], cwd=folder)
+        assert "no such option" not in outcome.err.lower()
+        assert "no report" not in outcome.err
+
+
 # -- stores
 
 
@@ -160,12 +210,27 @@ def test_a_selector_on_a_file(folder: Path) -> None:
     failed(run("report", "report1.sqlite@other", cwd=folder), 2, "'other'")
 
 
+def test_an_import_ends_with_the_next_command(folder: Path) -> None:
+    one = run("import", "report1.sqlite", "-o", "my job.db", cwd=folder).out.splitlines()
+    assert one[-1] == "now: nsysconv report 'my job.db'"
+    assert [line for line in one if "not recorded" in line] == [
+        "not recorded: 9 kinds of information; see nsysconv info 'my job.db@report1'"
+    ]
+    second = run("import", NO_GPU, "-o", "my job.db", cwd=folder).out.splitlines()
+    assert second[-1] == "now: nsysconv report 'my job.db@no_gpu-3.25.0'", "of two runs one is new"
+    assert run(*shlex.split(second[-1].removeprefix("now: nsysconv ")), cwd=folder).status == 0
+    both = run("import", "report1.sqlite", NO_GPU, "-o", "two.db", cwd=folder).out.splitlines()
+    assert both[-1] in ("now: nsysconv runs two.db", "now: nsysconv report two.db")
+    assert run(*shlex.split(both[-1].removeprefix("now: nsysconv ")), cwd=folder).status == 0
+
+
 def test_the_default_store(folder: Path) -> None:
     first = run("import", "report1.sqlite", cwd=folder)
     assert first.out.startswith("report1.db@report1: 20 api_call")
     before = (folder / "report1.db").read_bytes()
     again = run("import", "report1.sqlite", cwd=folder)
-    assert again == Outcome(0, "report1.db@report1: already imported, nothing changed\n", "")
+    told = "report1.db@report1: already imported, nothing changed\nnow: nsysconv report report1.db\n"
+    assert again == Outcome(0, told, "")
     assert (folder / "report1.db").read_bytes() == before
 
 
@@ -231,6 +296,9 @@ def test_a_folder(folder: Path) -> None:
     assert outcome.out.startswith("runs.db@report1: ")
     assert "skipped: runs/bookmarks.sqlite: a SQLite database of another program" in outcome.err
     assert "skipped: runs/job.log: not a profile" in outcome.err
+    # One line for each, and one that says how to learn more.
+    assert len(outcome.err.splitlines()) == 3, outcome.err
+    assert "nsysconv info FILE" in outcome.err.splitlines()[-1]
 
 
 def test_a_folder_that_is_imported_again_into_itself(folder: Path) -> None:

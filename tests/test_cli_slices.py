@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from fractions import Fraction
@@ -17,7 +18,7 @@ from nsysconv.api import Percent, Slice, reports
 from nsysconv.api import open as open_profile
 from nsysconv.cli import slices
 from nsysconv.errors import UsageError
-from nsysconv.queries import REPORTS, wanted
+from nsysconv.queries import CORE, REPORTS, wanted
 
 RANGES = NSYS / "ranges-3.28.1.sqlite"
 
@@ -175,7 +176,7 @@ def test_no_rows_of_a_slice_is_an_answer(folder: Path) -> None:
     (["--time", "5:1"], ["ends before it starts"]),
     (["--time", "soon:"], ["no time"]),
     (["--time", "9s:"], ["empty", "report1: "]),
-    (["--range", "nothing"], ["no range 'nothing'", "Names of ranges there are", "report1: "]),
+    (["--range", "nothing"], ["no range 'nothing'", "There are: ", "report1: "]),
     (["--step", "1"], ["no steps", "--step-range"]),
     (["--step", "99", "--step-range", "iteration *"], ["no step '99'"]),
     (["--skip-first", "1"], ["no steps"]),
@@ -264,10 +265,16 @@ def test_a_report_is_called_as_it_was_asked_for(folder: Path) -> None:
 
 def test_the_list_of_reports(folder: Path) -> None:
     found = told(run("report", "--list", "-f", "json", cwd=folder))
-    assert [row["report"] for row in found["rows"]] == list(REPORTS)
+    names = [row["report"] for row in found["rows"]]
+    assert sorted(names) == sorted(REPORTS)
+    groups = [row["about"] for row in found["rows"]]
+    assert "others" not in groups
+    assert len([group for group, _ in itertools.groupby(groups)]) == len(set(groups))
+    assert {row["report"] for row in found["rows"] if row["core"] == "yes"} == set(CORE)
     rows = {row["report"]: row for row in found["rows"]}
     assert rows["overview"] == {
-        "report": "overview", "title": "Overview by device", "needs": "kernel events",
+        "about": "overview", "report": "overview", "title": "Overview by device", "core": "yes",
+        "needs": "kernel events",
         "uses": "memory copies, memory sets, unified-memory migrations, graph launches as intervals, "
         "device properties", "options": None}  # fmt: skip
     assert rows["steps"]["needs"] is None
@@ -287,8 +294,17 @@ def test_the_list_says_what_a_target_can_answer(folder: Path) -> None:
         assert rows["processes"] == ("yes", None)
 
 
+def test_what_has_no_steps_and_one_rank_does_not_answer_on_them(folder: Path) -> None:
+    rows = {row["report"]: row for row in reports(folder / "report1.sqlite").rows()}
+    for name, words in (("stragglers", "several ranks"), ("steps", "no range is called")):
+        assert rows[name]["answered"] == "no"
+        assert words in rows[name]["missing"]
+
+
 # Beside facts there are things in words that a report may need.
 IN_WORDS = {"cuda_memset_sync", "cuda_memcpy_async", "openacc_sum"}
+# These have a table without rows, or with one row of everything.
+IN_WORDS |= {"stragglers", "collective_arrivals", "steps"}
 
 
 @pytest.mark.parametrize(

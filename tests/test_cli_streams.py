@@ -64,7 +64,7 @@ def test_with_all_streams_closed_an_import_is_done(folder: Path) -> None:
 ], ids=" ".join)  # fmt: skip
 def test_a_full_stdout_is_told(folder: Path, words: tuple[str, ...]) -> None:
     done = child(words, folder, ">/dev/full")
-    assert (done.returncode, done.stderr) == (2, "nsysconv: stdout: No space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "nsysconv: stdout: the disk is full\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -47,7 +47,8 @@ Make = Callable[..., Timeline]
 @pytest.fixture
 def profile(tmp_path: Path) -> Iterator[Make]:
     """Makes stores of a few rows: `attributes` of the profile, `noted` slugs with their severities,
-    `world` and `hosts` of its processes; the other options as for `small_store.write`.
+    `recorded` their text, `world` and `hosts` of its processes; the other options as for
+    `small_store.write`.
     """
     with ExitStack() as stack:
 
@@ -55,6 +56,7 @@ def profile(tmp_path: Path) -> Iterator[Make]:
             *rows: Row,
             attributes: dict[str, Any] | None = None,
             noted: dict[str, tuple[Severity, str]] | None = None,
+            recorded: str = "",
             world: int | None = None,
             **options: Any,
         ) -> Timeline:
@@ -68,6 +70,8 @@ def profile(tmp_path: Path) -> Iterator[Make]:
                     "INSERT INTO note (profile_id, slug, severity, count, place, text, facts) "
                     "SELECT id, ?, ?, 1, '', 'noted', ? FROM profile", (slug, severity.value, facts),
                 )  # fmt: skip
+            if recorded:
+                connection.execute("UPDATE note SET text = ?", (recorded,))
             if world is not None:
                 connection.execute("UPDATE process SET world_size = ?", (world,))
             connection.commit()
@@ -210,6 +214,25 @@ def test_graph_intervals_against_kernels(profile: Make) -> None:
     assert note.text == "launches of graphs as intervals: yes against none"
     assert Fact.KERNELS in note.facts
     assert Fact.API_CALLS not in note.facts
+
+
+def _recorded(profile: Make, *options: str) -> Timeline:
+    noted = {"capture-options": (Severity.INFO, "overhead")}
+    return profile(*PLAIN, noted=noted, recorded=", ".join(options))
+
+
+def test_other_capture_options(profile: Make) -> None:
+    base = _recorded(profile, "CUDA_FLUSH_PERIOD=0", "COLLECT_GPU_MEMORY_USAGE=false", "A=1")
+    other = _recorded(profile, "CUDA_FLUSH_PERIOD=10", "COLLECT_GPU_MEMORY_USAGE=true", "B=1")
+    (note,) = differences([base], [other])
+    text = "COLLECT_GPU_MEMORY_USAGE: false against true; CUDA_FLUSH_PERIOD: 0 against 10"
+    assert (note.slug, note.severity, note.text) == (
+        "capture-options-differ", Severity.INFO, text)  # fmt: skip
+
+
+def test_the_same_capture_options(profile: Make) -> None:
+    base, other = (_recorded(profile, "CUDA_FLUSH_PERIOD=0") for _ in range(2))
+    assert differences([base], [other]) == []
 
 
 def test_graph_mode(profile: Make) -> None:

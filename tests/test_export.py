@@ -20,8 +20,8 @@ import nsysconv
 from nsysconv.api.exporting import export_profiles
 from nsysconv.errors import InputError, UsageError
 from nsysconv.export import FORMATS, exporter, tables
+from nsysconv.partials import building
 from nsysconv.store.connection import Connection
-from nsysconv.store.publish import partial_name
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 RANKS = [FIXTURES / "kineto" / f"recorded-gloo-rank{i}.json.gz" for i in (0, 1)]
@@ -123,8 +123,8 @@ def test_a_killed_export_leaves_nothing_once_it_is_done_again(tmp_path: Path) ->
 
 def test_another_export_under_way_is_not_swept_away(tmp_path: Path) -> None:
     place = tmp_path / "out"
-    host = partial_name(place).name.rpartition("-")[0].rpartition("-")[0]
-    theirs = tmp_path / f"{host}-{os.getppid()}-0123abcd.partial"
+    with building(place) as ours:
+        theirs = ours.with_name(ours.name.replace(f"-{os.getpid()}-", f"-{os.getppid()}-"))
     theirs.mkdir()
     export_profiles(BASIC, "parquet", place)
     assert listing(tmp_path) == sorted([theirs.name, "out"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +126,11 @@ def test_control_characters_are_shown(text: str, shown: str) -> None:
 @given(st.text())
 def test_nothing_that_is_shown_steers_a_terminal(text: str) -> None:
     assert visible(text).isprintable()
+
+
+def test_a_name_as_long_as_a_file_is_shortened_by_its_ends() -> None:
+    name = "void kernel<" + "float, " * 1_000_000 + "int>(float*)"
+    begun = time.process_time()
+    short = {shorten_kernel(name, 60) for _ in range(20)}
+    assert time.process_time() - begun < 2
+    assert short == {"kernel<float, float, float, float, float,…float, float, int>"}

@@ -2,44 +2,124 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
+from dataclasses import replace
 from html.parser import HTMLParser
 
+import pyarrow as pa
 import pytest
+from markdown_it import MarkdownIt
 from nasty import NAMES, all_reports, empty_report, nasty_report, unrecorded_report
 from test_render import rendered
 from test_render_text import kernels
 
 from nsysconv.names import visible
+from nsysconv.notes import Note, Severity
 from nsysconv.render.html import fragment
 from nsysconv.report import Report
 
 SHOWN_NAMES = ["-" if name is None else visible(name) for name in NAMES]
 
 
-def markdown_rows(text: str) -> list[list[str]]:
-    """The cells of the table's lines, cut at unescaped bars, their escapes undone."""
-    lines = [line for line in text.split("\n") if line.startswith("| ")]
-    split = [re.split(r"(?<!\\)(?:\\\\)*\|", line)[1:-1] for line in lines]
-    return [[unescape(re.sub(r"\\([!-/:-@[-`{-~])", r"\1", c[1:-1])) for c in row] for row in split]
+def markdown_shown(text: str) -> tuple[list[list[str]], str]:
+    """The cells of the rows as a reader sees them, and all that is shown that is not code."""
+    rows: list[list[str]] = []
+    words = []
+    for token in MarkdownIt("gfm-like", {"linkify": False}).parse(text):
+        if token.type == "tr_open":
+            rows.append([])
+        if token.type != "inline":
+            assert token.type.rpartition("_")[0] in BLOCKS, token
+            continue
+        parts = token.children or []
+        assert {part.type for part in parts} <= {"text", "code_inline", "text_special"}
+        words += [part.content for part in parts if part.type != "code_inline"]
+        if token.level == 4:  # in a cell
+            rows[-1].append("".join(part.content for part in parts))
+    return rows, "\n".join(words)
+
+
+BLOCKS = {
+    "heading",
+    "paragraph",
+    "bullet_list",
+    "list_item",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+}
 
 
 def test_markdown_names_come_back() -> None:
-    header, rule, *rows = markdown_rows(rendered("markdown", nasty_report()))
+    text = rendered("markdown", nasty_report())
+    (header, *rows), _ = markdown_shown(text)
     assert header[:3] == ["device_id", "name", "bucket_min (µs)"]
-    assert rule[:3] == ["---:", "---", "---:"]
+    assert "| ---: | --- | ---: |" in text
     assert {len(row) for row in rows} == {len(header)}
-    assert [row[1] for row in rows] == SHOWN_NAMES
+    # Spaces at the ends of a cell are not shown.
+    assert [row[1].strip() for row in rows[: len(NAMES)]] == [name.strip() for name in SHOWN_NAMES]
 
 
 def test_markdown_holds_no_markup_of_a_name() -> None:
     text = rendered("markdown", *all_reports())
-    assert not re.search(r"<[a-z/]", text)
-    assert not re.search(r"(?<!\\)[`*](?!\*? (note|dropped|approximated) )", text)
-    assert r"\*em\* \_\_global\_\_ \_x\_ \~\~no\~\~" in text
-    assert r"\[t\](u)" in text
+    markdown_shown(text)
+    assert r"```a\|b\|\|c \\| `code` ``two`` *em* " in text
     assert all(line.isprintable() for line in text.split("\n"))
+
+
+CALLS = (
+    "@torvalds", "@org/team", "(@torvalds)", "#1", "GH-12", "gh-12", "JIRA-7", "http://evil.example",
+    "https://evil.example/a?b", "ftp://evil.example", "www.evil.example", "WWW.evil.example",
+    "me@evil.example", "mailto:me@evil.example", "xmpp:me@evil.example", "deadbee", "DEADBEE",
+    "0123456789abcdef0123456789abcdef01234567", "user/repo@deadbeef1", "owner/repo#12",
+    "group/project!12", "!12", "~label", '~"two words"', "%milestone", "%1", "$snippet", "&epic",
+    "^alert#1", ":emoji:", ":+1:", "[vulnerability:1]", "[[_TOC_]]", "/close", "&commat;torvalds",
+    "&#64;torvalds", "a&#x40;b.example", "<me@evil.example>", "<http://evil.example>", "[x](evil)",
+    "![x](evil)", "*x*", "__x__", "~~x~~", "`@x`", "``@x", "@x`", "$a$", "\\@x", "a|@x|b", "a\\|@x",
+    "@me x `` y ``` z",
+)  # fmt: skip
+"""What GitHub or GitLab would make a mention, a reference, a link, an image or a picture of."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_markdown_calls_nobody(name: str) -> None:
+    whole = replace(
+        kernels(),
+        title=f"Of {name} title",
+        notes=(Note("unknown-code", Severity.INFO, f"it is {name} here", where=name),),
+        not_recorded=(),
+    )
+    at = whole.to_arrow().column_names.index("name")
+    names = pa.array([name] * len(whole.to_arrow()))
+    whole = replace(whole, table=whole.to_arrow().set_column(at, "name", names))
+    rows, words = markdown_shown(rendered("markdown", whole))
+    # As both look for them in what is shown outside of code: nothing of it is left there.
+    assert [row[1] for row in rows[1:]] == [name] * 3
+    assert name.split(" ")[0] not in words
+    shown = "".join(
+        "".join(part.content for part in token.children or [])
+        for token in MarkdownIt("gfm-like", {"linkify": False}).parse(rendered("markdown", whole))
+    )
+    assert f"Of {name} title" in shown
+    assert f"it is {name} here (at {name})" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+        ("f<int>(float*, a::b)", "`f<int>(float*, a::b)`"),
+        ("f(int, char)", "f(int, char)"),
+        ("a || b", r"`a \|\| b`"),
+    ],
+)
+def test_markdown_is_readable_as_it_is(name: str, written: str) -> None:
+    table = kernels().to_arrow()
+    names = pa.array([name] * len(table))
+    table = table.set_column(table.column_names.index("name"), "name", names)
+    assert f"| 0 | {written} | " in rendered("markdown", replace(kernels(), table=table))
 
 
 def test_markdown_of_a_small_report() -> None:
@@ -51,9 +131,9 @@ def test_markdown_of_a_small_report() -> None:
         "| stddev (ns) |\n"
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         "| 0 | ampere_sgemm_128x64_tn | 120,000 | 812.346 | 99.85 | 6.769 | 1.000 | 12.2 |\n"
-        "| 0 | void at::native::fill_kernel&lt;4, at::native::FillFunctor&lt;float&gt;&gt;(int, "
-        "float\\*, float) | 12 | 1.235 | 0.15 | 102.881 | 90.000 | 1.5 |\n"
-        "| 1 | - | 1 | &lt;0.001 | &lt;0.01 | - | 0.000 | 0.0 |\n"
+        "| 0 | `void at::native::fill_kernel<4, at::native::FillFunctor<float>>(int, "
+        "float*, float)` | 12 | 1.235 | 0.15 | 102.881 | 90.000 | 1.5 |\n"
+        "| 1 | - | 1 | <0.001 | <0.01 | - | 0.000 | 0.0 |\n"
         "\n"
         "… 3 of 312 rows, --limit 0 shows all\n"
         "\n"

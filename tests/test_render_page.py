@@ -13,12 +13,13 @@ import pytest
 from conftest import ROOT, name_of, oldest_and_newest
 from nasty import all_reports
 from pages import INJECTIONS, ROWS, hostile, page_of, rendered
-from small_store import Call, Kernel, Memcpy, Range, write
+from small_store import Call, Kernel, Memcpy, Range, opened, write
 
 from nsysconv import api
 from nsysconv.api import pages
 from nsysconv.facts import Fact
 from nsysconv.names import visible
+from nsysconv.render.page import document
 from nsysconv.report import Column, Report, build_table
 from nsysconv.units import Unit
 
@@ -464,3 +465,10 @@ def test_a_heat_map_of_ranks_on_one_axis(tmp_path: Path) -> None:
     heat = text[text.index('class="heat"') :]
     assert "its own window" not in heat[: heat.index("<ol>")]
     assert re.findall(r'<rect class="h10" x="(\d)" width="1" height="1"/>', heat)[:6] == list("012345")
+
+
+def test_a_very_long_name_is_not_whole_in_a_page_many_times() -> None:
+    name = "void kernel<" + "int, " * 40_000 + "int>()"
+    with opened(*(Kernel(10 * i, 10 * i + 5, name=name) for i in range(30))) as profile:
+        page = "".join(document([profile.report("kernels"), profile.report("timeline_events")]))
+    assert page.count("int, ") < 40_000

@@ -94,8 +94,8 @@ device_id  name                        kernel_count  kernel_sum  kernel      avg
 … 3 of 312 rows, --limit 0 shows all
 not shown in 80 columns: min_ns, stddev_ns; --format csv has them
 Not recorded in any row: queue_avg_ns
-[1] note graph-intervals: Graphs are intervals. (3 times, first at row 7)
-[2] dropped negative-duration: Rows were left out. (at row 2)
+[1] dropped negative-duration: Rows were left out. (at row 2)
+[2] note graph-intervals: Graphs are intervals. (3 times, first at row 7)
 [3] note no-gpu-work: Nothing. (2,000 times)
 """
 
@@ -272,8 +272,8 @@ def test_notes_text() -> None:
     assert notes_text(kernels()) == (
         "kernels: slice 0 ns to 1.500000001 s\n"
         "kernels: … 3 of 312 rows, --limit 0 shows all\n"
-        "kernels: [1] note graph-intervals: Graphs are intervals. (3 times, first at row 7)\n"
-        "kernels: [2] dropped negative-duration: Rows were left out. (at row 2)\n"
+        "kernels: [1] dropped negative-duration: Rows were left out. (at row 2)\n"
+        "kernels: [2] note graph-intervals: Graphs are intervals. (3 times, first at row 7)\n"
         "kernels: [3] note no-gpu-work: Nothing. (2,000 times)\n"
     )
     assert notes_text(kernels(notes=(), row_count=3, slice=None)) == ""

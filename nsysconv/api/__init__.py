@@ -12,12 +12,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsysconv.api.about import info
     from nsysconv.api.capturing import profile
     from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.exporting import Exported, export_profiles
     from nsysconv.api.importing import ImportResult, import_files
     from nsysconv.api.intake import FileResult
-    from nsysconv.api.listing import info, reports, runs, sql
+    from nsysconv.api.listing import reports, runs, sql
     from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
     from nsysconv.api.pages import page
     from nsysconv.api.reporting import report_on
@@ -48,12 +49,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "nsysconv.api.about": ("info",),
     "nsysconv.api.capturing": ("profile",),
     "nsysconv.api.diffing": ("DiffResult", "compare"),
     "nsysconv.api.exporting": ("Exported", "export_profiles"),
     "nsysconv.api.importing": ("ImportResult", "import_files"),
     "nsysconv.api.intake": ("FileResult",),
-    "nsysconv.api.listing": ("info", "reports", "runs", "sql"),
+    "nsysconv.api.listing": ("reports", "runs", "sql"),
     "nsysconv.api.opening": ("OpenProfile", "ShownReport", "open"),
     "nsysconv.api.pages": ("page",),
     "nsysconv.api.reporting": ("report_on",),

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api.opening import OpenProfile, ShownReport, check_limit, shown
-from nsysconv.api.sides import Side, open_side
+from nsysconv.api.sides import Side, check_sides, open_side
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.diff import gate
 from nsysconv.diff.comparability import differences, look
@@ -23,7 +23,7 @@ from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
 from nsysconv.diff.steps import in_all
-from nsysconv.errors import UsageError
+from nsysconv.errors import UsageError, there_are
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.contract import Request
@@ -97,7 +97,7 @@ def compare(
     if unknown:
         raise UsageError(
             f"no report {unknown[0]!r} that can be compared",
-            hint=f"There are: {', '.join(_COMPARABLE)}",
+            hint=there_are(unknown[0], _COMPARABLE),
         )
     limits = [
         gate.parse(text, {name: _columns(name) for name in _COMPARABLE})
@@ -105,6 +105,7 @@ def compare(
     ]
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
+        check_sides(base, other)
         sides = open_side(base, stack, say), open_side(other, stack, say)
         if slice is not None:
             for side in sides:
@@ -161,7 +162,9 @@ class _Comparing:
         base, other = ([p.timeline for p in side.profiles] for side in sides)
         # One after the other: together they would need memory for all of them.
         self._answers = {
-            timeline: self._answers_to(names, timeline) for timeline in (*base, *other)
+            profile.timeline: self._answers_to(names, profile)
+            for side in sides
+            for profile in side.profiles
         }
         self._notes = differences(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
@@ -212,16 +215,17 @@ class _Comparing:
             not_recorded=tuple(dict.fromkeys(m for r in found for m in r.not_recorded)),
         )
 
-    def _answers_to(self, names: Sequence[str], timeline: Timeline) -> dict[str, Report]:
+    def _answers_to(self, names: Sequence[str], profile: OpenProfile) -> dict[str, Report]:
         """A profile's answers to the reports. Of its events nothing is kept."""
-        found = queries.answers([(name, self._request) for name in names], timeline)
+        timeline = profile.timeline
+        found = profile.answers([(name, self._request) for name in names])
         if self._single:
             # Two of the reports ask for the same.
             of = cache(lambda samples: samples(timeline, self._steps))
             for name in sorted(_SAMPLED.keys() & names):
                 self._samples[timeline, name] = of(_SAMPLED[name][1])
         look(timeline, steps=self._steps)
-        timeline.forget()
+        profile.forget()
         return dict(zip(names, found, strict=True))
 
     def _intervals(self, name: str) -> Intervals:

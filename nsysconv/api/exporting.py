@@ -12,9 +12,11 @@ from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS, exporter, format_for
 from nsysconv.export.contract import Exporter, Options, Written
 from nsysconv.importers import detection
+from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
+from nsysconv.refusals import refused
 from nsysconv.store.places import Url, split
-from nsysconv.store.publish import building, check_folder, publish, sweep
+from nsysconv.store.publish import check_folder, publish
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 
@@ -59,10 +61,8 @@ def export_profiles(
             written = exporter(to).export(timelines, partial, Options(names, made.suffix == ".gz"))
             publish(partial, made)
         except OSError as error:
-            raise UsageError(
-                f"cannot be written: {error.strerror or error}",
-                where=str(made),
-                hint="Nothing was left there. Name another place with -o.",
+            raise refused(
+                error, str(made), "Nothing was left there. Name another place with -o."
             ) from error
     return Exported(made, written)
 

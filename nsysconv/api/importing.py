@@ -5,30 +5,36 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysconv.api.elsewhere import Work, gathered, worthwhile
-from nsysconv.api.inputs import Input, Inputs, Lost, Passed, found, joined
-from nsysconv.api.intake import FileResult, Progress, Wishes, digest, take_in
+from nsysconv.api.inputs import Input, Inputs, Passed, check_there, found, joined
+from nsysconv.api.intake import FileResult, Progress, Wishes, add_complete, digest, take_in
+from nsysconv.api.lost import Lost
 from nsysconv.api.ranks import pattern, rank_from, suggestion
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.api.workers import workers
 from nsysconv.cores import cores
-from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
 from nsysconv.importers.probe import Probe
+from nsysconv.partials import building
 from nsysconv.phases import phase
 from nsysconv.store.census import Census, censuses
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, is_new, place
-from nsysconv.store.publish import building
 from nsysconv.store.read import reading
 from nsysconv.store.sqlite.network import file_system
-from nsysconv.store.write import Writer, writing
+from nsysconv.store.write import Imported, Writer, writing
+
+_PATIENCE_S = 600.0
+"""How long what is complete waits for others to be added before."""
+_POLL_S = 0.1
 
 Done = Callable[[int, int], None]
 """Called with the number of inputs that are done, and of all."""
@@ -48,7 +54,8 @@ class ImportResult:
 
     `passed` are files that were not read because their recording is there in another form, `lost` are
     records of ranks that left no report; `runs` are those that the profiles are of. `rank_from` is what
-    `--rank-from` may be, where no rank is known and one number in the files' names differs.
+    `--rank-from` may be, where no rank is known and one number in the files' names differs. `is_one_run`:
+    the store holds one run, and a report needs no more than the store's name.
     """
 
     store: Place
@@ -57,6 +64,7 @@ class ImportResult:
     lost: tuple[Lost, ...] = ()
     runs: tuple[RunResult, ...] = ()
     rank_from: str | None = None
+    is_one_run: bool = False
 
     @property
     def errors(self) -> tuple[NsysconvError, ...]:
@@ -101,8 +109,9 @@ def import_files(
     way of `dask` (a scheduler's address or file, or "local"), of others; the outcome is the same. `done`
     is told how many inputs are done.
 
-    One bad file does not keep the others out: see ImportResult.errors. Raises UsageError where the store
-    cannot be made or is something else, and for words that cannot be what they are given for.
+    One bad file does not keep the others out: see ImportResult.errors. Raises InputError where a path is
+    not there, before any is read; UsageError where the store cannot be made or is something else, and for
+    words that cannot be what they are given for.
     """
     if isinstance(paths, (str, os.PathLike, Url)):
         paths = [paths]
@@ -114,6 +123,7 @@ def import_files(
         _check_label(run, "run")
     _check_tags(tags or {})
     wanted = pattern(rank_from)
+    check_there(place(path) for path in paths)
     target = place(store) if store is not None else _default_store(paths, join=join)
     inputs = joined(paths) if join else found(paths, target)
     if store is None and isinstance(target, Path):
@@ -131,8 +141,14 @@ def import_files(
             options, label, tags or {}, run, wanted, replace, strict, progress, say, threads
         )
         _say_where(target, say)
+
+        def appeared(complete: Path, there: Path) -> None:
+            if store is None:
+                _check_default(there, inputs.read)
+            results[:] = _added(results, complete, there, wishes)
+
         try:
-            with writing(target) as writer:
+            with writing(target, appeared) as writer:
                 fresh = is_new(target)
                 every = _results(inputs.read, away, target, writer, wishes, jobs, dask, fresh=fresh)
                 for result in every:
@@ -142,13 +158,39 @@ def import_files(
                     raise _NothingImportedError
         except _NothingImportedError:
             return ImportResult(target, tuple(results), inputs.passed, inputs.lost)
-    runs = _runs(target, results)
+    runs, count = _runs(target, results)
     hint = None if wanted or any(each.census.ranks for each in runs) else _suggestion(inputs.read)
-    return ImportResult(target, tuple(results), inputs.passed, inputs.lost, runs, hint)
+    return ImportResult(
+        target, tuple(results), inputs.passed, inputs.lost, runs, hint, is_one_run=count == 1
+    )
 
 
 class _NothingImportedError(Exception):
     """Leaves the transaction so that no empty store appears."""
+
+
+def _added(
+    results: Sequence[FileResult], complete: Path, target: Path, wishes: Wishes
+) -> list[FileResult]:
+    """What becomes of what is complete where another import has made the store meanwhile: it is added."""
+    there: dict[int, Imported] = {}
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            with writing(target) as writer:
+                add_complete(complete, writer, wishes, there, target)
+            break
+        except InUseError:
+            # Others add theirs.
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL_S)
+    return [replace(each, imported=tuple(_at(each.imported, there))) for each in results]
+
+
+def _at(imported: Sequence[Imported], there: Mapping[int, Imported]) -> Iterator[Imported]:
+    """What became of profiles elsewhere; one that another input replaced did not get there."""
+    return (there[one.profile_id] for one in imported if one.profile_id in there)
 
 
 def _say_where(target: Place, say: Say) -> None:
@@ -196,13 +238,15 @@ def _folder(target: Place, dask: str | None) -> Iterator[Path]:
         yield Path(name).absolute()
 
 
-def _runs(target: Place, results: Sequence[FileResult]) -> tuple[RunResult, ...]:
-    """The runs of the profiles that came in or were there."""
+def _runs(target: Place, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
+    """The runs of the profiles that came in or were there, and how many the store holds."""
     ids = {imported.run_id for result in results for imported in result.imported}
     with reading(target) as store:
         labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
         counted = censuses(store)
-    return tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted)
+    return tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted), len(
+        counted
+    )
 
 
 def _suggestion(inputs: Sequence[Input]) -> str | None:

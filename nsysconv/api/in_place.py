@@ -1,9 +1,9 @@
-"""A store over a profile file as it is; nothing of it is left behind."""
+"""A profile file as it is, as a store of its profiles; nothing of it is left behind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -18,32 +18,59 @@ from nsysconv.store.private import private_folder
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Store, reading
 from nsysconv.store.recording import Recording
+from nsysconv.store.runs import Belonging
 from nsysconv.store.write import writing
 
 
-@contextmanager
-def store_over(path: Path, say: Say, include: frozenset[Fact]) -> Iterator[Store]:
-    """A store over the file as it is; where it has to be copied, over a private copy of its rows.
+class ProfileFile(AbstractContextManager["ProfileFile"]):
+    """A profile file, and stores over it: what they are without depends on what they were asked for.
 
-    Of rows that are left out of imports unless asked for, those of the facts in `include` are in it.
-    Raises InputError where the file cannot be read.
+    `on_request` are the facts that a store has only where they were. Making one raises InputError where
+    the file cannot be read. The stores are open as long as the file.
     """
-    with ExitStack() as stack:
-        probe = stack.enter_context(detection.opened(path, say))
-        importer = detection.detect(probe)
-        origin = Origin(detection.label(path), importer.NAME, str(path), "", "")
+
+    def __init__(self, path: Path, say: Say) -> None:
+        self._path = path
+        self._open = ExitStack()
+        with ExitStack() as stack:
+            self._probe = stack.enter_context(detection.opened(path, say))
+            self._importer = detection.detect(self._probe)
+            self._open = stack.pop_all()
         # The word that includes rows of a kind is the fact's own.
-        options = Options(frozenset(include & importer.INCLUDABLE.keys()), in_place=True)
-        # As an import does.
-        recordings = partial(_ranked, importer, probe, options, voices(path, None))
+        self.on_request = frozenset(Fact(word) for word in self._importer.INCLUDABLE)
+
+    def __exit__(self, *exception: object) -> None:
+        self._open.close()
+
+    def store(self, include: frozenset[str]) -> Store:
+        """A store over the file as it is; where it has to be copied, over a private copy of its rows.
+
+        Of rows that are left out of imports unless asked for, those that `include` names are in it.
+        """
+        origin, recordings = self._source(include)
         try:
-            store = stack.enter_context(in_place(next(recordings()), origin))
+            return self._open.enter_context(in_place(next(recordings()), origin))
         except NotInPlace:
-            copy = stack.enter_context(private_folder()) / "store.db"
-            with writing(copy) as writer:
-                writer.add(recordings(), lambda: origin, silent)
-            store = stack.enter_context(reading(copy))
-        yield store
+            return self._open.enter_context(reading(self._copy(origin, recordings)))
+
+    def copy(self) -> Path:
+        """A store in a private folder, with the rows that an import of the file would make."""
+        return self._copy(*self._source(frozenset()))
+
+    def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
+        """What the file is, and what reads it; as an import does."""
+        label = detection.label(self._path)
+        run = Belonging(together=f"file {self._path}", label=label)
+        origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
+        options = Options(include, in_place=True)
+        told = voices(self._path, None)
+        return origin, partial(_ranked, self._importer, self._probe, options, told)
+
+    def _copy(self, origin: Origin, recordings: Callable[[], Iterator[Recording]]) -> Path:
+        store = self._open.enter_context(private_folder()) / "store.db"
+        with writing(store) as writer:
+            writer.add(recordings(), lambda: origin, silent)
+        return store
 
 
 def _ranked(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysconv import record
+from nsysconv.api.lost import Lost
 from nsysconv.api.words import Target
-from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers.nsys_report import export_beside
 from nsysconv.importers.probe import Probe
-from nsysconv.record import Record
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, place
 from nsysconv.store.read import reading
+
+_LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
+"""What job scripts, too, leave beside a record under its name."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +58,30 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Lost:
-    """A record of `nsysconv profile` whose report is not there."""
-
-    path: Path
-    record: Record
-
-
-@dataclass(frozen=True)
 class Inputs:
     """What is read, and what is not."""
 
     read: tuple[Input, ...]
     passed: tuple[Passed, ...] = ()
     lost: tuple[Lost, ...] = ()
+
+
+def check_there(places: Iterable[Place]) -> None:
+    """Raises InputError for files and folders that there are not: all of them, before work begins."""
+    missing = [str(each) for each in places if isinstance(each, Path) and not _is_there(each)]
+    if missing:
+        others = "\n".join(f"{each}: no such file" for each in missing[1:])
+        raise InputError("no such file", where=missing[0], hint=others)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # it will be told when the file is read
+    return True
 
 
 def joined(paths: Sequence[Target]) -> Inputs:
@@ -107,7 +120,7 @@ def found(paths: Sequence[Target], target: Place | None = None) -> Inputs:
             else:
                 every.append(replace(each, store=each.path if is_store(each.path) else None))
     read, passed = _once(every)
-    return Inputs(tuple(read), tuple(passed), tuple(_lost(records)))
+    return Inputs(tuple(read), tuple(passed), tuple(_lost(records, every)))
 
 
 def _in_folder(folder: Path) -> Iterator[Input]:
@@ -149,10 +162,14 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _lost(records: Sequence[Path]) -> Iterator[Lost]:
+def _lost(records: Sequence[Path], every: Sequence[Input]) -> Iterator[Lost]:
+    """The records whose rank has nothing here: neither what they name nor a file that they are beside."""
+    accompanied = {
+        record.beside(path) for each in every for path in each.paths if path.suffix not in _LOGS
+    }
     for path in records:
         told = record.read(path)
-        if told is None:
+        if told is None or path in accompanied:
             continue
         names = [name for name in (told.report, told.store) if name is not None]
         if not any(path.with_name(name).exists() for name in names):

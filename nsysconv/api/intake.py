@@ -117,8 +117,24 @@ def add_stored(
     )
 
 
+def add_complete(
+    store: Path, writer: Writer, wishes: Wishes, there: dict[int, Imported], path: Path
+) -> None:
+    """The profiles of a new store into the one that was made in its place; `there` tells by their numbers
+    what became of them, and which need not be added again. `path` is the file that progress names.
+    """
+    each = Input((store,), store=store)
+    with stored(store) as profiles:
+        for item in profiles:
+            if item.profile_id not in there:
+                run = _of_unit(item, each, wishes) or belonging(each, wishes)
+                (there[item.profile_id],) = add_stored(item, writer, wishes, run, [], path)
+
+
 def belonging(each: Input, wishes: Wishes) -> Belonging:
-    """What is known of an input's run before it is read."""
+    """What is known of an input's run before it is read. Ranks in one file are of one run."""
+    if each.together is None and not each.is_store:
+        return Belonging(wishes.run, f"file {each.path}", detection.label(each.path))
     return Belonging(wishes.run, each.together, each.label)
 
 

@@ -1,28 +1,28 @@
-"""What is in a store or a profile: runs, info, sql."""
+"""What there is to ask, and to ask it of: reports, runs, sql."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 from nsysconv import queries
-from nsysconv.api.opening import OpenProfile, ShownReport
-from nsysconv.api.opening import open as open_profile
+from nsysconv.api.about import report_of, row_of
+from nsysconv.api.opening import OpenProfile, ShownReport, file_at, open_run
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.facts import in_order
-from nsysconv.notes import Note
+from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Query, any_of
-from nsysconv.report import Column, build_table
-from nsysconv.store.census import censuses, censuses_of_profiles, in_rows, spans
-from nsysconv.store.places import place
+from nsysconv.report import Column, Said
+from nsysconv.store.census import censuses, censuses_of_profiles
+from nsysconv.store.places import place, split
 from nsysconv.store.places import shown as shown_target
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.read import ask, reading
+from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
+
+_ANSWERED = "Whether the profile, or one of the run's, can answer it: yes or no."
 
 
 def reports(
@@ -30,31 +30,70 @@ def reports(
 ) -> ShownReport:
     """Every report (or those named): what it shows and needs; and whether a target can answer it.
 
-    What it lacks for that is named; `info` says how to record it. Raises UsageError for a name that there
-    is not, and as `open` for the target.
+    Of a run it is enough that one profile can. What is lacking for that is named; `info` says how to
+    record it. Raises UsageError for a name that there is not, and as `info` for the target.
     """
-    wanted = [queries.wanted(name).name for name in several(names)] if names else queries.REPORTS
-    with ExitStack() as stack:
-        timeline = None
-        if target is not None:
-            timeline = stack.enter_context(open_profile(target, say=say)).timeline
-        rows = [_listed(name, timeline) for name in wanted]
+    wanted = [queries.wanted(name).name for name in several(names)] if names else _BY_QUESTION
     columns = [
-        Column("report", Unit.TEXT, "Name of the report."),
-        Column("title", Unit.TEXT, "What it shows."),
-        Column("needs", Unit.TEXT, "Facts without which there is no report.", brief=False),
+        Column("report", Unit.TEXT, "Name of the report.", said=True),
+        Column("title", Unit.TEXT, "What it shows.", said=True),
+        Column("about", Unit.TEXT, "What it is about.", said=True),
         Column(
-            "uses", Unit.TEXT, "Further facts, whose columns are null without them.", brief=False
+            "core", Unit.TEXT, "Whether it is printed where none is named: yes or no.", said=True
         ),
-        Column("options", Unit.TEXT, "Its own options.", brief=False),
+        Column("needs", Unit.TEXT, "Facts without which there is no report.", said=True),
+        Column("uses", Unit.TEXT, "Further facts, whose columns are null without them.", said=True),
+        Column("options", Unit.TEXT, "Its own options.", said=True),
     ]
-    if timeline is not None:
-        columns.append(
-            Column("answered", Unit.TEXT, "Whether this profile can answer it: yes or no.")
-        )
-        columns.append(Column("missing", Unit.TEXT, "The facts that it lacks for that."))
-    title = "Reports" if target is None else f"Reports on {shown_target(target)}"
-    return _report("reports", title, tuple(columns), rows)
+    rows = [_listed(name) for name in wanted]
+    if target is None:
+        return report_of("reports", "Reports", columns, rows, said=_in_words(rows))
+    columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
+    columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
+    where, selector = split(target)
+    with ExitStack() as stack:
+        missing = _missing(wanted, open_run(where, selector, stack, say))
+    for row in rows:
+        lacking = missing[str(row["report"])]
+        row["answered"] = "no" if lacking else "yes"
+        row["missing"] = ", ".join(lacking) or None
+    title = f"Reports on {shown_target(target)}"
+    return report_of("reports", title, columns, rows, said=_in_words(rows))
+
+
+def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, list[str]]:
+    """What profiles lack for each report; nothing where one of them can answer it."""
+    ranks = {rank for one in opened for rank in one.timeline.ranks.values()}
+    missing: dict[str, dict[str, None]] = {name: {} for name in names}
+    pending = list(missing)
+    for one in opened:
+        for name in tuple(pending):
+            lacking = [fact.label for fact in queries.unrecorded(name, one.timeline)]
+            lacking = lacking or _not_there(name, one.timeline, len(ranks))
+            missing[name].update(dict.fromkeys(lacking))
+            if not lacking:
+                missing[name] = {}
+                pending.remove(name)
+        one.forget()
+        if not pending:
+            break
+    return {name: list(words) for name, words in missing.items()}
+
+
+def _in_words(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
+    """The reports for people, by what they are about."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        options = f"options {row['options']}" if row["options"] else ""
+        marks = "; ".join(filter(None, ("core" if row["core"] == "yes" else "", options)))
+        line = f"{row['report']}{f' ({marks})' if marks else ''}: {row['title']}"
+        if row.get("missing"):
+            line += f"; no answer without {row['missing']}"
+        groups.setdefault(str(row["about"]), []).append(line)
+    legend = (
+        "core: printed where no report is named. --format csv also says what each needs and uses."
+    )
+    return [Said("", (legend,)), *(Said(about, tuple(lines)) for about, lines in groups.items())]
 
 
 def _needs(module: Query) -> str:
@@ -63,20 +102,50 @@ def _needs(module: Query) -> str:
     return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
 
 
-def _listed(name: str, timeline: Timeline | None) -> dict[str, str | None]:
+def _listed(name: str) -> dict[str, str | None]:
     module = queries.query(name)
-    row: dict[str, str | None] = {
+    return {
+        "about": _about(name),
         "report": name,
         "title": module.TITLE,
+        "core": "yes" if name in queries.CORE else "no",
         "needs": _needs(module) or None,
         "uses": ", ".join(fact.label for fact in in_order(module.USES)) or None,
         "options": ", ".join(option.name for option in module.OPTIONS) or None,
     }
-    if timeline is not None:
-        missing = queries.unrecorded(name, timeline)
-        row["answered"] = "no" if missing else "yes"
-        row["missing"] = ", ".join(fact.label for fact in missing) or None
-    return row
+
+
+_QUESTIONS = {
+    "overview": ("overview", "processes", "gpu_utilization", "utilization_over_time"),
+    "kernels": ("kernels", "kernel_categories", "metrics"),
+    "idle time": ("idle_summary", "idle_host", "idle_gaps"),
+    "transfers": ("transfers", "transfer_sizes"),
+    "host": ("api_vs_kernel", "launch_stats", "queue_length", "timeline_events"),
+    "ranges and steps": ("ranges", "steps"),
+    "ranks": ("comm_overlap", *queries.OVER_RANKS),
+    "rules": rules.REPORTS,
+    "as nsys stats": stats.REPORTS,
+}
+"""What reports are about. Those in none of these stand last."""
+
+_OTHERS = "others"
+_LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
+_BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))
+# One alone is neither late nor early.
+_OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
+
+
+def _about(name: str) -> str:
+    return next((about for about, names in _QUESTIONS.items() if name in names), _OTHERS)
+
+
+def _not_there(name: str, timeline: Timeline, rank_count: int) -> list[str]:
+    """What a report is about and the profile holds none of, although it was recorded."""
+    if name in _OF_SEVERAL_RANKS and rank_count < 2:
+        return ["several ranks: there is one"]
+    if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):
+        return [f"steps: no range is called {found_in.STEP_RANGE}"]
+    return []
 
 
 def runs(store: Target) -> ShownReport:
@@ -88,20 +157,7 @@ def runs(store: Target) -> ShownReport:
         labels = {row["id"]: row["label"] for row in opened.runs()}
         told = censuses_of_profiles(opened)
         rows = [
-            {
-                "run": labels.get(p.attributes["run_id"]),
-                "id": p.id,
-                "label": p.ref.label,
-                "source": p.ref.source,
-                "path": p.ref.path,
-                "ranks": spans(in_rows(told[p.id].ranks)) or None,
-                "host": p.attributes["host"] or ", ".join(told[p.id].hosts) or None,
-                "job": ", ".join(told[p.id].jobs) or None,
-                "tags": _tags_text(tags_of(p)),
-                "recording_ns": p.attributes["recording_ns"],
-                "kernel_count": p.row_count("kernel"),
-                "api_call_count": p.row_count("api_call"),
-            }
+            {"run": labels.get(p.attributes["run_id"]), **row_of(p, told[p.id])}
             for p in opened.profiles()
         ]
         notes = [
@@ -124,103 +180,25 @@ def runs(store: Target) -> ShownReport:
         Column("kernel_count", Unit.COUNT, "Kernels."),
         Column("api_call_count", Unit.COUNT, "API calls."),
     )
-    return _report("runs", "Profiles in the store", columns, rows, notes)
+    return report_of("runs", "Profiles in the store", columns, rows, notes=notes)
 
 
-def _tags_text(tags: Mapping[str, str]) -> str | None:
-    """The tags on one line, as a shell would split it."""
-    return " ".join(f"{key}={_word(value)}" for key, value in tags.items()) or None
+def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
+    """The rows of a query on a store or a profile file, whose tables and views docs/schema.md describes.
 
-
-def _word(text: str) -> str:
-    """The text as one word: in quotes where it has to be."""
-    return shlex.quote(text) if set(text) & set(" '\"\\") else text
-
-
-def info(target: Target, *, say: Say = silent) -> list[ShownReport]:
-    """What a profile is, and what it can answer: its attributes, and its facts with advice.
-
-    Two reports, `profile` and `facts`. Raises as `open`.
+    Nothing is changed. A file is imported into a private store first, which is removed afterwards: for
+    several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, where
+    the query is wrong or no select, InputError where the file cannot be read.
     """
-    with open_profile(target, say=say) as opened:
-        return about(opened)
+    where = place(target)
+    with ExitStack() as stack:
+        file = file_at(where)
+        if file is not None:
+            # Stores are opened without what reads files.
+            from nsysconv.api.in_place import ProfileFile
 
-
-def about(opened: OpenProfile) -> list[ShownReport]:
-    """The same of a profile that is open."""
-    profile = opened.profile
-    facts = [
-        {
-            "fact": fact.label,
-            "recorded": "yes" if fact in profile.facts else "no",
-            "advice": None if fact in profile.facts else profile.advice.get(fact),
-        }
-        for fact in in_order(profile.facts | profile.missing)
-    ]
-    what = _report(
-        "profile",
-        f"Profile {profile.ref.label}",
-        (Column("attribute", Unit.TEXT, "What."), Column("value", Unit.TEXT, "Its value.")),
-        _attributes(profile),
-        profile.notes,
-    )
-    can = _report(
-        "facts",
-        "What it can answer",
-        (
-            Column("fact", Unit.TEXT, "A kind of information."),
-            Column("recorded", Unit.TEXT, "Whether the profile holds it."),
-            Column("advice", Unit.TEXT, "How to record it next time.", prose=True),
-        ),
-        facts,
-    )
-    return [what, can]
-
-
-def _attributes(profile: Profile) -> list[dict[str, str]]:
-    """What is known of a profile as a whole, then its rows by table."""
-    shown = [
-        ("source", profile.ref.source),
-        ("path", profile.ref.path),
-        *((key, profile.attributes[key]) for key in _ATTRIBUTES),
-        # A tag may be called as an attribute is.
-        *((f"tag {key}", value) for key, value in tags_of(profile).items()),
-        *((f"{t} rows", f"{profile.row_count(t):,}") for t in _EVENTS if profile.row_count(t)),
-    ]
-    return [{"attribute": key, "value": str(value)} for key, value in shown if value is not None]
-
-
-_ATTRIBUTES = (
-    "tool_version",
-    "format_version",
-    "host",
-    "driver_version",
-    "graph_mode",
-    "recording_ns",
-    "zero_utc_ns",
-)
-
-_EVENTS = (
-    "kernel",
-    "memcpy",
-    "memset",
-    "unified_memory_event",
-    "graph_launch",
-    "api_call",
-    "range",
-    "sync",
-    "overhead",
-)
-
-
-def sql(store: Target, text: str) -> ShownReport:
-    """The rows of a query on a store, whose tables and views docs/schema.md describes; it is not changed.
-
-    Raises UsageError, in the database's words, where the query is wrong, InputError where there is no
-    store.
-    """
-    with reading(place(store)) as opened:
-        table = opened.sql(text)
+            where = stack.enter_context(ProfileFile(file, say)).copy()
+        table = ask(where, text)
     units = {"int64": Unit.ID, "double": Unit.ID}
     columns = tuple(
         Column(
@@ -229,14 +207,3 @@ def sql(store: Target, text: str) -> ShownReport:
         for field in table.schema
     )
     return ShownReport("sql", "", columns, table, row_count=table.num_rows)
-
-
-def _report(
-    name: str,
-    title: str,
-    columns: tuple[Column, ...],
-    rows: Sequence[dict[str, Any]],
-    notes: Sequence[Note] = (),
-) -> ShownReport:
-    table = build_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
-    return ShownReport(name, title, columns, table, notes=tuple(notes), row_count=len(rows))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
@@ -21,12 +23,18 @@ from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import KERNEL, totals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from nsysconv.api.in_place import ProfileFile
+
 KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
+
+# So many that could be meant are named, with what there is of each.
+_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -73,11 +81,16 @@ class OpenProfile:
     Its reports are good after it is closed. One thread at a time.
     """
 
-    def __init__(self, profile: Profile, resources: ExitStack) -> None:
+    def __init__(
+        self, profile: Profile, resources: ExitStack, file: ProfileFile | None = None
+    ) -> None:
         self.timeline = Timeline(profile)
+        self.profile = profile
         self._resources = resources
         self._is_closed = False
-        self.profile = profile
+        self._file = file
+        self._with: dict[frozenset[Fact], Timeline] = {}
+        self._parts: list[Slice] = []
 
     def __repr__(self) -> str:
         ref = self.profile.ref
@@ -121,7 +134,8 @@ class OpenProfile:
         check_by(by, (name,))
         step_range = step_range or (slice.step_range if slice else None)
         request = request_of(limit, idle, names, by, step_range)
-        return shown(queries.answer(name, self.cut(slice, step_range), request))
+        timeline = _cut(self._timeline_for(name), slice, step_range)
+        return shown(queries.answer(name, timeline, request))
 
     def reports(
         self,
@@ -148,7 +162,53 @@ class OpenProfile:
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             asked.append((name, request_of(rows, idle, kernel_names, by, step_range)))
-        return [shown(report) for report in queries.answers(asked, self.cut(slice, step_range))]
+        return [shown(report) for report in self.answers(asked, slice)]
+
+    def answers(
+        self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
+    ) -> list[Report]:
+        """As `queries.answers`, on a part of the profile. What one report has to have read for it, no
+        other one sees: what a report says does not depend on which others are asked for.
+        """
+        groups: dict[int, tuple[Timeline, list[int]]] = {}
+        for place, (spec, _) in enumerate(asked):
+            timeline = self._timeline_for(spec)
+            groups.setdefault(id(timeline), (timeline, []))[1].append(place)
+        found: dict[int, Report] = {}
+        for timeline, places in groups.values():
+            mine = [asked[place] for place in places]
+            step_range = next((request.step_range for _, request in mine), None)
+            reports = queries.answers(mine, _cut(timeline, part, step_range))
+            found.update(zip(places, reports, strict=True))
+        return [found[place] for place in range(len(asked))]
+
+    def narrow(self, part: Slice) -> None:
+        """Looks at no more of the profile than this from now on."""
+        self._parts.append(part)
+        self.timeline = sliced(self.timeline, part)
+
+    def forget(self) -> None:
+        """Lets go of what was read of events."""
+        for timeline in (self.timeline, *self._with.values()):
+            timeline.forget()
+
+    def _timeline_for(self, spec: str) -> Timeline:
+        """The time line for a report: of a file, with the rows that are read only for reports which
+        cannot do without.
+        """
+        if self._file is None:
+            return self.timeline
+        lacking = frozenset(queries.unrecorded(queries.wanted(spec).name, self.timeline))
+        facts = lacking & self._file.on_request
+        if not facts:
+            return self.timeline
+        if facts not in self._with:
+            store = self._file.store(facts)
+            timeline = Timeline(find_profile(store, self.profile.ref.label))
+            for part in self._parts:
+                timeline = sliced(timeline, part)
+            self._with[facts] = timeline
+        return self._with[facts]
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -158,11 +218,12 @@ class OpenProfile:
                 hint="Ask for reports within the `with` block, or open it again.",
             )
 
-    def cut(self, part: Slice | None, step_range: str | None) -> Timeline:
-        """The time line of a part of the profile; steps are called `step_range` unless it says so."""
-        if part is None:
-            return self.timeline
-        return sliced(self.timeline, replace(part, step_range=part.step_range or step_range))
+
+def _cut(timeline: Timeline, part: Slice | None, step_range: str | None) -> Timeline:
+    """The time line of a part of the profile; steps are called `step_range` unless it says so."""
+    if part is None:
+        return timeline
+    return sliced(timeline, replace(part, step_range=part.step_range or step_range))
 
 
 def check_by(by: str | None, names: Sequence[str]) -> None:
@@ -210,19 +271,19 @@ def shown(report: Report) -> ShownReport:
 
 
 def open(  # noqa: A001 - as gzip.open
-    target: Target, *, reports: Words = (), say: Say = silent
+    target: Target, *, include: Words = (), say: Say = silent
 ) -> OpenProfile:
-    """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file.
+    """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file's.
 
-    A file is read in place and nothing is left behind; of rows that are left out of imports unless
-    asked for, those are read that `reports` need. Raises UsageError where a store holds several
-    profiles and none was chosen, InputError where the file cannot be read.
+    A file is read in place and nothing is left behind; `include` names rows of it that are left out
+    unless asked for, such as python_functions. Raises UsageError where there are several profiles and
+    none was chosen, InputError where the file cannot be read.
     """
     place, selector = split(target)
-    include = queries.facts_of(several(reports))
     with ExitStack() as stack:
-        profile = _choose(_store_of(place, stack, say, include), place, selector)
-        return OpenProfile(profile, stack.pop_all())
+        store, file = _store_of(place, stack, say, several(include))
+        profile = _choose(store, place, selector)
+        return OpenProfile(profile, stack.pop_all(), file)
     raise AssertionError("unreachable")
 
 
@@ -232,19 +293,44 @@ def open_all(
     stack: ExitStack,
     say: Say = silent,
     *,
-    reports: Sequence[str] = (),
+    include: Sequence[str] = (),
 ) -> list[OpenProfile]:
     """All profiles of a store or file; with a selector those of a run of that label, or the one it names.
 
     They are open as long as the stack. Raises as `open`.
     """
-    store = _store_of(place, stack, say, queries.facts_of(reports))
-    return [OpenProfile(profile, ExitStack()) for profile in chosen(store, place, selector)]
+    store, file = _store_of(place, stack, say, include)
+    return [OpenProfile(each, ExitStack(), file) for each in chosen(store, place, selector)]
+
+
+def open_run(
+    place: Place,
+    selector: str | None,
+    stack: ExitStack,
+    say: Say = silent,
+    *,
+    include: Sequence[str] = (),
+) -> list[OpenProfile]:
+    """As `open_all`. Raises UsageError where they are of several runs."""
+    store, file = _store_of(place, stack, say, include)
+    return [OpenProfile(each, ExitStack(), file) for each in of_one_run(store, place, selector)]
+
+
+def of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile]:
+    """As `chosen`. Raises UsageError where they are of several runs and none is named."""
+    profiles = chosen(store, place, selector)
+    if selector is None:
+        _check_one_run(profiles, {row["id"]: row["label"] for row in store.runs()}, place)
+    return profiles
 
 
 def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
-    """The profiles of a store, at least one: all, those of a run of that label, or the one it names."""
+    """The profiles of a store in the order of ranks, at least one: all, those of a run of that label, or
+    the one it names.
+    """
     profiles = store.profiles()
+    if len(profiles) > 1:
+        profiles.sort(key=_by_rank)
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
@@ -252,10 +338,32 @@ def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
     return profiles or [_choose(store, place, None)]
 
 
-def _store_of(place: Place, stack: ExitStack, say: Say, include: frozenset[Fact]) -> Store:
-    """The store at a place, or one over the profile file there."""
+def _store_of(
+    place: Place, stack: ExitStack, say: Say, include: Sequence[str]
+) -> tuple[Store, ProfileFile | None]:
+    """The store at a place; or one over the profile file there, and the file."""
+    path = file_at(place)
+    if path is None:
+        if include:
+            raise UsageError(
+                "a store holds what was imported: nothing more can be included",
+                where=str(place),
+                hint="Import the file again, with --include.",
+            )
+        return stack.enter_context(reading(place)), None
+    # Stores are opened without what reads files.
+    from nsysconv.api.in_place import ProfileFile
+
+    file = stack.enter_context(ProfileFile(path, say))
+    return file.store(frozenset(include)), file
+
+
+def file_at(place: Place) -> Path | None:
+    """The file at a place, which may be a profile; None where a store is there. Raises for a folder, and
+    where there is nothing.
+    """
     if isinstance(place, Url) or is_store(place):
-        return stack.enter_context(reading(place))
+        return None
     if not place.exists():
         raise InputError("no such file", where=str(place))
     if place.is_dir():
@@ -264,10 +372,7 @@ def _store_of(place: Place, stack: ExitStack, say: Say, include: frozenset[Fact]
             where=str(place),
             hint=f"Import it first: nsysconv import {place} -o STORE.db",
         )
-    # Stores are opened without what reads files.
-    from nsysconv.api.in_place import store_over
-
-    return stack.enter_context(store_over(place, say, include))
+    return place
 
 
 def _choose(store: Store, place: Place, selector: str | None) -> Profile:
@@ -295,7 +400,41 @@ def _choose(store: Store, place: Place, selector: str | None) -> Profile:
             where=str(place),
             hint=f"Import one: nsysconv import FILE -o {place}",
         )
-    known = "\n".join(f"  {place}@{profile.ref.label}" for profile in profiles)
-    raise UsageError(
-        f"the store holds {len(profiles)} profiles: name one", where=str(place), hint=known
+    raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
+
+
+def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Place) -> None:
+    runs: dict[str, list[Profile]] = {}
+    for profile in profiles:
+        runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
+    if len(runs) > 1:
+        raise _ambiguous("runs", runs, place)
+
+
+def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Place) -> UsageError:
+    """What is raised where one of several has to be named: the first with what there is of each."""
+    lines = []
+    for label, profiles in islice(choices.items(), _NAMED):
+        kernels = sum(map(_kernel_count, profiles))
+        told = [f"{len(profiles)} profiles"] if len(profiles) > 1 else []
+        told += [f"{kernels:,} kernel{'s' * (kernels > 1)}"] if kernels else []
+        lines.append(f"  {place}@{label}" + (f"  ({', '.join(told)})" if told else ""))
+    kind = "store" if isinstance(place, Url) or is_store(place) else "file"
+    if len(choices) > _NAMED:
+        every = f"nsysconv runs {place}" if kind == "store" else "Imported, `nsysconv runs STORE`"
+        lines.append(f"and {len(choices) - _NAMED:,} more. {every} lists them all.")
+    return UsageError(
+        f"the {kind} holds {len(choices)} {what}: name one",
+        where=str(place),
+        hint="\n".join(lines),
     )
+
+
+def _kernel_count(profile: Profile) -> int:
+    counted = sum(total.count for total in totals(Timeline(profile), KERNEL))
+    return profile.row_count("kernel") or counted
+
+
+def _by_rank(profile: Profile) -> tuple[bool, int, int]:
+    ranks = [row["rank"] for row in profile.rows("process") if row["rank"] is not None]
+    return (not ranks, min(ranks, default=0), profile.id)

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from nsysconv import queries
-from nsysconv.api.listing import about
+from nsysconv.api.about import about
 from nsysconv.api.opening import (
     OpenProfile,
     ShownReport,
@@ -22,7 +22,6 @@ from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, together
 from nsysconv.store.places import split
-from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
 
@@ -86,6 +85,7 @@ def page(
     kernel_names: str = "demangled",
     by: str | None = None,
     step_range: str | None = None,
+    include: Words = (),
     say: Say = silent,
 ) -> list[ShownReport]:
     """The reports for a page: those named, else what tells the whole story, with what was recorded.
@@ -98,7 +98,7 @@ def page(
     place, selector = split(target)
     names, idle = several(names or ()), several(idle)
     with ExitStack() as stack:
-        profiles = open_all(place, selector, stack, say, reports=names)
+        profiles = open_all(place, selector, stack, say, include=several(include))
         slow = () if names else _slow(profiles, step_range)
         wanted = names or tuple(name for name in _all(profiles) if name not in slow)
         rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if limit is None else limit
@@ -124,15 +124,13 @@ def page(
         each = [asked(spec) for spec in wanted if spec not in over_ranks]
         for profile in profiles:
             if slice is not None:
-                part = replace(slice, step_range=slice.step_range or step_range)
-                profile.timeline = sliced(profile.timeline, part)
+                profile.narrow(replace(slice, step_range=slice.step_range or step_range))
             queries.read_ahead(wanted, profile.timeline)
             for spec, gathering in over_ranks.items():
                 gathering.add(queries.part(spec, profile.timeline, request))
-            answers = queries.answers(each, profile.timeline)
-            for (spec, _), report in zip(each, answers, strict=True):
+            for (spec, _), report in zip(each, profile.answers(each), strict=True):
                 found[spec].append(report)
-            profile.timeline.forget()
+            profile.forget()
         reports = [
             over_ranks[spec].report() if spec in over_ranks else together(found[spec])
             for spec in wanted

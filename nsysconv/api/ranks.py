@@ -141,7 +141,7 @@ def ranked(recording: Recording, told: Sequence[Told]) -> Recording:
 
     Nothing outside a file tells one of its several recordings from another.
     """
-    if not told or recording.part:
+    if not told or recording.part():
         return recording
     completing = _Completing(recording, told)
     return replace(

@@ -25,6 +25,8 @@ from nsysconv.api.sources import Source, sources
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import InputError, UsageError
+from nsysconv.importers import detection
+from nsysconv.importers.contract import Options
 from nsysconv.phases import phase
 from nsysconv.queries import Part
 from nsysconv.queries.contract import Request
@@ -54,6 +56,7 @@ def report_on(
     step_range: str | None = None,
     dask: str | None = None,
     workers: int | None = None,
+    include: Words = (),
     say: Say = silent,
 ) -> list[ShownReport]:
     """Reports on a profile or a run, the core ones by default; one that is not recorded says so.
@@ -63,43 +66,50 @@ def report_on(
     median and the greatest value over ranks; but reports that list what happened when stay by rank.
     `by` "rank" keeps all rows below each other, "host" and "device" (physical GPU) give three rows for
     each of these, "step" gives gpu_utilization a row per step. `limit` cuts each report's rows (0: none;
-    None: 20 for people, else 1000 gaps and all of the rest).
+    None: 20 for people, else 1000 gaps and all of the rest). `include` is as for `open`.
 
     Profiles are looked at by `workers` processes at a time (None: as many as pay), or by the workers of a
     Dask cluster (`dask`: its scheduler's address or file, or "local"); the answer depends on neither.
     The rest is as in `OpenProfile.reports`. Raises UsageError for unknown words and where a store holds
     several runs and none was named, InputError where nothing can be read.
     """
-    named = () if names is None else several(names)
-    wanted = tuple(queries.CORE if names is None else named)
+    wanted = tuple(queries.CORE if names is None else several(names))
     check_limit(limit)
     _check(by, wanted)
     request = request_of(0, idle, kernel_names, "step" if by == "step" else None, step_range)
     shown_rows = {name: rows(name, limit, for_people=for_people) for name in wanted}
-    found = sources(target, say)
-    alone = len(found) == 1 and not found[0].in_folder
-    if alone and by not in ("host", "device"):
-        limits = tuple(shown_rows[name].limit for name in wanted)
-        asked = _Asked(wanted, limits, request, slice, named, alone=True)
-        with ExitStack() as stack:
-            (opened, *_) = found[0].opened(stack, asked.named, say)
-            return [shown(report) for report in _reports(asked, opened)]
+    detection.check(Options(frozenset(several(include))))
+    asked = _Asked(wanted, (), request, slice, several(include))
     combined = [Combined(name, by, shown_rows[name], request) for name in wanted]
-    # Of a folder nobody knows yet how many profiles its stores hold.
-    count = None if found[0].in_folder else len(found)
-    limits = tuple(each.limit_of_each(count) for each in combined)
-    asked = _Asked(wanted, limits, request, slice, named)
     run = _Run(combined)
+    found = sources(target, say)
+    if len(found) == 1 and not found[0].in_folder:
+        with ExitStack() as stack:
+            opened = found[0].opened(stack, asked.include, say)
+            if len(opened) == 1 and by not in ("host", "device"):
+                asked = replace(asked, limits=[shown_rows[n].limit for n in wanted], alone=True)
+                return [shown(report) for report in _reports(asked, opened[0])]
+            asked = replace(asked, limits=[one.limit_of_each(len(opened)) for one in combined])
+            for each in _of_all(asked, opened):
+                run.add(each)
+        return run.reports(shown_target(target), slice)
+    # Of a folder nobody knows yet how many profiles its files hold.
+    count = None if found[0].in_folder else len(found)
+    asked = replace(asked, limits=[each.limit_of_each(count) for each in combined])
+    explained = False
     with phase("report on a run"), workers_for(dask, _count(found, workers)) as working:
         # Workers elsewhere have folders of their own that they were started in.
         away = found if dask is None else [each.absolute() for each in found]
         every = working.map(partial(_answers, asked), away, files=Source.files)
         for here, there, answers in zip(found, away, every, strict=True):
-            if isinstance(answers, str):
-                say(answers.replace(str(there.place), str(here.place)))
+            if isinstance(answers, InputError):
+                say(f"skipped: {answers.brief}".replace(str(there.place), str(here.place)))
+                explained = explained or bool(answers.hint)
                 continue
             for each in answers:
                 run.add(_from_here(each, here, there))
+    if explained:
+        say("`nsysconv info FILE` says more of a file that was skipped.")
     return run.reports(shown_target(target), slice)
 
 
@@ -124,15 +134,15 @@ def _count(found: Sequence[Source], asked: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked of each profile. `named` are the reports that the user named, `alone`: there is no
-    other profile, so that reports over ranks are made at once.
+    """What is asked of each profile. `include` is as for `open`; `alone`: there is no other profile, so
+    that reports over ranks are made at once.
     """
 
     wanted: tuple[str, ...]
-    limits: tuple[int, ...]
+    limits: Sequence[int]
     request: Request
     slice: Slice | None
-    named: tuple[str, ...]
+    include: Sequence[str]
     alone: bool = False
 
 
@@ -146,20 +156,22 @@ class _Answers:
     given: tuple[Report | Part, ...]
 
 
-def _answers(asked: _Asked, source: Source) -> list[_Answers] | str:
+def _answers(asked: _Asked, source: Source) -> list[_Answers] | InputError:
     """The answers of what a source names; or why a file of a folder gives none."""
     try:
         with ExitStack() as stack:
-            opened = source.opened(stack, asked.named)
-            found: list[_Answers] = []
-            for profile in opened:
-                found += _of_profile(asked, profile)
-                profile.timeline.forget()
-            return found
+            return list(_of_all(asked, source.opened(stack, asked.include)))
     except InputError as error:
         if not source.in_folder:
             raise
-        return f"skipped: {error}"
+        return error
+
+
+def _of_all(asked: _Asked, opened: Sequence[OpenProfile]) -> Iterator[_Answers]:
+    """The answers of profiles, one after the other."""
+    for profile in opened:
+        yield from _of_profile(asked, profile)
+        profile.forget()
 
 
 def _of_profile(asked: _Asked, opened: OpenProfile) -> Iterator[_Answers]:
@@ -186,8 +198,9 @@ def _from_here(answers: _Answers, here: Source, there: Source) -> _Answers:
 
 def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
     step_range = asked.request.step_range or (asked.slice.step_range if asked.slice else None)
-    timeline = opened.cut(asked.slice, step_range)
-    queries.read_ahead(asked.wanted, timeline)
+    if asked.slice is not None:
+        opened.narrow(replace(asked.slice, step_range=asked.slice.step_range or step_range))
+    queries.read_ahead(asked.wanted, opened.timeline)
     whole: list[tuple[str, Request]] = []
     parts: dict[str, Part] = {}
     for spec, limit in zip(asked.wanted, asked.limits, strict=True):
@@ -199,10 +212,10 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
             step_range=step_range,
         )
         if not asked.alone and name in queries.OVER_RANKS:
-            parts[spec] = queries.part(spec, timeline, request)
+            parts[spec] = queries.part(spec, opened.timeline, request)
         else:
             whole.append((spec, request))
-    reports = iter(queries.answers(whole, timeline))
+    reports = iter(opened.answers(whole))
     for spec in asked.wanted:
         yield parts[spec] if spec in parts else next(reports)
 

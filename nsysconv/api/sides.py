@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsysconv.api.inputs import check_there
 from nsysconv.api.opening import OpenProfile, open_all
 from nsysconv.api.words import Say, Target
 from nsysconv.errors import InputError, UsageError
-from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, shown, split
-from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 
 _MAGIC = frozenset("*?[")
@@ -33,14 +32,19 @@ class Side:
     def cut(self, part: Slice) -> None:
         """Looks at no more of its profiles than this."""
         for profile in self.profiles:
-            profile.timeline = sliced(profile.timeline, part)
+            profile.narrow(part)
+
+
+def check_sides(*targets: Target) -> None:
+    """Raises InputError or UsageError for files of any side that there are not, before one is opened."""
+    check_there([place for target in targets for place, _ in _targets(target)])
 
 
 def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
     """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
 
-    Profiles of one run of a store are its ranks; all others are repeats. Raises UsageError or InputError
-    where nothing is there, or a file is no profile.
+    Profiles of one run of a store or file are its ranks; all others are repeats. Raises UsageError or
+    InputError where nothing is there, or a file is no profile.
     """
     runs: dict[tuple[str, object], list[OpenProfile]] = {}
     in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
@@ -53,8 +57,8 @@ def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
             reasons.append(str(error))
             continue
         for profile in profiles:
-            run = profile.profile.attributes["run_id"] if is_store(source) else profile.profile.id
-            runs.setdefault((str(source), run), []).append(profile)
+            run = (str(source), profile.profile.attributes["run_id"])
+            runs.setdefault(run, []).append(profile)
     if not runs:
         raise InputError("no profile in it", where=shown(target), hint="\n".join(reasons))
     return Side(tuple(tuple(run) for run in runs.values()))

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysconv.api import inputs
-from nsysconv.api.opening import OpenProfile, chosen, open_all
+from nsysconv.api.lost import lines as lost_lines
+from nsysconv.api.opening import OpenProfile, of_one_run, open_all, open_run
 from nsysconv.api.words import Say, Target, silent
-from nsysconv.errors import InputError, UsageError
+from nsysconv.errors import InputError
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, split
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.read import reading
 
 _BYTES_PER_EVENT = 100
 
@@ -32,12 +33,12 @@ class Source:
     events: int = 0
 
     def opened(
-        self, stack: ExitStack, reports: Sequence[str], say: Say = silent
+        self, stack: ExitStack, include: Sequence[str] = (), say: Say = silent
     ) -> list[OpenProfile]:
-        """What it names, open as long as the stack."""
+        """What it names, open as long as the stack; of a folder all that is in a file, else one run."""
         if self.profile is None:
-            found = open_all(self.place, self.selector, stack, say, reports=reports)
-            return sorted(found, key=lambda one: _by_rank(one.profile)) if found[1:] else found
+            open_those = open_all if self.in_folder else open_run
+            return open_those(self.place, self.selector, stack, say, include=include)
         store = stack.enter_context(reading(self.place))
         return [OpenProfile(store.profile(self.profile), ExitStack())]
 
@@ -59,25 +60,17 @@ def sources(target: Target, say: Say = silent) -> list[Source]:
     where, selector = split(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
-        found = [_file(path, None, in_folder=True) for path in _files(where, say)]
-        if not found:
-            raise InputError("no files in it", where=str(where))
-        return found
+        return [_file(path, None, in_folder=True) for path in _files(where, say)]
     if not isinstance(where, Url) and not is_store(where):
         return [_file(where, selector, in_folder=False)]
     with reading(where) as store:
-        profiles = chosen(store, where, selector)
-        if selector is None:
-            _check_one_run(profiles, {row["id"]: row["label"] for row in store.runs()}, where)
-        if len(profiles) > 1:
-            profiles.sort(key=_by_rank)
         return [
             Source(
                 where,
                 profile.id,
                 events=profile.row_count("kernel") + profile.row_count("api_call"),
             )
-            for profile in profiles
+            for profile in of_one_run(store, where, selector)
         ]
 
 
@@ -86,32 +79,13 @@ def _file(path: Path, selector: str | None, *, in_folder: bool) -> Source:
     return Source(path, None, selector, in_folder, size // _BYTES_PER_EVENT)
 
 
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], where: Place) -> None:
-    runs: dict[int, int] = {}
-    for profile in profiles:
-        run = int(profile.attributes["run_id"])
-        runs[run] = runs.get(run, 0) + 1
-    if len(runs) > 1:
-        known = "\n".join(
-            f"  {where}@{labels[run]}" + (f"  ({count} profiles)" if count > 1 else "")
-            for run, count in runs.items()
-        )
-        raise UsageError(
-            f"the store holds {len(runs)} runs: name one", where=str(where), hint=known
-        )
-
-
-def _by_rank(profile: Profile) -> tuple[bool, int, int]:
-    ranks = [row["rank"] for row in profile.rows("process") if row["rank"] is not None]
-    return (not ranks, min(ranks, default=0), profile.id)
-
-
 def _files(folder: Path, say: Say) -> Iterator[Path]:
-    """The files below a folder that may be profiles, each recording once."""
+    """The files below a folder that may be profiles, each recording once. Raises InputError for none."""
     there = inputs.found([folder])
     for passed in there.passed:
         say(f"skipped: {passed.path}: {passed.reason}")
-    for lost in there.lost:
-        rank = "a rank" if lost.record.rank is None else f"rank {lost.record.rank}"
-        say(f"{lost.path}: {rank} left no report")
+    for line in lost_lines(there.lost, alone=not there.read):
+        say(line)
+    if not there.read:
+        raise InputError("no profile in it" if there.lost else "no files in it", where=str(folder))
     yield from (each.path for each in there.read)

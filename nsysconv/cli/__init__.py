@@ -5,6 +5,7 @@ What a command needs is imported when it runs: `--help` loads no pyarrow, numpy,
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -16,6 +17,7 @@ from nsysconv.cli import streams
 from nsysconv.cli.say import say
 from nsysconv.cli.signals import Ended, ending
 from nsysconv.errors import NsysconvError, UsageError
+from nsysconv.refusals import in_words, refused
 
 # Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
 # pyarrow is first imported, which is later.
@@ -93,8 +95,12 @@ def _run() -> int:
 
 def _refused(error: OSError) -> int:
     """Says what the system refused, such as room on a disk; returns the exit status."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        # Whichever file was the next, such as a module of Python's.
+        say(f"nsysconv: {refused(error, '')}")
+        return UsageError.exit_status
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-    say(f"nsysconv: {where}{error.strerror or error}")
+    say(f"nsysconv: {where}{in_words(error)}")
     if isinstance(error, FileNotFoundError) and not _folder_exists():
         say("The current folder has been removed; go to another.")
     return UsageError.exit_status

@@ -10,7 +10,7 @@ from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Severity
-from nsysconv.queries import CORE
+from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
 from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
@@ -32,6 +32,7 @@ def report(
     strict: bool,
     jobs: int | None,
     dask: str | None,
+    include: Sequence[str],
 ) -> int:
     """`nsysconv report`. Returns the exit status."""
     if target is None:
@@ -53,6 +54,7 @@ def report(
             kernel_names=kernel_names,
             by=by,
             step_range=step_range,
+            include=include,
             say=say,
         )
     else:
@@ -68,6 +70,7 @@ def report(
             step_range=step_range,
             dask=dask,
             workers=jobs,
+            include=include,
             say=say,
         )
     output.write(found, destination)
@@ -84,7 +87,7 @@ def listed(
 ) -> int:
     """`nsysconv report --list`. Returns the exit status."""
     destination = output.destination(format_name, path)
-    output.write([api.reports(target, names or None, say=say)], destination)
+    output.write([api.reports(target, names or None, say=say)], destination, target)
     return 0
 
 
@@ -97,11 +100,12 @@ def _strict_status(reports: Sequence[Report]) -> int:
     return 3 if doubts else 0
 
 
-def info(target: str, format_name: str | None, path: str | None) -> int:
+def info(target: str, format_name: str | None, path: str | None, limit: int | None) -> int:
     """`nsysconv info`. Returns the exit status."""
     destination = output.destination(format_name, path, _INFO_COUNT)
     begin_work()
-    output.write(api.info(target, say=say), destination)
+    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    output.write(api.info(target, limit=rows, say=say), destination, target)
     return 0
 
 
@@ -113,9 +117,9 @@ def runs(store: str, format_name: str | None, path: str | None) -> int:
     return 0
 
 
-def sql(store: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
+def sql(target: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
     """`nsysconv sql`. Returns the exit status."""
     destination = output.destination(format_name, path)
     begin_work()
-    output.write([api.sql(store, query).limited(limit)], destination)
+    output.write([api.sql(target, query, say=say).limited(limit)], destination, target)
     return 0

@@ -11,6 +11,7 @@ from nsysconv.cli import completion
 from nsysconv.cli.captures import ProfileCommand, profile
 from nsysconv.cli.choices import By, Idle, Match, Names
 from nsysconv.cli.flags import DaskOption, FormatOption, LimitOption, OutputOption
+from nsysconv.cli.grouped import NAMED, RUN, SHOWN, WHAT, GroupedCommand, examples
 from nsysconv.cli.memory import check_addresses
 from nsysconv.cli.slice_flags import (
     DeviceOption,
@@ -58,7 +59,16 @@ def _main(
         check_addresses()
 
 
-@app.command("import")
+@app.command(
+    "import",
+    cls=GroupedCommand,
+    epilog=examples(
+        ("nsysconv import report1.sqlite", "one profile into report1.db"),
+        ("nsysconv import ranks/ -o job.db", "all profiles below a folder, as one run"),
+        ("nsysconv import new.sqlite -o runs.db --tag commit=1f3a9c", "one more into a store"),
+        ("nsysconv import --join gpu.csv api.csv -o run.db", "two logs of one run as one profile"),
+    ),
+)
 def import_(
     inputs: Annotated[
         list[str],
@@ -72,6 +82,7 @@ def import_(
             metavar="STORE",
             help="The store to make or add to: a file or a database (postgresql://HOST/NAME). "
             "Default: STEM.db in the current folder, which must be new.",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     include: Annotated[
@@ -80,6 +91,7 @@ def import_(
             metavar="WORD",
             help="Import rows, too, that are left out unless asked for, such as "
             "python_functions. May be repeated.",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     join: Annotated[
@@ -87,6 +99,7 @@ def import_(
         typer.Option(
             "--join",
             help="Make one profile of all files: logs of one run, such as its GPU and its API trace.",
+            rich_help_panel=WHAT,
         ),
     ] = False,
     label: Annotated[
@@ -95,6 +108,7 @@ def import_(
             metavar="NAME",
             help="What to call the profiles in the store, as in STORE@NAME; several are NAME, NAME-2 "
             "and so on. Default: after the file.",
+            rich_help_panel=NAMED,
         ),
     ] = None,
     tag: Annotated[
@@ -102,6 +116,7 @@ def import_(
         typer.Option(
             metavar="KEY=VALUE",
             help="Keep this with the profiles, for runs and info to show. May be repeated.",
+            rich_help_panel=NAMED,
         ),
     ] = None,
     run: Annotated[
@@ -110,6 +125,7 @@ def import_(
             metavar="NAME",
             help="The run that all profiles are of, made or continued. Default: ranks of one job, of "
             "one folder or of one list of files are one run.",
+            rich_help_panel=NAMED,
         ),
     ] = None,
     rank_from: Annotated[
@@ -117,20 +133,30 @@ def import_(
         typer.Option(
             metavar="REGEX",
             help=r"Take ranks from the paths of the files: the first group, as in 'train\.(\d+)\.'.",
+            rich_help_panel=NAMED,
         ),
     ] = None,
     replace: Annotated[
         bool,
         typer.Option(
-            help="Read again what the store holds already; label and tags become those given now."
+            help="Read again what the store holds already; label and tags become those given now.",
+            rich_help_panel=WHAT,
         ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option(help="Refuse files of which something must be dropped or approximated.")
+        bool,
+        typer.Option(
+            help="Refuse files of which something must be dropped or approximated.",
+            rich_help_panel=RUN,
+        ),
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Read so many files at a time. Default: as many as pay."),
+        typer.Option(
+            metavar="N",
+            help="Read so many files at a time. Default: as many as pay.",
+            rich_help_panel=RUN,
+        ),
     ] = None,
     dask: DaskOption = None,
 ) -> int:
@@ -153,13 +179,22 @@ def import_(
     )
 
 
-@app.command()
+@app.command(
+    cls=GroupedCommand,
+    epilog=examples(
+        ("nsysconv report report1.sqlite", "the core reports"),
+        ("nsysconv report report1.sqlite kernels idle_gaps --limit 5", "two, of five rows each"),
+        ("nsysconv report job.db --range 'forward*' --device 0", "a part of a profile"),
+        ("nsysconv report job.db -o job.html", "everything on a page"),
+    ),
+)
 def report(
     target: Annotated[
         str | None,
         typer.Argument(
             help="A store of one run (of several: STORE@RUN, STORE@LABEL, STORE@ID, STORE@rank=N), a "
-            "profile file, which is read in place, or a folder of these, taken as one run."
+            "profile file, which is read in place and stands for a store of its profiles, or a folder of "
+            "these, taken as one run."
         ),
     ] = None,
     reports: Annotated[
@@ -174,24 +209,42 @@ def report(
     output: OutputOption = None,
     limit: LimitOption = None,
     idle: Annotated[
-        list[Idle] | None, typer.Option(help="Kind of idle time; may be repeated.")
+        list[Idle] | None,
+        typer.Option(help="Kind of idle time; may be repeated.", rich_help_panel=WHAT),
     ] = None,
-    names: Annotated[Names, typer.Option(help="Which kernel names.")] = Names.DEMANGLED,
+    names: Annotated[
+        Names, typer.Option(help="Which kernel names.", rich_help_panel=SHOWN)
+    ] = Names.DEMANGLED,
     by: Annotated[
         By | None,
         typer.Option(
             help="Rows of a run: all of each rank below each other, or the least, the median and the "
             "greatest of each host or physical device. Default: by rank of up to 8 profiles, of more the "
-            "three over all ranks. step: of gpu_utilization a row per step and device."
+            "three over all ranks. step: of gpu_utilization a row per step and device.",
+            rich_help_panel=SHOWN,
+        ),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD",
+            help="Read rows of a profile file, too, that imports leave out unless asked for, such as "
+            "python_functions. May be repeated.",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option(help="Exit with 3 if anything was dropped or approximated.")
+        bool,
+        typer.Option(
+            help="Exit with 3 if anything was dropped or approximated.", rich_help_panel=RUN
+        ),
     ] = False,
     list_: Annotated[
         bool,
         typer.Option(
-            "--list", help="Name every report, what it needs, and whether it is answered."
+            "--list",
+            help="Name every report, what it needs, and whether it is answered.",
+            rich_help_panel=WHAT,
         ),
     ] = False,
     time: TimeOption = None,
@@ -209,7 +262,10 @@ def report(
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Look at so many profiles at a time. Default: as many as pay."
+            min=1,
+            metavar="N",
+            help="Look at so many profiles at a time. Default: as many as pay.",
+            rich_help_panel=RUN,
         ),
     ] = None,
     dask: DaskOption = None,
@@ -236,19 +292,26 @@ def report(
         strict=strict,
         jobs=jobs,
         dask=dask,
+        include=include or [],
     )
 
 
-@app.command()
+@app.command(short_help="Say what a profile is, and what it can answer.")
 def info(
     target: Annotated[str, typer.Argument(help="A store or a profile file.")],
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Profiles of a run to show; 0 for all. Default: 20 in text, else all."
+        ),
+    ] = None,
     format: FormatOption = None,  # noqa: A002
     output: OutputOption = None,
 ) -> int:
-    """Say what a profile is, what it can answer, what is missing and how to record it."""
+    """Say what a profile or a run is, what it can answer, what is missing and how to record it."""
     from nsysconv.cli import answers
 
-    return answers.info(target, format.value if format else None, output)
+    return answers.info(target, format.value if format else None, output, limit)
 
 
 @app.command()
@@ -265,7 +328,13 @@ def runs(
 
 @app.command()
 def sql(
-    store: Annotated[str, typer.Argument(help="A store.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A store, or a profile file, which is imported for this query alone: for several, "
+            "import it once."
+        ),
+    ],
     query: Annotated[
         str, typer.Argument(help="A select; docs/schema.md describes tables and views.")
     ],
@@ -273,13 +342,13 @@ def sql(
     output: OutputOption = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows to show; 0 for all.")] = 0,
 ) -> int:
-    """Run a query on a store; nothing is changed."""
+    """Run a query on a store or a profile file; nothing is changed."""
     from nsysconv.cli import answers
 
-    return answers.sql(store, query, format.value if format else None, output, limit)
+    return answers.sql(target, query, format.value if format else None, output, limit)
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 def export(
     target: Annotated[
         str,
@@ -293,6 +362,7 @@ def export(
         typer.Option(
             metavar="FORMAT",
             help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
+            rich_help_panel=SHOWN,
             autocompletion=completion.formats,
         ),
     ] = None,
@@ -304,10 +374,16 @@ def export(
             metavar="PATH",
             help="The file or folder to make, which must be new. Default: after the target, in the "
             "current folder.",
+            rich_help_panel=SHOWN,
         ),
     ] = None,
     names: Annotated[
-        bool, typer.Option("--names", help="Write names and words beside the numbers for them.")
+        bool,
+        typer.Option(
+            "--names",
+            help="Write names and words beside the numbers for them.",
+            rich_help_panel=SHOWN,
+        ),
     ] = False,
     time: TimeOption = None,
     range_: RangeOption = None,
@@ -337,7 +413,21 @@ def export(
     )
 
 
-@app.command()
+@app.command(
+    cls=GroupedCommand,
+    epilog=examples(
+        ("nsysconv diff before.sqlite after.sqlite", "two recordings"),
+        ("nsysconv diff job.db@main job.db@branch kernels", "two profiles of a store, by kernels"),
+        (
+            "nsysconv diff 'base-*.sqlite' 'new-*.sqlite'",
+            "repeats of two programs, with their noise",
+        ),
+        (
+            "nsysconv diff a.db b.db --fail-on overview.kernel_sum_ns:3%",
+            "for CI: exit with 1 if worse",
+        ),
+    ),
+)
 def diff(
     base: Annotated[
         str,
@@ -362,7 +452,8 @@ def diff(
         Match | None,
         typer.Option(
             help="How kernels' names are matched. Default: exact between profiles of one source, "
-            "else signature."
+            "else signature.",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     fail_on: Annotated[
@@ -371,6 +462,7 @@ def diff(
             metavar="METRIC:LIMIT",
             help="Exit with 1 if this got worse by more than the limit: overview.kernel_sum_ns:3%, "
             "'kernels[/gemm/].kernel_sum_ns:2ms'. May be repeated.",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     time: TimeOption = None,
@@ -406,6 +498,9 @@ def diff(
 
 
 # Its flags are many, and it shares none with the others.
-app.command("profile", cls=ProfileCommand, context_settings={"allow_interspersed_args": False})(
-    profile
-)
+app.command(
+    "profile",
+    cls=ProfileCommand,
+    short_help="Profile a rank of a job, and bring its report home.",
+    context_settings={"allow_interspersed_args": False},
+)(profile)

@@ -7,10 +7,16 @@ from typing import Annotated
 import typer
 
 from nsysconv.cli.choices import Format
+from nsysconv.cli.grouped import RUN, SHOWN
 
 FormatOption = Annotated[
     Format | None,
-    typer.Option("--format", "-f", help="Output format; default: by -o's suffix, else text."),
+    typer.Option(
+        "--format",
+        "-f",
+        help="Output format; default: by -o's suffix, else text.",
+        rich_help_panel=SHOWN,
+    ),
 ]
 OutputOption = Annotated[
     str | None,
@@ -18,6 +24,7 @@ OutputOption = Annotated[
         "--output",
         "-o",
         help="Write to this file (or, ending in /, folder: one file per report) instead of stdout.",
+        rich_help_panel=SHOWN,
     ),
 ]
 LimitOption = Annotated[
@@ -26,6 +33,7 @@ LimitOption = Annotated[
         min=0,
         help="Rows per report; 0 for all. Default: 20 in text, 1000 idle "
         "gaps and all of the rest elsewhere.",
+        rich_help_panel=SHOWN,
     ),
 ]
 DaskOption = Annotated[
@@ -34,5 +42,6 @@ DaskOption = Annotated[
         metavar="ADDRESS|FILE|local",
         help="Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
         "local for a cluster of this machine alone.",
+        rich_help_panel=RUN,
     ),
 ]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from nsysconv.api.importing import ImportResult, RunResult
-from nsysconv.api.inputs import Lost
 from nsysconv.api.intake import FileResult
+from nsysconv.api.lost import lines as lost_lines
+from nsysconv.errors import NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.names import visible, visible_lines
 from nsysconv.notes import Note
 from nsysconv.store.places import Place
 from nsysconv.store.write import Imported
 
-_FACTS_SHOWN = 4
 # Of a kind of outcome so many are told one by one.
 _SHOWN = 20
 _REASONS_SHOWN = 10
@@ -25,7 +26,7 @@ Say = Callable[[str], None]
 def write(result: ImportResult, tell: Say, say: Say, *, named: bool) -> None:
     """What came in, by `tell`; what did not, by `say`. `named`: a label or tags were asked for."""
     came = [each for file in result.files for each in file.imported]
-    several = len(result.files) + len(result.passed) > 1 or len(came) > 1
+    several = len(result.files) + len(result.passed) + len(result.lost) > 1 or len(came) > 1
     shown = 0
     for file in result.files:
         for each in file.imported:
@@ -33,14 +34,18 @@ def write(result: ImportResult, tell: Say, say: Say, *, named: bool) -> None:
             if shown <= _SHOWN:
                 _profile(each, result.store, tell, named=named)
     _further(came[_SHOWN:], tell)
-    _failed([file for file in result.files if file.error and not file.skipped], "nsysconv: ", say)
-    _failed([file for file in result.files if file.error and file.skipped], "skipped: ", say)
+    _failed([file for file in result.files if not file.skipped], "nsysconv: ", str, say)
+    skipped = [file for file in result.files if file.skipped]
+    _failed(skipped, "skipped: ", lambda error: error.brief, say)
+    if any(file.error and file.error.hint for file in skipped):
+        say("`nsysconv info FILE` says more of a file that was skipped.")
     _listed_lines(
         [f"not read: {each.path}: {each.reason}" for each in result.passed],
         "recordings that are there in another form",
         say,
     )
-    _listed_lines([_lost(each) for each in result.lost], "lost ranks", say)
+    for line in lost_lines(result.lost, alone=not came):
+        say(visible(line))
     if several and came:
         _summary(result, came, tell)
     if result.rank_from is not None:
@@ -48,6 +53,25 @@ def write(result: ImportResult, tell: Say, say: Say, *, named: bool) -> None:
             "No rank is known. If the number in the files' names is the rank, "
             f"import again with --replace --rank-from '{visible(result.rank_from)}'"
         )
+    if came:
+        _next(result, came, tell)
+
+
+def _next(result: ImportResult, came: Sequence[Imported], tell: Say) -> None:
+    """What to do now: how to learn what was not recorded, and the next command."""
+    store = shlex.quote(str(result.store))
+    missing = [each for each in came if each.missing]
+    if missing:
+        rest = len(missing) - 1
+        others = f", and of {rest:,} more {_plural('profile', rest)}" if rest else ""
+        target = shlex.quote(f"{result.store}@{missing[0].label}")
+        tell(f"not recorded: {_facts(missing[0].missing)}{others}; see nsysconv info {target}")
+    if result.is_one_run:
+        tell(f"now: nsysconv report {store}")
+    elif len(result.runs) == 1:
+        tell(f"now: nsysconv report {shlex.quote(f'{result.store}@{result.runs[0].label}')}")
+    else:
+        tell(f"now: nsysconv runs {store}")
 
 
 def _profile(imported: Imported, store: Place, tell: Say, *, named: bool) -> None:
@@ -60,8 +84,6 @@ def _profile(imported: Imported, store: Place, tell: Say, *, named: bool) -> Non
         return
     rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
     tell(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
-    if imported.missing:
-        tell(f"  not recorded: {_facts(imported.missing, f'{store}@{imported.label}')}")
     for note in imported.notes:
         tell(_note(note))
 
@@ -72,11 +94,9 @@ def _note(note: Note) -> str:
     return f"  {note.severity.value}: {note.text}{count}{where} [{note.slug}]"
 
 
-def _facts(missing: Sequence[Fact], target: str) -> str:
-    """The first few facts, which most reports ask for, and where the others are listed."""
-    shown = ", ".join(fact.label for fact in missing[:_FACTS_SHOWN])
-    rest = len(missing) - _FACTS_SHOWN
-    return shown if rest <= 0 else f"{shown} and {rest} more; see nsysconv info {target}"
+def _facts(missing: Sequence[Fact]) -> str:
+    count = len(missing)
+    return f"{count} {_plural('kind', count)} of information"
 
 
 def _further(rest: Sequence[Imported], tell: Say) -> None:
@@ -94,13 +114,16 @@ def _further(rest: Sequence[Imported], tell: Say) -> None:
         tell(f"and {there:,} more that were imported already")
 
 
-def _failed(files: Sequence[FileResult], prefix: str, say: Say) -> None:
-    for file in files[:_SHOWN]:
-        say(f"{prefix}{visible_lines(str(file.error))}")
-    rest = files[_SHOWN:]
+def _failed(
+    files: Sequence[FileResult], prefix: str, spelled: Callable[[NsysconvError], str], say: Say
+) -> None:
+    errors = [file.error for file in files if file.error]
+    for error in errors[:_SHOWN]:
+        say(f"{prefix}{visible_lines(spelled(error))}")
+    rest = errors[_SHOWN:]
     if rest:
         say(f"{prefix}{len(rest):,} more files")
-        for text in _counted(Counter(file.error.what for file in rest if file.error)):
+        for text in _counted(Counter(error.what for error in rest)):
             say(f"  {visible(text)}")
 
 
@@ -120,13 +143,6 @@ def _counted(counts: Counter[str]) -> Iterable[str]:
         yield f"and {rest:,} others"
 
 
-def _lost(lost: Lost) -> str:
-    told = lost.record
-    who = "a process" if told.rank is None else f"rank {told.rank}"
-    why = "; ".join(told.problems) or f"see {lost.path}"
-    return f"{who} left no report: {why}"
-
-
 def _summary(result: ImportResult, came: Sequence[Imported], tell: Say) -> None:
     """How much it was altogether, and who is there of each run of ranks."""
     new = sum(not each.existing for each in came)
@@ -135,7 +151,8 @@ def _summary(result: ImportResult, came: Sequence[Imported], tell: Say) -> None:
         parts.append(f"{len(came) - new:,} already there")
     parts.append(f"{len(result.runs):,} {_plural('run', len(result.runs))}")
     tell(f"{result.store}: {', '.join(parts)}")
-    ranked = [run for run in result.runs if run.census.ranks and len(run.census.profiles) > 1]
+    least = 1 if result.lost else 2
+    ranked = [r for r in result.runs if r.census.ranks and len(r.census.profiles) >= least]
     for run in ranked[:_SHOWN]:
         for line in _run(run):
             tell(line)

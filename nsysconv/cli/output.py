@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,11 @@ from nsysconv.cli.say import say
 from nsysconv.cli.streams import reader_may_go
 from nsysconv.errors import UsageError
 from nsysconv.phases import phase
+from nsysconv.refusals import refused
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.publish import check_folder, replace
+from nsysconv.store.places import split
+from nsysconv.store.publish import check_folder, followed, replace
 
 _NARROWEST = 40
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -46,12 +48,13 @@ class Destination:
 def destination(format_name: str | None, output: str | None, count: int = 1) -> Destination:
     """What -f and -o mean together, for so many reports. To be asked before they are made.
 
-    Raises UsageError for a suffix that names no format, for a format that has no room for so many, and
-    where there is no folder for the file.
+    Raises UsageError for a suffix that names no format, for a format that has no room for so many, for a
+    link that is not followed, and where there is no folder for the file.
     """
     name, path = format_name, None
     if output is not None:
         path = Path(output)
+        followed(path)
         if path.is_dir() or output.endswith("/"):
             return Destination(name or "csv", path, True)
         check_folder(path)
@@ -61,8 +64,14 @@ def destination(format_name: str | None, output: str | None, count: int = 1) -> 
     return Destination(name, path, False)
 
 
-def write(reports: Sequence[Report], to: Destination) -> None:
-    """Renders the reports. Notes go to stderr where the format has no place for them."""
+def write(reports: Sequence[Report], to: Destination, source: str | None = None) -> None:
+    """Renders the reports. Notes go to stderr where the format has no place for them.
+
+    `source` is what was asked, where the reports do not name the profiles that they are of: none of these
+    is replaced.
+    """
+    files = {profile.path for report in reports for profile in report.profiles}
+    files |= set() if source is None else {source, str(split(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:
@@ -73,9 +82,9 @@ def write(reports: Sequence[Report], to: Destination) -> None:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
                 name = each.name.replace(":", "_") + render.suffix(to.format)
-                _write_file(draw, [each], to.path / name)
+                _write_file(draw, [each], to.path / name, files)
         else:
-            _write_file(draw, reports, to.path)
+            _write_file(draw, reports, to.path, files)
     for shown in [[each] for each in reports] if to.is_folder else [reports]:
         if render.notes_beside(to.format, shown):
             from nsysconv.render.text import notes_text
@@ -84,23 +93,23 @@ def write(reports: Sequence[Report], to: Destination) -> None:
                 say(notes_text(each).rstrip("\n"))
 
 
-def _write_file(draw: Render, reports: Sequence[Report], path: Path) -> None:
-    _refuse_to_replace_data(reports, path)
+def _write_file(draw: Render, reports: Sequence[Report], path: Path, files: Iterable[str]) -> None:
+    _refuse_to_replace_data(files, path)
     text = io.StringIO(newline="")
     draw(reports, text, Options())
     try:
         replace(path, text.getvalue())
     except OSError as error:
-        raise UsageError(error.strerror or "cannot be written", where=str(path)) from error
+        raise refused(error, str(path)) from error
 
 
-def _refuse_to_replace_data(reports: Sequence[Report], path: Path) -> None:
+def _refuse_to_replace_data(files: Iterable[str], path: Path) -> None:
     """A slip such as `report trace.json -o trace.json` must not cost the profile, or a store."""
     if not path.is_file():
         return
     with suppress(OSError), path.open("rb") as file:
         is_data = file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
-        for profile in {each.path for report in reports for each in report.profiles}:
+        for profile in files:
             with suppress(OSError):
                 is_data = is_data or path.samefile(profile)
         if is_data:

@@ -50,12 +50,8 @@ def window_lengths(timeline: Timeline) -> dict[int, int]:
     """The length of the window of each device that has one."""
 
     def lengths() -> dict[int, int]:
-        ops, devices = timeline.ops, timeline.devices
         spans = {
-            device: window(
-                timeline, device, ops if len(devices) == 1 else ops.take(ops.device == device)
-            )
-            for device in devices
+            device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
         }
         return {device: span.length for device, span in spans.items() if span is not None}
 

@@ -7,6 +7,7 @@ a source does not record is unknown and differs from nothing.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,10 +52,12 @@ _EVENTS_AND_TOTALS = (
     ((Fact.UNIFIED_MEMORY,), Fact.UNIFIED_MEMORY_TOTALS),
     ((Fact.RANGES,), Fact.RANGE_TOTALS),
     ((Fact.DIRECTIVES,), Fact.DIRECTIVE_TOTALS),
+    ((Fact.OSRT_CALLS,), Fact.OSRT_TOTALS),
 )
 # No figure of a diff is made of it.
 _NO_MATTER = frozenset({Fact.UTC})
 _PRECISION = frozenset({"coarse-times", "rounded-bytes", "rounded-times"})
+_OPTION = re.compile(r"([\w:]+)=(\w+)")
 # In place of ranks and device where the sides number these in other ways.
 _LONGEST = (frozenset[int](), MISSING)
 # Lengths are told where the longer is more than this times the shorter.
@@ -90,6 +93,7 @@ def differences(
     found = [
         *_emptiness(sides),
         *_unequal(sides, _properties(steps or STEP_RANGE)),
+        *_capture_options(sides),
         *_losses(sides),
         *_recorded(sides),
         *_windows(sides),
@@ -158,6 +162,27 @@ def _unequal(sides: _Sides, properties: Iterable[_Property]) -> Iterator[Note]:
             texts.append(f"{prop.what}: {_shown(base)} against {_shown(other)}")
     for (slug, severity, facts), texts in told.items():
         yield Note(slug, severity, "; ".join(texts), facts=facts)
+
+
+def _capture_options(sides: _Sides) -> Iterator[Note]:
+    """A note on options of the profiler that are told of both sides and not the same."""
+    told = [name for side in sides for run in side for name in _options(run)]
+    properties = [
+        _Property(
+            "capture-options-differ",
+            Severity.INFO,
+            name,
+            lambda run, name=name: _options(run).get(name),  # type: ignore[misc]
+        )
+        for name in sorted(set(told))
+    ]
+    yield from _unequal(sides, properties)
+
+
+def _options(run: _Run) -> dict[str, str]:
+    """The profiler's options as the notes of a run's profiles spell them."""
+    texts = [n.text for t in run for n in t.profile.notes if n.slug == "capture-options"]
+    return {name: value for text in texts for name, value in _OPTION.findall(text)}
 
 
 def _shown(values: Sequence[str]) -> str:

@@ -11,11 +11,10 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Literal
 
-from nsysconv.errors import UsageError
+from nsysconv.errors import UsageError, there_are
 from nsysconv.report import Column, Report, build_table
 from nsysconv.units import Unit, human, scale_for
 
@@ -135,7 +134,7 @@ def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
         raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
     report, name = match["report"].strip(), match["column"].strip()
     if report not in columns:
-        raise UsageError(f"no report {report!r}", hint=_there_are(report, columns))
+        raise UsageError(f"no report {report!r}", hint=there_are(report, list(columns)))
     column = _column(report, name, columns[report])
     pattern = None if match["pattern"] is None else _pattern(match["pattern"])
     amount, kind = _amount(match["limit"], report, column)
@@ -216,7 +215,7 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
     metrics = [column.name for column in columns if _can_be_limited(column)]
     found = next((column for column in columns if column.name == name), None)
     if found is None:
-        raise UsageError(f"{report} has no column {name!r}", hint=_there_are(name, metrics))
+        raise UsageError(f"{report} has no column {name!r}", hint=there_are(name, metrics))
     if _can_be_limited(found):
         return found
     if found.key:
@@ -225,16 +224,8 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
         why = "it is text"
     else:
         why = "neither more nor less of it is worse"
-    hint = _there_are(name, metrics)
+    hint = there_are(name, metrics)
     raise UsageError(f"{report}.{name} cannot have a limit: {why}", hint=hint)
-
-
-def _there_are(name: str, names: Iterable[str]) -> str:
-    """What to write instead of this name: the nearest ones, then all."""
-    names = list(names)
-    near = get_close_matches(name, names)
-    meant = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{meant}There are: {', '.join(names) or 'none'}"
 
 
 def _pattern(source: str) -> re.Pattern[str]:

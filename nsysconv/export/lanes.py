@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -19,7 +20,7 @@ Find = Callable[[Array, Array], Array]
 """Finds lanes of intervals by their starts and ends."""
 
 _PIECE = 1 << 18
-_NEVER = np.iinfo(np.int64).max
+_NEVER = int(np.iinfo(np.int64).max)
 
 
 def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> Array:
@@ -227,16 +228,55 @@ def _pairs_up(s: Array, e: Array) -> Array | None:
 def _one_by_one(starts: list[int], ends: list[int]) -> list[int]:
     """The lanes of intervals that cross, sorted by (start, longer first)."""
     open_until: list[list[int]] = []
+    due: list[tuple[int, int]] = []
+    room = _FirstWithRoom()
     lanes = []
     for start, end in zip(starts, ends, strict=True):
-        for number, waiting in enumerate(open_until):  # noqa: B007 - its last value is the lane
-            while waiting and waiting[-1] <= start:
-                waiting.pop()
-            if not waiting or waiting[-1] >= end:
-                break
-        else:
-            number, waiting = len(open_until), []
-            open_until.append(waiting)
-        waiting.append(end)
-        lanes.append(number)
+        while due and due[0][0] <= start:
+            _, lane = heappop(due)
+            waiting = open_until[lane]
+            waiting.pop()
+            room.set(lane, waiting[-1] if waiting else _NEVER)
+        lane = room.first(end)
+        if lane == len(open_until):
+            open_until.append([])
+        open_until[lane].append(end)
+        room.set(lane, end)
+        heappush(due, (end, lane))
+        lanes.append(lane)
     return lanes
+
+
+class _FirstWithRoom:
+    """Until when each lane has room, as a tree of maxima: the first of many is found in a few steps."""
+
+    def __init__(self) -> None:
+        self._size = 1
+        self._until = [_NEVER, _NEVER]
+
+    def first(self, end: int) -> int:
+        """The first lane that has room until then, or the next new one."""
+        if self._until[1] < end:
+            self._double()
+        at = 1
+        while at < self._size:
+            at *= 2
+            if self._until[at] < end:
+                at += 1
+        return at - self._size
+
+    def set(self, lane: int, until: int) -> None:
+        """Says until when a lane has room."""
+        at = lane + self._size
+        self._until[at] = until
+        while at > 1:
+            at //= 2
+            self._until[at] = max(self._until[2 * at], self._until[2 * at + 1])
+
+    def _double(self) -> None:
+        """Makes room for as many new lanes as there are, which nothing is in yet."""
+        leaves = [*self._until[self._size :], *[_NEVER] * self._size]
+        self._size *= 2
+        self._until = [_NEVER] * self._size + leaves
+        for at in range(self._size - 1, 0, -1):
+            self._until[at] = max(self._until[2 * at], self._until[2 * at + 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nsysconv.names import visible
@@ -60,16 +60,15 @@ class Table:
 
 
 def all_columns(report: Report) -> Table:
-    """Every declared column."""
-    pairs = zip(_columns(report), by_column(report), strict=True)
-    return Table(tuple(shown(column, values) for column, values in pairs), ())
+    """Every declared column that is not said in words."""
+    return Table(tuple(shown(column, values) for column, values in _columns(report)), ())
 
 
-def _columns(report: Report) -> Sequence[Column]:
-    """The columns, printed as they are known only if all of them are."""
-    if report.is_printed:
-        return report.columns
-    return [replace(column, printed=None) for column in report.columns]
+def _columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
+    """The columns that are not said in words, printed as they are known only if all of them are."""
+    for column, values in zip(report.columns, by_column(report), strict=True):
+        if not column.said:
+            yield column if report.is_printed else replace(column, printed=None), values
 
 
 def telling_columns(report: Report) -> Table:
@@ -78,7 +77,7 @@ def telling_columns(report: Report) -> Table:
     Not those without any value, nor the profile where there is one only, for the heading names it.
     """
     kept, unrecorded = [], []
-    for column, values in zip(_columns(report), by_column(report), strict=True):
+    for column, values in _columns(report):
         if column.name == "profile" and len(report.profiles) == 1:
             continue
         if any(value is not None for value in values):

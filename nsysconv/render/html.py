@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
+from nsysconv.names import visible
 from nsysconv.render import page, sentences
 from nsysconv.render.columns import Shown, telling_columns
 from nsysconv.render.contract import Options, encodable
@@ -43,7 +44,7 @@ def _lines(report: Report) -> Iterator[str]:
     heading = escape(sentences.heading(report))
     unrecorded: Sequence[str] = ()
     yield '<div class="nsysconv-report">'
-    if report.table is not None and report.table.num_rows:
+    if report.in_rows:
         table = telling_columns(report)
         unrecorded = [column.name for column in table.unrecorded]
         yield f'<table style="{_TABLE}">'
@@ -57,6 +58,9 @@ def _lines(report: Report) -> Iterator[str]:
         yield "</table>"
     else:
         yield f"<p><strong>{heading}</strong></p>"
+    for said in report.said:
+        yield from (f"<p>{escape(visible(said.head))}</p>",) if said.head else ()
+        yield f"<ul>{''.join(f'<li>{escape(visible(line))}</li>' for line in said.lines)}</ul>"
     for sentence in sentences.below(report, unrecorded):
         yield f"<p>{escape(sentence)}</p>"
     notes = [f"<li>{escape(text)}</li>" for _, text in sentences.notes(report)]

@@ -1,14 +1,20 @@
 """Markdown for issues and wikis: a heading, a pipe table, a list of notes. Units as in text.
 
-Whatever a name holds, it shows as it is: it opens no column, no markup and no HTML.
+Whatever a name holds, it shows as it is: it opens no column, no markup and no HTML, mentions nobody and
+links to nothing. GitHub and GitLab look for mentions, references and addresses in what has been
+rendered, where an escape or a character reference is as good as the sign itself; but not in code. So what
+could be more than words is a code span.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TextIO
 
+from nsysconv.names import visible
 from nsysconv.render import sentences
 from nsysconv.render.columns import telling_columns
 from nsysconv.render.contract import Options, encodable
@@ -16,34 +22,46 @@ from nsysconv.report import Report
 
 SUFFIX = ".md"
 
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# An underscore inside a word means nothing to Markdown: `kernel_count` stays readable as it is.
-_SIGNS = re.compile(r"[\\`*\[\]|~$#!]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
+# An underscore inside a word means nothing to Markdown: `kernel_count` needs no code span. Beside signs:
+# :emoji:, schemes of addresses, quick actions, %milestones, hosts, ids of commits, and GH-12 or whatever
+# keys of issues a project links.
+_MORE_THAN_WORDS = re.compile(
+    r"[!#$&*<>@\[\\\]^`{|}~] | (?<![^\W_])_ | _(?![^\W_]) | :\S | ^/ | %\w | www\. "
+    r"| (?<![^\W_])(?<!\d\.)[0-9a-f]{7,}(?![^\W_]) | [a-z]-\d",
+    re.IGNORECASE | re.VERBOSE,
+)
+# What begins a list or underlines a heading where it begins a line.
+_OF_A_LINE = re.compile(r"[-+=]|\d+[.)]$")
+_FENCES = re.compile("`+")
 
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the reports, each under a heading of the second level."""
     for i, report in enumerate(reports):
-        lines = _lines(report) if i == 0 else ("", *_lines(report))
+        lines = _lines(report, out) if i == 0 else ("", *_lines(report, out))
         for line in lines:
             out.write(encodable(line, out, "xmlcharrefreplace") + "\n")
 
 
-def _lines(report: Report) -> Iterator[str]:
-    yield f"## {_escaped(sentences.heading(report))}"
+def _lines(report: Report, out: TextIO) -> Iterator[str]:
+    yield f"## {_sentence(sentences.heading(report), out)}"
     unrecorded: Sequence[str] = ()
-    if report.table is not None and report.table.num_rows:
+    for said in report.said:
+        yield from ("", _sentence(said.head, out)) if said.head else ()
+        yield from ("", *(f"* {_sentence(visible(line), out)}" for line in said.lines))
+    if report.in_rows:
         table = telling_columns(report)
         unrecorded = [column.name for column in table.unrecorded]
         yield ""
-        yield _row([_escaped(shown.header) for shown in table.shown])
+        yield _row([_cell(shown.header, out) for shown in table.shown])
         yield _row(["---:" if shown.right else "---" for shown in table.shown])
-        for cells in zip(*(shown.cells for shown in table.shown), strict=True):
-            yield _row([_escaped(cell) for cell in cells])
+        columns = [s.cells if s.right else [_cell(c, out) for c in s.cells] for s in table.shown]
+        for cells in zip(*columns, strict=True):
+            yield _row(cells)
     for sentence in sentences.below(report, unrecorded):
         yield ""
-        yield _escaped(sentence)
-    notes = [f"* {_escaped(text)}" for _, text in sentences.notes(report)]
+        yield _sentence(sentence, out)
+    notes = [f"* {_sentence(text, out)}" for _, text in sentences.notes(report)]
     yield from ("", *notes) if notes else ()
 
 
@@ -51,5 +69,34 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(text: str) -> str:
-    return _SIGNS.sub(r"\\\g<0>", text).translate(_ENTITIES)
+def _cell(text: str, out: TextIO) -> str:
+    """A name in a table, where a bar ends the cell even in code."""
+    return _code(text, out).replace("|", r"\|") if _MORE_THAN_WORDS.search(text) else text
+
+
+def _sentence(text: str, out: TextIO) -> str:
+    """A sentence with names in it: words that could be more are code, those in a row together."""
+    words = text.strip().split(" ")
+    first = bool(_OF_A_LINE.match(words[0]))
+    marked = [
+        (bool(_MORE_THAN_WORDS.search(w)) or (first and i == 0), w) for i, w in enumerate(words)
+    ]
+    groups = [
+        (code, " ".join(w for _, w in group)) for code, group in groupby(marked, itemgetter(0))
+    ]
+    return " ".join(_words(part, out) if code else part for code, part in groups)
+
+
+def _words(text: str, out: TextIO) -> str:
+    """Words as code, but for what ends a part of the sentence."""
+    name = text.rstrip(",.;")
+    return _code(name, out) + text[len(name) :]
+
+
+def _code(text: str, out: TextIO) -> str:
+    """A code span: its fence is longer than any in the text, which spaces keep apart from it."""
+    text = encodable(text, out, "backslashreplace")  # a character reference would be none here
+    fence = "`" * (max(map(len, _FENCES.findall(text)), default=0) + 1)
+    # A space at both ends would be taken for such.
+    apart = " " if {text[0], text[-1]} & {"`"} or (text[0] == text[-1] == " ") else ""
+    return f"{fence}{apart}{text}{apart}{fence}"

@@ -18,6 +18,8 @@ _SEVERITIES = {
 }
 
 
+_WEIGHTS = {severity: weight for weight, severity in enumerate(reversed(Severity))}
+
 # What a slice's keys are called where their own name would not read well.
 _WORDS = {
     "devices": "device",
@@ -77,17 +79,25 @@ def nowhere(columns: Sequence[str]) -> str:
 
 
 def notes(report: Report) -> Iterator[tuple[Note, str]]:
-    """Each note with its text: `note graph-intervals: … (3 times, first at …)`."""
-    for note in report.notes:
+    """Each note with its text, what weighs most first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
+    for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
         yield note, f"{_SEVERITIES[note.severity]} {note.slug}: {visible(note.text)}{_place(note)}"
 
 
 def _place(note: Note) -> str:
     where = visible(note.where)
-    if note.count == 1:
+    if note.count == 1 and not note.of:
         return f" (at {where})" if where else ""
-    times = f"{note.count:,} times"
+    times = f"{note.count:,} of {note.of:,}: {_share(note)}" if note.of else f"{note.count:,} times"
     return f" ({times}, first at {where})" if where else f" ({times})"
+
+
+def _share(note: Note) -> str:
+    """The part in percent; only nothing is 0 and only all is 100."""
+    text = f"{100 * note.share:.1f}"
+    if note.count < note.of:
+        text = {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text)
+    return f"{text} %"
 
 
 def part(limits: Mapping[str, Any]) -> str:

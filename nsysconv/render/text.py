@@ -17,7 +17,7 @@ from nsysconv.notes import Severity
 from nsysconv.render import blocks, layout, sentences
 from nsysconv.render.columns import NULL, Shown, Table, all_columns, telling_columns
 from nsysconv.render.contract import Options
-from nsysconv.report import Report
+from nsysconv.report import Report, Said
 
 SUFFIX = ".txt"
 
@@ -28,6 +28,7 @@ Line = tuple[str, str]
 _NARROWEST = 20
 # Columns are lined up to this; one longer name must not push the others' numbers out of sight.
 _LINED_UP = 100
+_INDENT = "    "
 _KERNEL_COLUMNS = frozenset({"name", "next_op"})
 _PLAIN = {"…": "...", "µ": "u", "─": "-"}
 _STYLES = {Severity.INFO: "dim", Severity.APPROXIMATED: "yellow", Severity.DROPPED: "yellow"}
@@ -97,7 +98,9 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
     if report.title:
         for text in _wrapped(spell(sentences.heading(report)), width):
             yield text, "bold"
-    if report.table is not None and report.table.num_rows:
+    for said in report.said:
+        yield from _said(said, width, spell)
+    if report.in_rows:
         table = all_columns(report) if width is None else telling_columns(report)
         prose = [s for s in table.shown if s.column.prose] if width is not None else []
         table = replace(table, shown=tuple(s for s in table.shown if s not in prose))
@@ -111,6 +114,16 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
     for text, style in (*below, *_notes(report)):
         for part in _wrapped(spell(text), width):
             yield part, style
+
+
+def _said(said: Said, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
+    indent = ""
+    if said.head:
+        yield from ((part, "bold") for part in _wrapped(spell(visible(said.head)), width))
+        indent = _INDENT
+    room = None if width is None else width - len(indent)
+    for line in said.lines:
+        yield from ((indent + part, "") for part in _wrapped(spell(visible(line)), room))
 
 
 def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator[Line]:
@@ -239,7 +252,7 @@ def _wrapped(text: str, width: int | None) -> Iterator[str]:
     if width is None:
         yield text
         return
-    line, indent = "", "    "
+    line, indent = "", _INDENT
     for word in text.split(" "):
         candidate = f"{line} {word}" if line.strip() else line + word
         if _cells(candidate) <= width:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import resources
 
 from nsysconv.notes import Note, Severity
@@ -16,7 +15,7 @@ from nsysconv.render.page.changes import is_change
 from nsysconv.render.page.marks import amount, anchor, rows, text
 from nsysconv.render.page.tables import table
 from nsysconv.report import ProfileRef, Report
-from nsysconv.units import Unit
+from nsysconv.units import Unit, utc
 
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {
@@ -31,7 +30,7 @@ _SECTIONS = {
 Numbers = Mapping[Note, tuple[int, str]]
 """The notes of the page: the number of each, and its text."""
 
-_RECORDED = ("profile", "facts")
+_RECORDED = ("profile", "profiles", "facts")
 _SHUT = ("utilization_over_time",)
 """Reports whose rows few read: their picture says it."""
 
@@ -109,8 +108,7 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
         if key in about:
             told.append(words + about[key])
     if "zero_utc_ns" in about:
-        moment = datetime.fromtimestamp(int(about["zero_utc_ns"]) // 10**9, UTC)
-        told.append(f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+        told.append(utc(int(about["zero_utc_ns"])))
     if "recording_ns" in about:
         told.append(f"{amount(int(about['recording_ns']), Unit.NS)} recorded")
     parts = dict.fromkeys(sentences.part(r.slice) for r in reports if r.slice is not None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nsysconv.render.page.marks import amount, place, rows, shortened, text, wordy
+from nsysconv.render.page.marks import amount, place, rows, shortened, text, tooltip, wordy
 from nsysconv.render.pictures import Number, Panel, panels
 from nsysconv.report import Column, Picture, Report
 from nsysconv.units import Unit
@@ -117,7 +117,7 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     yield "<ol>"
     for i in range(count):
         label = panel.labels[i]
-        yield f'<li><span class="lb" title="{text(label)}">{text(shortened(label))}</span>'
+        yield f'<li><span class="lb" title="{tooltip(label)}">{text(shortened(label))}</span>'
         if stacked:
             parts = "".join(
                 _part(_colour(c, k), v, top)
@@ -207,7 +207,7 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
                 first = i
         said = f"{title}: {amount(mean, column.unit)} on average"
         yield (
-            f'<li><span class="lb" title="{text(panel.title)}">{text(shortened(title))}</span>'
+            f'<li><span class="lb" title="{tooltip(panel.title)}">{text(shortened(title))}</span>'
             f'<svg viewBox="0 0 {len(levels)} 1" preserveAspectRatio="none" role="img" '
             f'aria-label="{text(said)}">{"".join(marks)}</svg>'
             f'<span class="vl">{amount(mean, column.unit)}</span>'
@@ -268,7 +268,7 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     for label in ranked:
         known = found[label].values()
         low, high = min(known), max(known)
-        yield f'<tr><th scope="row" class="t" title="{text(label)}">{text(shortened(label))}</th>'
+        yield f'<tr><th scope="row" class="t" title="{tooltip(label)}">{text(shortened(label))}</th>'
         yield "".join(
             f'<td class="h{_level(found[label][i], low, high)}">{amount(found[label][i], unit)}'
             if i in found[label] else "<td>–"

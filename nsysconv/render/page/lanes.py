@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from nsysconv.names import visible
-from nsysconv.render.page.marks import rows, text
+from nsysconv.names import shorten, visible
+from nsysconv.render.page.marks import WHOLE, rows, text
 from nsysconv.report import Report
 
 _ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -79,7 +79,7 @@ def _data(report: Report) -> dict[str, Any]:
         found["lane"].append(lanes[key])
         found["start"].append(row["start_ns"] - before)
         found["dur"].append(row["dur_ns"])
-        found["name"].append(names.setdefault(visible(row["name"] or "-"), len(names)))
+        found["name"].append(names.setdefault(shorten(visible(row["name"] or "-"), WHOLE), len(names)))
         found["kind"].append(_KINDS.index(row["kind"]))
         before = row["start_ns"]
     order = sorted(lanes, key=lambda key: [(value is None, value or 0) for value in key])

@@ -14,6 +14,8 @@ from nsysconv.units import Unit, human, scale_for
 
 LONGEST = 60
 """Names of more characters are shortened where they are read at a glance."""
+WHOLE = 4000
+"""Names of more characters are nowhere in the page as a whole."""
 
 _SUFFIXES = ("_bytes_per_s", "_ns", "_bytes", "_pct")
 _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
@@ -24,10 +26,15 @@ def text(words: object) -> str:
     return escape(visible(str(words)))
 
 
+def tooltip(words: str) -> str:
+    """The words in full, but for the middle of a very long name."""
+    return text(shorten(words, WHOLE))
+
+
 def name(words: str, kernel: bool = True) -> str:
     """A name, shortened where it is long; all of it is a tooltip."""
     short = shortened(words, kernel)
-    title = f' title="{text(words)}"' if short != words else ""
+    title = f' title="{tooltip(words)}"' if short != words else ""
     return f"<code{title}>{text(short)}</code>"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nsysconv.names import shorten
 from nsysconv.render import sentences
 from nsysconv.render.columns import Shown, telling_columns
-from nsysconv.render.page.marks import anchor, holds_kernels, shortened, text
+from nsysconv.render.page.marks import WHOLE, anchor, holds_kernels, shortened, text
 from nsysconv.report import Report
 
 _FEW = 8
@@ -15,7 +16,10 @@ _FEW = 8
 
 def table(report: Report) -> Iterator[str]:
     """The rows, and what is to be said below them; columns that are not brief can be hidden."""
-    if report.table is None or not report.table.num_rows:
+    for said in report.said:
+        yield from (f"<p>{text(said.head)}</p>",) if said.head else ()
+        yield f"<ul>{''.join(f'<li>{text(line)}' for line in said.lines)}</ul>"
+    if not report.in_rows:
         yield from (f"<p>{text(line)}</p>" for line in sentences.below(report, ()))
         return
     found = telling_columns(report)
@@ -27,7 +31,7 @@ def table(report: Report) -> Iterator[str]:
         places = ",".join(f":nth-child({i})" for i in minor)
         yield f"<style>#{ident}:not(.full) :is(td,th):is({places}){{display:none}}</style>"
     hint = ' data-more="1"' if minor or long else ""
-    search = ' data-search="1"' if report.table.num_rows > _FEW else ""
+    search = ' data-search="1"' if report.to_arrow().num_rows > _FEW else ""
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{text(report.title)}">'
     yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
     yield "".join(map(_header, found.shown))
@@ -53,7 +57,7 @@ def _shortened(shown: Shown) -> list[tuple[str, str]]:
     if shown.right:
         return [(cell, cell) for cell in shown.cells]
     kernel = holds_kernels(shown.column)
-    return [(cell, shortened(cell, kernel)) for cell in shown.cells]
+    return [(shorten(cell, WHOLE), shortened(cell, kernel)) for cell in shown.cells]
 
 
 def _cell(cell: tuple[str, str], shown: Shown) -> str:
