@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 Better = Literal["less", "more"]
 Kind = Literal["int", "float", "text"]
+Value = int | float | str | None
 
 # Stands for "not recorded" in int64 arrays inside the program; it is null in every table that leaves it.
 MISSING = int(np.iinfo(np.int64).min)
 
+_ROWS_AT_ONCE = 4096
 _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
@@ -128,6 +131,7 @@ class Report:
     """A typed table and what has to be said with it.
 
     `table` is None where the report could not be answered; then `not_recorded` names what is missing.
+    Its texts are dictionary-encoded (`report_table`): thousands of rows may have one long name.
     `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows as they were
     before. `picture` is None where nothing is drawn. `said` is what people are told in place of `said`
     columns, which programs get as any other.
@@ -168,9 +172,11 @@ class Report:
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table with the declared columns (no rows where nothing was recorded)."""
-        if self.table is not None:
-            return self.table
-        return build_table(self.columns, {column.name: [] for column in self.columns})
+        if self.table is None:
+            return build_table(self.columns, {column.name: [] for column in self.columns})
+        plain = [_ARROW[column.kind] for column in self.columns]
+        names = [column.name for column in self.columns]
+        return self.table.cast(pa.schema(list(zip(names, plain, strict=True))))
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a DataFrame of Arrow-backed columns, so that integers with nulls stay integers."""
@@ -181,7 +187,25 @@ class Report:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as dictionaries, null as None."""
-        return list(self.to_arrow().to_pylist())
+        names = [column.name for column in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.tuples()]
+
+    def tuples(self) -> Iterator[tuple[Value, ...]]:
+        """The rows in the order of the declared columns, null (and what is no number) as None.
+
+        Made a few thousand at a time, so that a long listing is never in memory as objects. A name that
+        is not UTF-8 loses nothing: surrogates stay, other stray bytes are spelled out.
+        """
+        if self.table is None:
+            return iter(())
+        columns = [_python(self.table.column(column.name)) for column in self.columns]
+        return zip(*columns, strict=True)
+
+    def by_column(self) -> list[list[Value]]:
+        """The same values, one list per declared column."""
+        if self.table is None:
+            return [[] for _ in self.columns]
+        return [list(_python(self.table.column(column.name))) for column in self.columns]
 
     def briefly(self) -> Report:
         """The report with its brief columns only, and without a picture."""
@@ -269,6 +293,55 @@ def build_table(
     """
     arrays = [array_of(data[column.name], column.kind) for column in columns]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def report_table(
+    columns: Sequence[Column], data: Mapping[str, Sequence[Any] | np.ndarray]
+) -> pa.Table:
+    """As `build_table`, for `Report.table`: a text is held once per column, however many rows have it."""
+    arrays = [
+        _coded(data[column.name]) if column.kind == "text" else array_of(data[column.name], column.kind)
+        for column in columns
+    ]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def _coded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
+    places: dict[str, int] = {}
+    indices = [MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts]
+    return pa.DictionaryArray.from_arrays(array_of(indices, "int"), _text(list(places)))
+
+
+def _python(column: pa.ChunkedArray) -> Iterator[Value]:
+    """The values of a report's column as Python has them, equal texts of a chunk as one object."""
+    for chunk in column.chunks:
+        if pa.types.is_dictionary(chunk.type):
+            spell: Callable[[Any], Value] | None = _texts(chunk).get
+            chunk = chunk.indices
+        else:
+            spell = _finite if pa.types.is_floating(chunk.type) else None
+        for first in range(0, len(chunk), _ROWS_AT_ONCE):
+            values = chunk.slice(first, _ROWS_AT_ONCE).to_pylist()
+            yield from values if spell is None else map(spell, values)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _texts(chunk: pa.DictionaryArray) -> dict[int, str]:
+    """The texts that rows have, by their place in the dictionary: `limited` leaves more in it."""
+    # Arrow's own way to text raises at the first name that is not strict UTF-8.
+    raw = chunk.dictionary.view(pa.binary())
+    used = np.flatnonzero(np.bincount(values_of(chunk.indices, -1) + 1)[1:])
+    return {place: _decoded(raw[place].as_py()) for place in used.tolist()}
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "backslashreplace")
 
 
 _OTHERWISE_IN_NUMPY = {"double": "float64", "float": "float32"}

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from conftest import NSYS
@@ -27,6 +28,10 @@ def shared(tmp_path: Path) -> Path:
     return folder
 
 
+def after(file: TextIO) -> None:
+    file.write("after")
+
+
 def belongs_to(path: Path, user: int) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can make a link of another user")
@@ -38,7 +43,7 @@ def test_ones_own_link_is_followed(shared: Path, tmp_path: Path) -> None:
     kept.write_text("before")
     link.symlink_to("between")
     (shared / "between").symlink_to(kept)
-    replace(link, "after")
+    replace(link, after)
     assert kept.read_text() == "after"
     assert link.is_symlink()
 
@@ -51,7 +56,7 @@ def test_a_link_of_another_user_is_not_followed(shared: Path, tmp_path: Path) ->
     (shared / "ours").symlink_to("report.html")
     for link in ("report.html", "ours"):
         with pytest.raises(UsageError, match="a link of another user"):
-            replace(shared / link, "after")
+            replace(shared / link, after)
     assert kept.read_text() == "before"
 
 
@@ -59,7 +64,7 @@ def test_a_link_of_the_folders_owner_is_followed(shared: Path, tmp_path: Path) -
     (shared / "report.html").symlink_to(tmp_path / "kept.html")
     belongs_to(shared / "report.html", STRANGER)
     belongs_to(shared, STRANGER)
-    replace(shared / "report.html", "after")
+    replace(shared / "report.html", after)
     assert (tmp_path / "kept.html").read_text() == "after"
 
 
@@ -75,7 +80,7 @@ def test_links_that_lead_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
-        replace(tmp_path / "a", "after")
+        replace(tmp_path / "a", after)
 
 
 @pytest.mark.parametrize(("words", "target"), [
@@ -123,7 +128,7 @@ def test_a_replaced_file_has_its_mode_before_it_has_any_text(
         look(descriptor)
 
     monkeypatch.setattr(os, "fchmod", noted)
-    replace(path, "after")
+    replace(path, after)
     (first, last) = seen
     assert first[0] & ~mode == 0
     assert last == (mode, 0)
@@ -133,7 +138,7 @@ def test_a_replaced_file_has_its_mode_before_it_has_any_text(
 def test_a_new_file_has_the_users_mode(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        replace(tmp_path / "report.html", "new")
+        replace(tmp_path / "report.html", after)
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "report.html").stat().st_mode) == 0o640

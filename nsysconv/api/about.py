@@ -12,7 +12,7 @@ from nsysconv.api.opening import OpenProfile, ShownReport, check_limit, open_run
 from nsysconv.api.words import Say, Target, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
-from nsysconv.report import Column, Said, build_table
+from nsysconv.report import Column, Said, report_table
 from nsysconv.store.census import Census, Member, census, in_rows, spans
 from nsysconv.store.places import shown as shown_target
 from nsysconv.store.places import split
@@ -279,7 +279,7 @@ def report_of(
     said: Sequence[Said] = (),
 ) -> ShownReport:
     """A report of rows, with what people are told in place of the columns that are said in words."""
-    table = build_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
+    table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
     return ShownReport(
         name,
         title,

@@ -14,7 +14,7 @@ from nsysconv.queries import OverRanks, Part
 from nsysconv.queries.contract import PROFILE, RANK, Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member
-from nsysconv.report import Column, Printed, Report, build_table, together
+from nsysconv.report import Column, Printed, Report, report_table, together
 
 MOST_BESIDE = 8
 """Of more profiles than this, rows become three: of the least, the median and the greatest value."""
@@ -131,7 +131,7 @@ def _named(report: Report, member: Member) -> Report:
 
     def wider(table: pa.Table) -> pa.Table:
         for place, column in enumerate(more):
-            same = build_table([column], {column.name: [values[column.name]] * table.num_rows})
+            same = report_table([column], {column.name: [values[column.name]] * table.num_rows})
             table = table.add_column(place, column.name, same.column(0))
         return table
 

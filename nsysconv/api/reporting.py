@@ -31,7 +31,7 @@ from nsysconv.phases import phase
 from nsysconv.queries import Part
 from nsysconv.queries.contract import Request
 from nsysconv.ranks.members import Member, member
-from nsysconv.report import ProfileRef, Report, build_table
+from nsysconv.report import ProfileRef, Report, report_table
 from nsysconv.store.census import census
 from nsysconv.store.places import shown as shown_target
 from nsysconv.timeline.slices import Slice
@@ -265,7 +265,7 @@ def _labelled(given: Report | Part, ref: ProfileRef) -> Report | Part:
     def labelled(table: pa.Table | None) -> pa.Table | None:
         if table is None or column is None:
             return table
-        labels = build_table([column], {"profile": [ref.label] * table.num_rows})
+        labels = report_table([column], {"profile": [ref.label] * table.num_rows})
         return table.set_column(table.column_names.index("profile"), "profile", labels.column(0))
 
     return replace(given, profiles=(ref,), table=labelled(given.table), uncut=labelled(given.uncut))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import sys
@@ -95,10 +94,8 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
 
 def _write_file(draw: Render, reports: Sequence[Report], path: Path, files: Iterable[str]) -> None:
     _refuse_to_replace_data(files, path)
-    text = io.StringIO(newline="")
-    draw(reports, text, Options())
     try:
-        replace(path, text.getvalue())
+        replace(path, lambda file: draw(reports, file, Options()))
     except OSError as error:
         raise refused(error, str(path)) from error
 

@@ -12,7 +12,7 @@ from nsysconv.diff.noise import Interval, welch
 from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, adds, merged, naming
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
-from nsysconv.report import Column, Report, build_table, common_slice
+from nsysconv.report import Column, Report, common_slice, report_table
 from nsysconv.units import Unit
 
 BOTH, ONLY_BASE, ONLY_OTHER = "both", "only in base", "only in other"
@@ -201,7 +201,7 @@ def _report(
     columns = _columns(first.columns, keys, several=len(base) > 1 or len(other) > 1)
     table = None
     if rows is not None:
-        table = build_table(columns, _cells(first.columns, keys, rows))
+        table = report_table(columns, _cells(first.columns, keys, rows))
     return Report(
         name=f"diff_{first.name}",
         title=f"What changed: {first.title}",

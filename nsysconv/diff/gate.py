@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Literal
 
 from nsysconv.errors import UsageError, there_are
-from nsysconv.report import Column, Report, build_table
+from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit, human, scale_for
 
 Kind = Literal["share", "points", "absolute"]
@@ -203,7 +203,7 @@ def verdict_report(verdicts: Sequence[Verdict]) -> Report:
         "change": [_change(found) if found else None for found in worst],
         "reason": [verdict.reason for verdict in verdicts],
     }
-    table = build_table(_COLUMNS, data)
+    table = report_table(_COLUMNS, data)
     return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from nsysconv.report import Report, build_table
+from nsysconv.report import Report, report_table
 
 # PyTorch numbers the operators of a run: `aten::mm, seq = 47588, op_id = 999618`.
 _NUMBERED = re.compile(r",? (?:stashed )?(?:seq|op_id|seqid|input_op_ids) = (?:\[[^\]]*\]|[^,]*)")
@@ -22,5 +22,5 @@ def unnumbered(report: Report) -> Report:
         return report
     place = report.table.column_names.index("name")
     names = [range_key(name) for name in report.table.column(place).to_pylist()]
-    renamed = build_table([report.columns[place]], {"name": names})
+    renamed = report_table([report.columns[place]], {"name": names})
     return replace(report, table=report.table.set_column(place, "name", renamed.column(0)))

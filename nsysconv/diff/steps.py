@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nsysconv.report import Column, Report, build_table
+from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit
 
 STEP_COUNT = "step_count"
@@ -36,7 +36,7 @@ def in_all(report: Report) -> Report:
         row[STEP_COUNT] = _sum(row[STEP_COUNT], 1)
         for column in measures:
             row[column.name] = _sum(row[column.name], step[column.name])
-    table = build_table(columns, {c.name: [row[c.name] for row in rows.values()] for c in columns})
+    table = report_table(columns, {c.name: [row[c.name] for row in rows.values()] for c in columns})
     return replace(report, columns=columns, table=table, row_count=len(rows))
 
 

@@ -26,7 +26,7 @@ from nsysconv.queries.contract import (
     any_of,
     picture_of,
 )
-from nsysconv.report import Report, build_table, joined
+from nsysconv.report import Report, joined, report_table
 from nsysconv.timeline.timeline import Timeline
 
 CORE = (
@@ -290,7 +290,7 @@ def _check_recorded(asked: Wanted, timeline: Timeline) -> None:
 
 
 def _with_rows(report: Report, found: Answer, request: Request) -> Report:
-    table = build_table(report.columns, found.data)
+    table = report_table(report.columns, found.data)
     count = table.num_rows if found.row_count is None else found.row_count
     return replace(report, table=table, row_count=count).limited(request.limit)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.ranks.members import BY_UUID, Member
-from nsysconv.report import MISSING, Column, Printed, Report, build_table, joined
+from nsysconv.report import MISSING, Column, Printed, Report, joined, report_table
 from nsysconv.timeline.spread import OVER_RANKS
 from nsysconv.units import Unit
 
@@ -127,7 +127,7 @@ class Extremes:
             data[name] = [known[n] for n in kept for _ in range(triple)]
         for name, spread in spreads.items():
             data[name] = spread[kept].ravel()
-        table = build_table(columns, data)
+        table = report_table(columns, data)
         notes = [*said.notes, *self._notes(left_out)]
         return replace(
             said,

@@ -9,7 +9,6 @@ import numpy as np
 
 from nsysconv.names import shorten
 from nsysconv.render.pictures import Panel, largest, panels, spelled
-from nsysconv.render.values import by_column
 from nsysconv.report import Report
 from nsysconv.units import Unit
 
@@ -92,7 +91,7 @@ def bars(report: Report, cells: int, spell: Spell) -> tuple[str, list[str]]:
     if picture is None or picture.kind != "histogram" or report.table is None:
         return "", []
     columns = [column.name for column in report.columns]
-    values = dict(zip(columns, by_column(report), strict=True))
+    values = dict(zip(columns, report.by_column(), strict=True))
     rows = [
         [value if isinstance(value, int) else 0 for value in row]
         for row in zip(*(values[name] for name in picture.values), strict=True)

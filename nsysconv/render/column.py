@@ -15,8 +15,7 @@ from typing import TextIO
 from nsysconv.names import visible
 from nsysconv.render import printed, sentences
 from nsysconv.render.contract import Options, encodable
-from nsysconv.render.values import Value, rows
-from nsysconv.report import Report
+from nsysconv.report import Report, Value
 
 # The suffix of text: a file of that name is text unless this format is asked for.
 SUFFIX = ".txt"
@@ -74,7 +73,7 @@ def _cut(text: str, width: int, mark: str) -> str:
 
 def _cells(report: Report) -> Iterator[list[str]]:
     numbers = [column.kind != "text" for column in report.columns]
-    found = printed.texts(report) if report.is_printed else map(_spelled, rows(report))
+    found = printed.texts(report) if report.is_printed else map(_spelled, report.tuples())
     for row in found:
         yield [
             printed.with_separators(text) if number else visible(text)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from nsysconv.names import visible
 from nsysconv.render.printed import speller, with_separators
-from nsysconv.render.values import Value, by_column
-from nsysconv.report import Column, Printed, Report
+from nsysconv.report import Column, Printed, Report, Value
 from nsysconv.units import Unit, scale_for
 
 NULL = "-"
@@ -66,7 +65,7 @@ def all_columns(report: Report) -> Table:
 
 def _columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
     """The columns that are not said in words, printed as they are known only if all of them are."""
-    for column, values in zip(report.columns, by_column(report), strict=True):
+    for column, values in zip(report.columns, report.by_column(), strict=True):
         if not column.said:
             yield column if report.is_printed else replace(column, printed=None), values
 
@@ -92,8 +91,8 @@ def shown(column: Column, values: Sequence[Value]) -> Shown:
     if column.printed:
         return _as_printed(column, column.printed, values)
     if column.kind == "text":
-        cells = [NULL if value is None else visible(str(value)) for value in values]
-        return Shown(column, column.name, "", tuple(cells))
+        spelled = {value: NULL if value is None else visible(str(value)) for value in set(values)}
+        return Shown(column, column.name, "", tuple(spelled[value] for value in values))
     numbers = [value for value in values if isinstance(value, int | float)]
     divisor, unit = _scale(column, numbers)
     name = column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name

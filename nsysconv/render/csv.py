@@ -15,7 +15,6 @@ from typing import TextIO
 
 from nsysconv.render.contract import Options, encodable, only
 from nsysconv.render.printed import headers, texts
-from nsysconv.render.values import rows
 from nsysconv.report import Report
 
 SUFFIX = ".csv"
@@ -40,4 +39,4 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     report = only(reports, "csv")
     writer = csv.writer(_Lines(out), lineterminator="\r\n")
     writer.writerow(headers(report))
-    writer.writerows(texts(report) if report.is_printed else rows(report))
+    writer.writerows(texts(report) if report.is_printed else report.tuples())

@@ -18,7 +18,6 @@ from typing import Any, TextIO
 from nsysconv.notes import Note
 from nsysconv.render.contract import Options
 from nsysconv.render.printed import headers, texts
-from nsysconv.render.values import rows
 from nsysconv.report import Report
 
 SUFFIX = ".json"
@@ -87,7 +86,7 @@ def _rows(report: Report) -> Iterator[str]:
         return
     names = [column.name for column in report.columns]
     yield f',\n  "row_count": {max(report.row_count, report.table.num_rows)},\n  "rows": '
-    yield from _listed(dict(zip(names, row, strict=True)) for row in rows(report))
+    yield from _listed(dict(zip(names, row, strict=True)) for row in report.tuples())
 
 
 def _note(note: Note) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nsysconv.names import visible
-from nsysconv.render.values import Value, by_column
-from nsysconv.report import Column, Report
+from nsysconv.report import Column, Report, Value
 from nsysconv.units import Unit, scale_for
 
 Number = int | float | None
@@ -38,7 +37,7 @@ def panels(report: Report) -> list[Panel]:
     if picture is None or drawn is None:
         return []
     columns = {column.name: column for column in report.columns}
-    values = dict(zip(columns, by_column(replace(report, table=drawn)), strict=True))
+    values = dict(zip(columns, replace(report, table=drawn).by_column(), strict=True))
     apart = ("profile", *picture.by) if len(report.profiles) > 1 else picture.by
     members: dict[tuple[Value, ...], list[int]] = {}
     for i in range(len(drawn)):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-from nsysconv.render.values import Value, rows
-from nsysconv.report import Column, Printed, Report
+from nsysconv.report import Column, Printed, Report, Value
 
 # As many digits as the largest double has before the point, and then some.
 _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
@@ -24,7 +23,7 @@ def headers(report: Report) -> list[str]:
 def texts(report: Report) -> Iterator[tuple[str, ...]]:
     """The rows of a printed report as text, null as an empty one."""
     spell = [speller(column) for column in report.columns]
-    for row in rows(report):
+    for row in report.tuples():
         yield tuple(each(value) for each, value in zip(spell, row, strict=True))
 
 

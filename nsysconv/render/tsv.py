@@ -12,8 +12,7 @@ from typing import TextIO
 
 from nsysconv.render.contract import Options, encodable, only
 from nsysconv.render.printed import headers, texts
-from nsysconv.render.values import Value, rows
-from nsysconv.report import Report
+from nsysconv.report import Report, Value
 
 SUFFIX = ".tsv"
 
@@ -30,7 +29,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 
 def _own(report: Report) -> Iterator[Iterable[str]]:
-    for row in rows(report):
+    for row in report.tuples():
         yield map(_cell, row)
 
 

@@ -6,7 +6,9 @@ import errno
 import os
 import shlex
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 from nsysconv.errors import InUseError, UsageError
 from nsysconv.partials import building, sweep
@@ -56,15 +58,16 @@ def _appeared(what: str, path: Path) -> InUseError:
     )
 
 
-def replace(path: Path, text: str) -> None:
-    """Writes a text file all at once: what stood under its name stays until the new one is complete.
+def replace(path: Path, write: Callable[[TextIO], object]) -> None:
+    """Has a text file written all at once: what stood under its name stays until the new one is complete.
 
     A link stays one, and what is no regular file, such as a pipe, is written to. Raises OSError, and
     UsageError for a link that is not followed.
     """
     real = followed(path)
     if real.exists() and not real.is_file():
-        path.write_text(text, encoding="utf-8", newline="")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            write(file)
         return
     sweep(real)
     with building(real) as partial:
@@ -75,7 +78,7 @@ def replace(path: Path, text: str) -> None:
         with open(descriptor, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
             if mode is not None:
                 os.fchmod(descriptor, mode)  # while there is nothing to be read
-            file.write(text)
+            write(file)
         partial.replace(real)
 
 

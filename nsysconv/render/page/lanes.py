@@ -79,7 +79,7 @@ def _data(report: Report) -> dict[str, Any]:
         found["lane"].append(lanes[key])
         found["start"].append(row["start_ns"] - before)
         found["dur"].append(row["dur_ns"])
-        found["name"].append(names.setdefault(shorten(visible(row["name"] or "-"), WHOLE), len(names)))
+        found["name"].append(names.setdefault(row["name"] or "-", len(names)))
         found["kind"].append(_KINDS.index(row["kind"]))
         before = row["start_ns"]
     order = sorted(lanes, key=lambda key: [(value is None, value or 0) for value in key])
@@ -88,7 +88,7 @@ def _data(report: Report) -> dict[str, Any]:
         "kinds": _KINDS,
         "lanes": labels,
         "order": [lanes[key] for key in order],
-        "names": list(names),
+        "names": [shorten(visible(name), WHOLE) for name in names],
         **found,
     }
 

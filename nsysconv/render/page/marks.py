@@ -8,7 +8,6 @@ from html import escape
 from typing import Any
 
 from nsysconv.names import shorten, shorten_kernel, visible
-from nsysconv.render import values
 from nsysconv.report import Column, ProfileRef, Report
 from nsysconv.units import Unit, human, scale_for
 
@@ -92,7 +91,7 @@ def rows(report: Report | None) -> Iterator[dict[str, Any]]:
         return
     names = [column.name for column in report.columns]
     table = report.table if report.uncut is None else report.uncut
-    for row in values.rows(replace(report, table=table)):
+    for row in replace(report, table=table).tuples():
         yield dict(zip(names, row, strict=True))
 
 

@@ -31,7 +31,7 @@ def table(report: Report) -> Iterator[str]:
         places = ",".join(f":nth-child({i})" for i in minor)
         yield f"<style>#{ident}:not(.full) :is(td,th):is({places}){{display:none}}</style>"
     hint = ' data-more="1"' if minor or long else ""
-    search = ' data-search="1"' if report.to_arrow().num_rows > _FEW else ""
+    search = ' data-search="1"' if report.table is not None and report.table.num_rows > _FEW else ""
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{text(report.title)}">'
     yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
     yield "".join(map(_header, found.shown))
@@ -57,7 +57,8 @@ def _shortened(shown: Shown) -> list[tuple[str, str]]:
     if shown.right:
         return [(cell, cell) for cell in shown.cells]
     kernel = holds_kernels(shown.column)
-    return [(shorten(cell, WHOLE), shortened(cell, kernel)) for cell in shown.cells]
+    known = {cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)}
+    return [known[cell] for cell in shown.cells]
 
 
 def _cell(cell: tuple[str, str], shown: Shown) -> str:
