@@ -141,6 +141,23 @@ def test_a_last_rule_for_everything_leaves_nothing_to_ours(tmp_path: Path) -> No
     assert rules(path).category(GEMM) == OTHER
 
 
+@pytest.mark.parametrize("pattern", ["Stencil", "stencil", "[R-T]tencil", r"\Stencil"])
+def test_rules_of_ones_own_are_looked_for_in_upper_and_lower_case(
+    pattern: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f"[[rule]]\ncategory = 'stencil'\npatterns = ['{pattern}']\n")
+    for name in ("my_stencil_2", "MY_STENCIL_2", "MyStencil2"):
+        assert rules(str(path)).category(name) == "stencil"
+
+
+def test_of_a_very_long_name_both_ends_are_looked_at() -> None:
+    names = [name.ljust(60_000, "_").rjust(60_020, "_") for name in ("gemm", "nothing")]
+    assert [rules().category(name) for name in (*names, names[1] + "gemm")] == [
+        "gemm", "other", "gemm",
+    ]  # fmt: skip
+
+
 def test_the_report_takes_a_file_of_rules(tmp_path: Path) -> None:
     folder = tmp_path / "a:b=c"  # signs that separate options
     folder.mkdir()

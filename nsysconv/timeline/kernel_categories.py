@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.errors import UsageError
+from nsysconv.names import shorten
 from nsysconv.report import MISSING
 from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.ops import Kind, taken
@@ -28,6 +29,9 @@ COMMUNICATION = "communication"
 OTHER = "other"
 """The category of what no rule fits."""
 
+# A pattern may look at a name many times over, and no function's name is as long.
+_LONGEST = 20_000
+
 _FILE = "kernel_categories.toml"
 _FORM = "A rule is `[[rule]]` with `category = \"…\"` and `patterns = ['…', …]`."
 
@@ -39,7 +43,8 @@ class Rules:
     ordered: tuple[tuple[str, tuple[re.Pattern[str], ...]], ...]
 
     def category(self, name: str) -> str:
-        """The category of a kernel by its demangled name."""
+        """The category of a kernel by its demangled name; of a very long one, by both its ends."""
+        name = shorten(name, _LONGEST).lower()
         for category, patterns in self.ordered:
             if any(pattern.search(name) for pattern in patterns):
                 return category
@@ -104,7 +109,8 @@ def _rule(rule: Any, place: str) -> tuple[str, tuple[re.Pattern[str], ...]]:
         try:
             if not isinstance(pattern, str) or not pattern:
                 raise ValueError("it is no text")
-            compiled.append(re.compile(pattern, re.IGNORECASE))
+            # Names are looked at in lower case, where a pattern in lower case is found sooner.
+            compiled.append(re.compile(pattern, 0 if pattern == pattern.lower() else re.IGNORECASE))
         except (ValueError, re.error) as error:
             raise UsageError(
                 f"{pattern!r} is no regular expression: {error}",
