@@ -25,7 +25,7 @@ _MOST_EVENTS_OF_A_TRACE = 60_000
 
 
 @dataclass(frozen=True)
-class _Work:
+class Work:
     """A kernel and its launch."""
 
     name: str
@@ -41,7 +41,7 @@ def make(random_: random.Random) -> Made:
     works = kind(random_)
     longest = max(len(work.name) for work in works)
     done = f"{len(works)} kernels: {kind.__name__[1:]}, {longest} characters"
-    form = random_.choice((_nsys, _nsys, _trace))
+    form = random_.choice((nsys, nsys, _trace))
     if form is _trace:
         works = works[:_MOST_EVENTS_OF_A_TRACE]
     return form(works, done)
@@ -59,39 +59,40 @@ _SPELLINGS: tuple[Callable[[int, int], str], ...] = (
 )
 
 
-def _long(random_: random.Random) -> list[_Work]:
+def _long(random_: random.Random) -> list[Work]:
     """A few names, some of 200,000 characters."""
     spelling = random_.choice(_SPELLINGS)
     length = random_.choice((1000, 20_000, 200_000))
-    return [_Work(spelling(n, length)) for n in range(random_.randint(1, 25))]
+    return [Work(spelling(n, length)) for n in range(random_.randint(1, 25))]
 
 
-def _different(random_: random.Random) -> list[_Work]:
+def _different(random_: random.Random) -> list[Work]:
     """As many names as kernels."""
     spelling = random_.choice(_SPELLINGS)
-    return [_Work(spelling(n, 20)) for n in range(about(random_, 1000, 100_000))]
+    return [Work(spelling(n, 20)) for n in range(about(random_, 1000, 100_000))]
 
 
-def _devices(random_: random.Random) -> list[_Work]:
-    return [_Work("k", device=n) for n in range(about(random_, 50, 3000)) for _ in range(2)]
+def _devices(random_: random.Random) -> list[Work]:
+    return [Work("k", device=n) for n in range(about(random_, 50, 3000)) for _ in range(2)]
 
 
-def _streams(random_: random.Random) -> list[_Work]:
-    return [_Work("k", stream=n) for n in range(about(random_, 50, 5000)) for _ in range(2)]
+def _streams(random_: random.Random) -> list[Work]:
+    return [Work("k", stream=n) for n in range(about(random_, 50, 5000)) for _ in range(2)]
 
 
-def _threads(random_: random.Random) -> list[_Work]:
-    return [_Work("k", tid=n + 1) for n in range(about(random_, 50, 5000)) for _ in range(2)]
+def _threads(random_: random.Random) -> list[Work]:
+    return [Work("k", tid=n + 1) for n in range(about(random_, 50, 5000)) for _ in range(2)]
 
 
-def _processes(random_: random.Random) -> list[_Work]:
+def _processes(random_: random.Random) -> list[Work]:
     # An export has small numbers for programs that are not traced, whose names are kept out.
     first = 10_000
     last = first + about(random_, 50, 2000)
-    return [_Work("k", pid=n, tid=n) for n in range(first, last) for _ in range(2)]
+    return [Work("k", pid=n, tid=n) for n in range(first, last) for _ in range(2)]
 
 
-def _nsys(works: list[_Work], done: str) -> Made:
+def nsys(works: list[Work], done: str) -> Made:
+    """An export of these kernels."""
     export = Export()
     kernels, calls = [], []
     for number, work in enumerate(works, 1):
@@ -107,7 +108,7 @@ def _nsys(works: list[_Work], done: str) -> Made:
     return Made("names.sqlite", export.bytes(), (done,), truths)
 
 
-def _trace(works: list[_Work], done: str) -> Made:
+def _trace(works: list[Work], done: str) -> Made:
     events, times = [], []
     for number, work in enumerate(works, 1):
         start = 1000 * number

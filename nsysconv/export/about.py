@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -45,6 +46,11 @@ class About:
     def __post_init__(self) -> None:
         self.names = Names(self.profile)
         self.domains = domain_names(self.profile)
+
+    @cached_property
+    def longest_name(self) -> int:
+        """How many characters the longest name has."""
+        return self.profile.longest_name()
 
     @property
     def closing(self) -> int | None:

@@ -152,7 +152,7 @@ class Drawing:
             for kind, rows in zip(section.kinds, section.rows, strict=True)
         ]
         done = [0] * len(readers)
-        for chunk in chunks(len(section)):
+        for chunk in chunks(len(section), self.about.longest_name):
             kind_of = section.kind_of[chunk]
             drawn, places = [], []
             for which in np.flatnonzero(np.bincount(kind_of)).tolist():

@@ -17,6 +17,8 @@ Array = np.ndarray
 
 _ROWS = 1 << 13
 """Rows that are read, and written, at a time: what is made of them stays in the cache."""
+_CHARACTERS = 1 << 26
+"""Of names, in rows that are written at a time: what is made of them is a few times as large."""
 _STEP = 1 << 12
 
 
@@ -135,7 +137,11 @@ def firsts(values: Array) -> tuple[Array, Array]:
     return first, numbers
 
 
-def chunks(length: int) -> Iterator[slice]:
-    """Slices that cover 0..length-1 in order, as many rows each as are written at a time."""
-    for low in range(0, length, _ROWS):
-        yield slice(low, min(low + _ROWS, length))
+def chunks(length: int, longest_name: int = 0) -> Iterator[slice]:
+    """Slices that cover 0..length-1 in order, as many rows each as are written at a time.
+
+    `longest_name`: how many characters the name of a row may have.
+    """
+    rows = max(min(_ROWS, _CHARACTERS // max(longest_name, 1)), 1)
+    for low in range(0, length, rows):
+        yield slice(low, min(low + rows, length))

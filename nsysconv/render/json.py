@@ -108,7 +108,10 @@ def _listed(items: Iterable[Any]) -> Iterator[str]:
 
 
 def _dump(value: Any) -> str:
-    return _UNSAFE.sub(_escape, json.dumps(value, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSAFE.sub(_escape, text)
 
 
 def _encodable(piece: str, out: TextIO) -> str:

@@ -170,6 +170,13 @@ class Profile:
             found.update({int(row["id"]): str(row["text"]) for row in rows})
         return {i: found.get(i, f"[name {i}]") for i in wanted}
 
+    def longest_name(self) -> int:
+        """How many characters the longest name has; 0 where there is none."""
+        table = schema.name
+        longest = sa.select(sa.func.max(sa.func.length(table.c.text)).label("longest"))
+        (row,) = self._store.rows(longest.where(table.c.profile_id == self.id))
+        return row["longest"] or 0
+
 
 class Store:
     """An open store, read-only. Use as a context manager."""
