@@ -193,8 +193,7 @@ class Report:
     def tuples(self) -> Iterator[tuple[Value, ...]]:
         """The rows in the order of the declared columns, null (and what is no number) as None.
 
-        Made a few thousand at a time, so that a long listing is never in memory as objects. A name that
-        is not UTF-8 loses nothing: surrogates stay, other stray bytes are spelled out.
+        Made a few thousand at a time, so that a long listing is never in memory as objects.
         """
         if self.table is None:
             return iter(())
@@ -331,17 +330,8 @@ def _finite(value: float | None) -> float | None:
 
 def _texts(chunk: pa.DictionaryArray) -> dict[int, str]:
     """The texts that rows have, by their place in the dictionary: `limited` leaves more in it."""
-    # Arrow's own way to text raises at the first name that is not strict UTF-8.
-    raw = chunk.dictionary.view(pa.binary())
     used = np.flatnonzero(np.bincount(values_of(chunk.indices, -1) + 1)[1:])
-    return {place: _decoded(raw[place].as_py()) for place in used.tolist()}
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "backslashreplace")
+    return {place: chunk.dictionary[place].as_py() for place in used.tolist()}
 
 
 _OTHERWISE_IN_NUMPY = {"double": "float64", "float": "float32"}

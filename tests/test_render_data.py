@@ -22,6 +22,7 @@ from nasty import (
 )
 from test_render import rendered
 
+from nsysconv.notes import Note, Severity
 from nsysconv.render import Options, renderer
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit
@@ -88,11 +89,18 @@ def test_json_form() -> None:
         "slug": "graph-intervals",
         "severity": "info",
         "count": 3,
+        "of": None,
         "where": "graph\t|id <7>",
         "text": "Three [bold]graphs[/bold].",
     }
     assert [note["slug"] for note in report["notes"]] == [note.slug for note in NOTES]
     assert report["not_recorded"] == []
+
+
+def test_json_notes_say_of_how_many_rows() -> None:
+    note = Note("wrong-type", Severity.DROPPED, "rows with text for a time", 3, of=10)
+    (report,) = parsed(replace(empty_report(), notes=(note,)))["reports"]
+    assert (report["notes"][0]["count"], report["notes"][0]["of"]) == (3, 10)
 
 
 def test_json_empty_and_unrecorded() -> None:

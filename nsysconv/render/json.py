@@ -94,6 +94,7 @@ def _note(note: Note) -> dict[str, Any]:
         "slug": note.slug,
         "severity": str(note.severity),
         "count": note.count,
+        "of": note.of or None,
         "where": note.where,
         "text": note.text,
     }
