@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from conftest import FIXTURES, Shelf
+from test_queries_contract import TYPES
 
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
@@ -16,7 +16,6 @@ from nsysconv.facts import Fact
 from nsysconv.queries import REPORTS, query
 from nsysconv.report import Report
 
-TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 EXAMPLES = (
     "nsys/ranges-3.28.1.sqlite",
     "nsys/two_processes_two_gpus-3.24.7.sqlite",
