@@ -278,6 +278,7 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_types_reach_a_user_s_script(typed: list[str]) -> None:
     lines = [line for line in typed if line.startswith("right.py")]
     assert not [line for line in lines if ": error:" in line]
@@ -286,6 +287,7 @@ def test_types_reach_a_user_s_script(typed: list[str]) -> None:
     assert revealed == REVEALED
 
 
+@pytest.mark.slow
 def test_a_wrong_use_is_told(typed: list[str]) -> None:
     assert sum(line.startswith("wrong.py") and ": error:" in line for line in typed) == 3
 

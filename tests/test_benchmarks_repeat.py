@@ -15,7 +15,7 @@ import jobs_kineto
 import pytest
 import repeat_export
 import repeat_trace
-from conftest import EVENTS, FIXTURES, NSYS, REAL, dump, import_file, real
+from conftest import EVENTS, FIXTURES, NSYS, REAL, dump, few, import_file, real
 
 # One step of a program: an operator, its call, the arrow to its kernel, a memset, a Python function.
 # Names, spaces and line breaks are odd on purpose. It lasts from 1000.250 to 1009.500 us, 9.25 us: copies
@@ -127,7 +127,9 @@ def test_a_trace_of_each_layout_is_repeated(path: Path, tmp_path: Path) -> None:
 
 @real
 @pytest.mark.parametrize(
-    "layout", [layout for layout in jobs_kineto.LAYOUTS if layout.trace], ids=lambda layout: layout.name
+    "layout",
+    few([layout for layout in jobs_kineto.LAYOUTS if layout.trace], 2),
+    ids=lambda layout: layout.name,
 )
 def test_the_real_traces_are_repeated(layout: jobs_kineto.Layout, tmp_path: Path) -> None:
     path = inputs.real(REAL, layout.trace)

@@ -24,7 +24,7 @@ import peers
 import pytest
 import run
 import samples
-from conftest import FIXTURES
+from conftest import FIXTURES, few
 from results import Bar, Group, Job, Measured, Run
 
 THEIRS = Measured("theirs", [Run(8.0, 8.0, 900.0), Run(10.0, 10.0, 800.0), Run(12.0, 12.0, 700.0)])
@@ -94,7 +94,7 @@ SMALL: dict[str, tuple[Callable[[], Group], list[str], list[str], list[str]]] = 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, 2))
 def test_all_sides_run_and_only_the_input_stays(name: str, data: Path) -> None:
     go, jobs, files, missing = SMALL[name]
     group = go()

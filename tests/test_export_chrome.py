@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NSYS, REAL_FILES, REAL_TRACES, few, name_of, oldest_and_newest, real
+from conftest import NSYS, REAL_FILES, REAL_TRACES, few, name_of, real
 from small_store import PID, Call, Kernel, Memcpy, Range, write
 from traces import SOURCES, document, drawn, exported, ns, problems, stored, timelines
 
@@ -42,7 +42,7 @@ def check(source: Path, folder: Path, part: Slice | None = None) -> None:
     assert written == dict(counts)
 
 
-@pytest.mark.parametrize("source", few(SOURCES, 60), ids=name_of)
+@pytest.mark.parametrize("source", few(SOURCES, 25), ids=name_of)
 def test_every_file(source: Path, tmp_path: Path) -> None:
     """Counts and sums by kind are the store's, no slices cross, arrows have two ends."""
     check(source, tmp_path)
@@ -131,7 +131,7 @@ ONE_PROCESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("source", oldest_and_newest(ONE_PROCESS), ids=name_of)
+@pytest.mark.parametrize("source", few(ONE_PROCESS, 8), ids=name_of)
 def test_our_importer_reads_it_back(source: Path, tmp_path: Path) -> None:
     """Each row with its times, places, bytes, shapes and correlation id."""
     before, after = read_back(source, tmp_path)

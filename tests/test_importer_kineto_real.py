@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EVENTS, REAL, REAL_TRACES, Shelf, event_rows, name_of, provenance, real
+from conftest import EVENTS, REAL, REAL_TRACES, Shelf, event_rows, few, name_of, provenance, real
 
 import nsysconv
 
@@ -110,7 +110,7 @@ def test_rows_are_the_events_of_the_file(shelf: Shelf, path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", REAL_TRACES, ids=name_of)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 8), ids=name_of)
 def test_operations_are_linked_by_correlation(shelf: Shelf, path: Path) -> None:
     """The calls' rows tell how many operations they launched; a plain join tells the same."""
     calls = {e["args"]["correlation"] for e in events(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL_TRACES, name_of, real
+from conftest import REAL_TRACES, few, name_of, real
 from hta_answers import ANSWERS
 from test_importer_kineto_real import EXPECTED, TRACELENS
 
@@ -123,7 +123,7 @@ def test_overlap_and_kinds_are_those_of_hta(path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", WITH_GPU_ROWS, ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 5), ids=name_of)
 def test_launches_are_those_of_hta(path: Path) -> None:
     with nsysconv.open(path) as profile:
         rows = profile.report("launch_stats").rows()
@@ -149,7 +149,7 @@ def queues(path: Path) -> Iterator[tuple[dict[str, Any], list[float]]]:
 
 
 @real
-@pytest.mark.parametrize("path", WITH_GPU_ROWS, ids=name_of)
+@pytest.mark.parametrize("path", few(WITH_GPU_ROWS, 5), ids=name_of)
 def test_queues_are_those_of_hta(path: Path) -> None:
     with nsysconv.open(path) as profile:
         launches = profile.report("launch_stats").rows()
