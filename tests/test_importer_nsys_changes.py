@@ -288,6 +288,22 @@ def test_a_kernel_without_its_full_name_has_its_short_one(change: Change, change
         " shown by another name that it holds"]  # fmt: skip
 
 
+@pytest.mark.parametrize("column", ["shortName", "mangledName"])
+def test_kernels_that_lack_one_spelling_stay_apart_in_it(change: Change, column: str) -> None:
+    """Reports by this spelling show the full name, where all would be one kernel of no name."""
+    source = change(f"UPDATE {KERNEL} SET {column} = 987654")
+    ours = {"shortName": "short_name", "mangledName": "mangled_name"}[column]
+
+    def spelled(profile: Profile) -> set[Any]:
+        return {row[ours] for row in event_rows(profile, "kernel")}
+
+    assert _both_ways(source, spelled) == {None}
+    full = _both_ways(change("SELECT 1"), _names_of_kernels)
+    assert len(full) > 1
+    assert _both_ways(source, _names_of_kernels) == full
+    assert _both_ways(source, _slugs) == [("nameless-id", 1)]
+
+
 def test_a_kernel_with_no_name_but_its_symbol(change: Change) -> None:
     source = change(f"""
         UPDATE {KERNEL} SET demangledName = 987654, shortName = 987655;

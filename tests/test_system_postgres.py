@@ -482,6 +482,15 @@ def test_a_query_changes_nothing(running: Server, shared: Url, query: str, tmp_p
     assert not Path("/tmp/nsysconv-made-by-a-query").exists()
 
 
+def test_what_a_function_makes_is_undone(running: Server, shared: Url, tmp_path: Path) -> None:
+    """Old servers let some functions write in a transaction that only reads."""
+    imported(BASIC, shared)
+    command("sql", shared.secret, "select lo_create(0)", cwd=tmp_path)
+    command("sql", shared.secret, "select lo_from_bytea(0, 'abc')", cwd=tmp_path)
+    (objects,) = rows(shared, "SELECT count(*) AS n FROM pg_largeobject_metadata")
+    assert objects == {"n": 0}
+
+
 def test_several_statements_are_refused(shared: Url, tmp_path: Path) -> None:
     imported(BASIC, shared)
     outcome = command("sql", shared.secret, "select 1; delete from kernel", cwd=tmp_path)

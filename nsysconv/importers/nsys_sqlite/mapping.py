@@ -34,7 +34,7 @@ class Context:
     `only_pid`: the process of all rows of this table, where there is one. `driver_names`: ids of driver
     functions, for API tables that do not tell the layers apart; None where they do. `constructs`: numbers
     of names of OpenACC. `metrics`: those that were sampled. `balanced`: every release of device memory
-    has its allocation. `nameless`: full names of kernels are missing. `careful`: rows without a time are
+    has its allocation. `nameless`: names of kernels are missing. `careful`: rows without a time are
     looked for.
     """
 

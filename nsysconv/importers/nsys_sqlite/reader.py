@@ -183,7 +183,7 @@ class Reader:
             driver_names=self._driver_names(mapping),
             constructs=self._constructs if mapping.source in directives.OPENACC_SOURCES else {},
             metrics=self._metrics if mapping.source == gpu_metrics.SAMPLES else (),
-            nameless=mapping.source == tables.KERNEL and bool(self._lost_names),
+            nameless=mapping.source == tables.KERNEL and self._lacks_names,
             balanced=mapping.source == memory.USAGE and memory.is_balanced(self._probe),
         )
 
@@ -201,6 +201,12 @@ class Reader:
         )
         known = {name_id for name_id in wanted if name_id is not None}
         return small_tables.textless(self._probe, known) | (wanted - known)
+
+    @cached_property
+    def _lacks_names(self) -> bool:
+        """Whether the file lacks the text of any name of a kernel."""
+        ids = self._survey.of(tables.KERNEL).name_ids
+        return bool(self._lost_names) or bool(small_tables.textless(self._probe, ids))
 
     @cached_property
     def _name_base(self) -> int:

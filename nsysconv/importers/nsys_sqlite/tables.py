@@ -74,8 +74,8 @@ def _kernel(c: Columns, context: Context) -> dict[str, Expression]:
         **on_gpu(c, context),
         "green_context_id": c["greenContextId"],
         "name_id": name_at_hand(c) if context.nameless else c["demangledName"],
-        "short_name_id": c["shortName"],
-        "mangled_name_id": c["mangledName"],
+        "short_name_id": _other_name(c, "shortName") if context.nameless else c["shortName"],
+        "mangled_name_id": _other_name(c, "mangledName") if context.nameless else c["mangledName"],
         "grid_x": c["gridX"],
         "grid_y": c["gridY"],
         "grid_z": c["gridZ"],
@@ -94,6 +94,14 @@ def name_at_hand(c: Columns) -> Expression:
     """Of a kernel's names the first whose text the file holds; its full name where it holds none."""
     names = [c[name] for name in NAMES_OF_KERNELS]
     return sa.case(*((name.in_(_TEXTS), name) for name in names), else_=sa.func.coalesce(*names))
+
+
+def _other_name(c: Columns, column: str) -> Expression:
+    """One of a kernel's further names; none where the file lacks its text and holds another's.
+
+    Reports show the kernel's name where there is none: kernels that differ stay apart.
+    """
+    return sa.case((c[column].in_(_TEXTS), c[column]), (name_at_hand(c).not_in(_TEXTS), c[column]))
 
 
 def _memcpy(c: Columns, context: Context) -> dict[str, Expression]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import adbc_driver_manager as adbc
@@ -92,6 +92,13 @@ class PostgresqlConnection(Connection):
         with suppress(NsysconvError):
             self.execute("ROLLBACK")
 
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.roll_back()
+
     def within(
         self, table: sa.Table, profile_id: int, first_id: int, last_id: int
     ) -> sa.ColumnElement[bool]:
@@ -106,10 +113,13 @@ class PostgresqlConnection(Connection):
     def ask(self, sql: str) -> pa.Table:
         """The rows of a user's query. Raises UsageError where it is wrong or no select.
 
-        Whatever is raised meanwhile, a signal's exception too, ends the query on the server.
+        Whatever is raised meanwhile, a signal's exception too, ends the query on the server. What it
+        made nevertheless is undone: before PostgreSQL 16 `lo_create` is let into what only reads.
         """
+        self.execute("BEGIN")
         with (
             Errors(lambda error: self._misunderstood(error, sql)),
+            self._undone(),
             self._statement(sql, _ANSWER_BATCH_ROWS) as statement,
             ThreadPoolExecutor(max_workers=1) as pool,
         ):
