@@ -30,6 +30,9 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _FORMATS = ("text", "csv", "tsv", "markdown", "html", "column")
 # JSON has all rows; other formats would take minutes for what is many times the same.
 _SHOWN_ROWS = 1000
+_KEPT_ROWS = 10_000
+# A printed report alone has a form of its own, of texts.
+_BESIDE = Report("beside", "", (), None)
 _NEVER_NEGATIVE = ("window_ns", "busy_ns", "idle_ns", "kernel_graph_union_ns")
 
 
@@ -78,28 +81,39 @@ class Replies:
 
     def of(self, opened: OpenProfile, where: str) -> dict[str, Document]:
         """All of one profile, by name, as JSON has them; `where` it is read: a store or a file."""
-        reports: list[Report] = []
+        found: dict[str, Document] = {}
         for name in self._names:
             with self._steps.step(f"report ({where})", f"every report answers: {name}"):
                 try:
-                    reports.append(opened.report(name))
+                    report: Report = opened.report(name)
                 except NotRecorded as missing:
                     words("an answer", str(missing), self._looked)
+                    continue
                 except NsysconvError as error:
                     self._looked.wrong("every report answers", f"{name}: {error}", sign_of(error))
+                    continue
+            found |= self._looked_at(report)
+        told: list[Report] = []
         with self._steps.step("info", "info answers"):
-            reports += about(opened)
-        found = {}
-        with self._steps.step("JSON", "rendering raises nothing: JSON"):
-            out = io.StringIO()
-            render.renderer("json")(reports, out, render.Options())
-            documents = json.loads(out.getvalue(), parse_constant=_refuse)["reports"]
-            found = {document["report"]: document for document in documents}
-        for report in reports:
-            self._rendered(report.limited(_SHOWN_ROWS))
-        for name, document in found.items():
-            self._adds_up(name, document)
+            told += about(opened)
+        for report in told:
+            found |= self._looked_at(report)
         return found
+
+    def _looked_at(self, report: Report) -> dict[str, Document]:
+        """The report as its JSON has it, by its name; none where that could not be made."""
+        documents: list[dict[str, Any]] = []
+        with self._steps.step("JSON", f"rendering raises nothing: {report.name} as JSON"):
+            out = io.StringIO()
+            render.renderer("json")([report, _BESIDE], out, render.Options())
+            documents += json.loads(out.getvalue(), parse_constant=_refuse)["reports"][:1]
+        self._rendered(report.limited(_SHOWN_ROWS))
+        for document in documents:
+            self._adds_up(document["report"], document)
+            if len(document["rows"] or ()) > _KEPT_ROWS:
+                # Of so many only whether they are the same is looked at.
+                document["rows"] = [hash(str(row)) for row in document["rows"]]
+        return {document["report"]: document for document in documents}
 
     def page(self, target: Path, where: str) -> None:
         """The HTML page."""
