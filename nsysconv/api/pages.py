@@ -25,9 +25,12 @@ from nsysconv.store.places import split
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
 
+_BINS = 240
+_OVER_TIME = f"utilization_over_time:bins={_BINS}"
+
 BESIDE = (
     "overview",
-    "utilization_over_time:bins=240",
+    _OVER_TIME,
     "kernels",
     "kernel_categories",
     "api_vs_kernel",
@@ -73,6 +76,9 @@ MOST_EVENTS = 50_000
 
 _ROWS = 1000
 _FEWEST_ROWS = 20
+_MOST_BINS = 100_000
+"""Of all devices; more take gigabytes, for a picture in which nobody can tell them apart."""
+_FEWEST_BINS = 10
 
 
 def page(
@@ -121,14 +127,17 @@ def page(
             if len(profiles) > 1 and queries.wanted(spec).name in queries.OVER_RANKS
         }
         found: dict[str, list[Report]] = {spec: [] for spec in wanted}
-        each = [asked(spec) for spec in wanted if spec not in over_ranks]
+        each = [spec for spec in wanted if spec not in over_ranks]
         for profile in profiles:
             if slice is not None:
                 profile.narrow(replace(slice, step_range=slice.step_range or step_range))
             queries.read_ahead(wanted, profile.timeline)
             for spec, gathering in over_ranks.items():
                 gathering.add(queries.part(spec, profile.timeline, request))
-            for (spec, _), report in zip(each, profile.answers(each), strict=True):
+            devices = len(profiles) * len(profile.timeline.devices)
+            fitting = each if names else _fitting(each, devices)
+            answers = profile.answers([asked(spec) for spec in fitting])
+            for spec, report in zip(each, answers, strict=True):
                 found[spec].append(report)
             profile.forget()
         reports = [
@@ -149,6 +158,12 @@ def page(
 def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     """The reports where none is named."""
     return PAGE if len(profiles) == 1 else BESIDE
+
+
+def _fitting(specs: Sequence[str], devices: int) -> list[str]:
+    """The same reports, that over time in fewer bins where there are hundreds of devices."""
+    bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
+    return [f"utilization_over_time:bins={bins}" if s == _OVER_TIME else s for s in specs]
 
 
 def _slow(profiles: Sequence[OpenProfile], step_range: str | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Names that are very long, or that thousands of rows have: what they cost, and that none is lost."""
+"""Long names, and names and devices by the hundred: what they cost, and that nothing is lost."""
 
 from __future__ import annotations
 
@@ -84,3 +84,12 @@ def test_rows_that_are_written_at_a_time_cover_all_and_hold_little_text(
     sizes = [each.stop - each.start for each in found]
     assert all(size == 1 or size * longest <= 1 << 26 for size in sizes)
     assert all(size == sizes[0] for size in sizes[:-1])
+
+
+def test_a_page_of_many_devices_has_fewer_bins(tmp_path: Path) -> None:
+    path = tmp_path / "devices.sqlite"
+    path.write_bytes(nsys_export([Work("k", device=n) for n in range(1000)], "").content)
+    found = {report.name: report.row_count for report in nsysconv.page(path)}
+    assert found["utilization_over_time:bins=100"] == 1000 * 100
+    (named,) = nsysconv.page(path, "utilization_over_time:bins=101")
+    assert named.row_count == 1000 * 101
