@@ -167,12 +167,15 @@ def test_options_stand_in_groups(command: str, folder: Path) -> None:
     assert [line.split()[0] for line in others if line.startswith("  --")] == ["--help"]
 
 
-@pytest.mark.parametrize("command", ["report", "import", "diff"])
-def test_help_ends_with_examples(command: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [("report", 4), ("import", 4), ("diff", 4), ("export", 3), ("info", 2), ("sql", 2), ("runs", 1)],
+)
+def test_help_ends_with_examples(command: str, count: int, folder: Path) -> None:
     examples = run(command, "--help", cwd=folder, width=80).out.partition("Examples:\n")[2]
     lines = [line.strip() for line in examples.splitlines()]
     asked = [line for line in lines if line.startswith(f"nsysconv {command} ")]
-    assert len(asked) == 4
+    assert len(asked) == count
     for line in asked:
         outcome = run(*shlex.split(line)[1:], cwd=folder)
         assert "no such option" not in outcome.err.lower()

@@ -296,7 +296,13 @@ def report(
     )
 
 
-@app.command(short_help="Say what a profile is, and what it can answer.")
+@app.command(
+    short_help="Say what a profile is, and what it can answer.",
+    epilog=examples(
+        ("nsysconv info report1.sqlite", "what is recorded, what is not and how to record it"),
+        ("nsysconv info job.db -f json", "the same for programs, of each profile of a run"),
+    ),
+)
 def info(
     target: Annotated[str, typer.Argument(help="A store or a profile file.")],
     limit: Annotated[
@@ -314,7 +320,11 @@ def info(
     return answers.info(target, format.value if format else None, output, limit)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        ("nsysconv runs runs.db", "what STORE@RUN, STORE@LABEL and STORE@ID can name"),
+    ),
+)
 def runs(
     store: Annotated[str, typer.Argument(help="A store.")],
     format: FormatOption = None,  # noqa: A002
@@ -326,7 +336,15 @@ def runs(
     return answers.runs(store, format.value if format else None, output)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        (
+            "nsysconv sql job.db 'select name, count(*), sum(dur_ns) from v_gpu_op group by name'",
+            "the work of the GPUs by name",
+        ),
+        ("nsysconv sql report1.sqlite 'select * from device' -f csv", "of a file in place, as CSV"),
+    ),
+)
 def sql(
     target: Annotated[
         str,
@@ -348,7 +366,14 @@ def sql(
     return answers.sql(target, query, format.value if format else None, output, limit)
 
 
-@app.command(cls=GroupedCommand)
+@app.command(
+    cls=GroupedCommand,
+    epilog=examples(
+        ("nsysconv export report1.sqlite --to perfetto", "a trace for ui.perfetto.dev"),
+        ("nsysconv export job.db --step 3 -o step3.json.gz", "a step for chrome://tracing"),
+        ("nsysconv export job.db --names -o job-parquet/ --to parquet", "tables for pandas or DuckDB"),
+    ),
+)
 def export(
     target: Annotated[
         str,
@@ -502,5 +527,12 @@ app.command(
     "profile",
     cls=ProfileCommand,
     short_help="Profile a rank of a job, and bring its report home.",
+    epilog=examples(
+        ("srun nsysconv profile -- nsys profile -t cuda,nvtx -o out/train ./train", "each rank"),
+        (
+            "mpirun nsysconv profile --ranks 0,8 -- nsys profile -o train -- ./train",
+            "two ranks; the others run without the profiler",
+        ),
+    ),
     context_settings={"allow_interspersed_args": False},
 )(profile)
