@@ -38,6 +38,20 @@ def compared(base: Report, other: Report, **how: Any) -> Comparison:
     return compare_reports([base], [other], spelling=how.pop("spelling", {}), **how)
 
 
+def test_what_adding_in_another_order_makes_is_no_change() -> None:
+    base, other = report((0, "f", 3, 30, 100.0, 10.0)), report((0, "f", 3, 30, 100.0, 10.0 + 1e-14))
+    assert base.to_arrow() != other.to_arrow()
+    assert compared(base, other).report.rows() == []
+    assert len(compared(base, report((0, "f", 3, 30, 100.0, 10.0001))).report.rows()) == 1
+
+
+def test_rows_of_one_side_have_a_verdict_unless_nothing_follows_from_them() -> None:
+    base, other = report((0, "f", 3, 30, 100.0, 10.0)), report((0, "g", 3, 60, 100.0, 20.0))
+    assert [row["verdict"] for row in compared(base, other).report.rows()] == ["worse", "better"]
+    found = compared(base, other, one_sided=False).report.rows()
+    assert [(row["verdict"], row["basis"]) for row in found] == [(None, None), (None, None)]
+
+
 def test_both_values_the_difference_the_ratio_and_its_causes() -> None:
     base = report((0, "f", 50, 500_000, 100.0, 10_000.0))
     other = report((0, "f", 55, 605_000, 100.0, 11_000.0))

@@ -143,3 +143,30 @@ def test_a_profile_differs_from_itself_in_nothing() -> None:
         path = written(source, None)
         reports: tuple[Report, ...] = api.compare(path, path).reports
         assert [report.name for report in reports if report.table and report.rows()] == []
+
+
+@pytest.mark.parametrize("base", ["nsys", "nvprof database"])
+def test_without_a_demangler_kernels_are_matched_by_symbols(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    pair = (base, "nvprof database" if base == "nsys" else "nsys")
+    assert changed(pair, None, "kernels") == []
+    (row,) = changed(pair, "slower", "kernels")
+    assert "saxpy" in row["name"]
+    launches = 2 * STEPS
+    assert figures(row, "kernel_sum_ns") == (
+        launches * 40_000, launches * 44_000, launches * 4_000, 0, launches * 4_000)  # fmt: skip
+    found = api.compare(written(pair[0], None), written(pair[1], "slower"), ["kernels"]).reports[0]
+    (note,) = [note for note in found.notes if note.slug == "symbols-only"]
+    assert note.text.startswith("base: " if base != "nsys" else "other: ")
+
+
+def test_symbols_of_a_side_alone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    rows = changed(("kineto", "nvprof database"), None, "kernels")
+    assert {row["where"] for row in rows} == {"only in base", "only in other"}
+    same = api.compare(
+        written("nvprof database", None), written("nvprof database", "slower"), ["kernels"]
+    )
+    assert "symbols-only" not in {note.slug for note in same.reports[0].notes}

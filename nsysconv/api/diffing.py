@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from nsysconv import queries
 from nsysconv.api.opening import OpenProfile, ShownReport, check_limit, shown
 from nsysconv.api.sides import Side, check_sides, open_side
 from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.diff import gate
+from nsysconv.diff import gate, spelling
 from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, Intervals, compare_reports
-from nsysconv.diff.names import MATCHES, Match, kernel_key
+from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
@@ -49,6 +49,7 @@ _COMPARABLE = tuple(
     for name in queries.OWN
     if name not in ("idle_gaps", "timeline_events", *queries.OVER_RANKS)
 )
+_OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
 _LIMIT_FOR_PEOPLE = 20
 _SAMPLED: Mapping[str, tuple[tuple[str, ...], Callable[[Timeline, str], Samples | None]]] = {
     "overview": (("device_id", "name"), kernel_sums),
@@ -110,8 +111,12 @@ def compare(
         if slice is not None:
             for side in sides:
                 side.cut(replace(slice, step_range=slice.step_range or step_range))
+        others = spelling.makers_differ(*([p.timeline for p in s.profiles] for s in sides))
+        if reports is None and others:
+            # Of kernels of other makers hardly a name is the same.
+            chosen.insert(chosen.index("kernels"), "kernel_categories")
         named = list(dict.fromkeys([*chosen, *(each.report for each in limits)]))
-        comparing = _Comparing(sides, named, matched, step_range)
+        comparing = _Comparing(sides, named, matched, step_range, other_makers=others)
         compared = {name: comparing.report(name) for name in named}
         most = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
         found = [compared[name].report.limited(most) for name in chosen]
@@ -151,8 +156,11 @@ class _Comparing:
         names: Sequence[str],
         match: Match | None,
         step_range: str | None,
+        *,
+        other_makers: bool,
     ) -> None:
         self._sides = sides
+        self._other_makers = other_makers
         self._single = all(len(side.profiles) == 1 for side in sides)
         self._samples: dict[tuple[Timeline, str], Samples | None] = {}
         self._steps = step_range or STEP_RANGE
@@ -160,6 +168,7 @@ class _Comparing:
         sources = {p.profile.ref.source for side in sides for p in side.profiles}
         self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
         base, other = ([p.timeline for p in side.profiles] for side in sides)
+        self._timelines = base, other
         # One after the other: together they would need memory for all of them.
         self._answers = {
             profile.timeline: self._answers_to(names, profile)
@@ -169,6 +178,7 @@ class _Comparing:
         self._notes = differences(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
+        self._notes += spelling.symbols_on_one_side(base, other)
         self._notes += [
             note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
         ]
@@ -185,13 +195,21 @@ class _Comparing:
             intervals=self._intervals(name),
             notes=[note for note in self._notes if note.touches(facts)],
             judged=not self._empty,
+            one_sided=not self._other_makers,
         )
 
     def _spelling(self, name: str) -> Mapping[str, Spelling]:
-        """What makes one of the spellings of names; asked once for each."""
+        """What makes one of the spellings of names."""
         if name == "kernels":
-            return {"name": cache(lambda text: kernel_key(text, self._match))}
+            return {"name": self._kernels}
+        if name in _OF_CALLS and self._other_makers:
+            return {"name": spelling.of_calls()}
         return {}
+
+    @cached_property
+    def _kernels(self) -> Spelling:
+        base, other = self._timelines
+        return spelling.of_kernels(base, other, self._match)
 
     def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
         """A report of one run: of its only profile, or of all its ranks one below the other."""

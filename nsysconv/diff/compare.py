@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ SINGLE, WITHIN, REPEATS = "single run", "within run", "repeats"
 _WORSE = {"less": ("worse", "better"), "more": ("better", "worse"), None: ("more", "less")}
 
 _FEW_REPEATS = 4
+_DUST = 1e-9
 _UNIT = re.compile(r"(?:_bytes_per_s|_ns|_bytes)$")
 
 Intervals = Callable[[Naming], Mapping[Key, Interval]]
@@ -66,13 +68,14 @@ def compare_reports(
     intervals: Intervals = lambda names: {},
     notes: Sequence[Note] = (),
     judged: bool = True,
+    one_sided: bool = True,
 ) -> Comparison:
     """What changed from one side to the other, the greatest change of the main measure first.
 
     Each side gives the same report once for each of its runs; of several, the mean is compared. Rows
     that did not change are counted in a note and left out. Rows of one side only are there: what adds up
     is 0 on the other. `spelling` makes one of the spellings of a key column's texts.
-    Without `judged` no row is called better or worse.
+    Without `judged` no row is called better or worse; without `one_sided` none that is on one side only.
     """
     first = base[0]
     lacking = [
@@ -96,8 +99,10 @@ def compare_reports(
         _compared(main.name, key, of_base, of_other, known.get(key))
         for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
     ]
-    if not judged:
-        rows = [row._replace(basis=None) for row in rows]
+    rows = [
+        row if judged and (one_sided or row.where == BOTH) else row._replace(basis=None)
+        for row in rows
+    ]
     # Shares of a whole change with every other row.
     own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
     changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
@@ -169,10 +174,7 @@ def _compared(
     """A row of both sides; `main` is the measure that is judged."""
     (here, before), (there, after) = base.row(key), other.row(key)
     where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
-    differences = {
-        name: None if value is None or after[name] is None else after[name] - value
-        for name, value in before.items()
-    }
+    differences = {name: _difference(value, after[name]) for name, value in before.items()}
     basis = SINGLE if interval is None else WITHIN
     if len(base.runs) > 1 or len(other.runs) > 1:
         interval = welch(*([float(v or 0) for v in side.told(key, main)] for side in (base, other)))
@@ -180,6 +182,15 @@ def _compared(
     return Compared(
         key, where, here or {}, there or {}, before, after, differences, interval, basis
     )
+
+
+def _difference(before: Any, after: Any) -> Any:
+    """After less before; 0 of floats that differ by what adding in another order makes."""
+    if before is None or after is None:
+        return None
+    if isinstance(before, float) and math.isclose(before, after, rel_tol=_DUST, abs_tol=0.0):
+        return 0.0
+    return after - before
 
 
 def _measures(columns: Sequence[Column]) -> list[Column]:

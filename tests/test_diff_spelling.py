@@ -1,0 +1,74 @@
+"""Names of two sides as one: HIP's functions and CUDA's, GPUs of other makers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from conftest import REAL, real
+
+import nsysconv
+from nsysconv.diff import spelling
+from nsysconv.timeline.timeline import Timeline
+
+H100 = REAL / "kineto/AMD-AGI+TraceLens__0702619a.Falconsai_nsfw_image_detection__1016002.json.gz"
+MI300X = REAL / "kineto/AMD-AGI+TraceLens__Falconsai_nsfw_image_detection__1016002.json.gz"
+
+
+def side(*devices: str | None) -> list[Timeline]:
+    profile = SimpleNamespace(rows=lambda table: [{"name": name} for name in devices])
+    return [cast(Timeline, SimpleNamespace(profile=profile))]
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "differ"),
+    [
+        (["NVIDIA H100 80GB HBM3"], ["AMD Instinct MI300X VF"], True),
+        (["Tesla V100-SXM2-16GB"], ["gfx90a"], True),
+        (["Intel(R) Data Center GPU Max 1550"], ["AMD Radeon RX 7900"], True),
+        (["Tesla V100-SXM2-16GB"], ["NVIDIA A100-SXM4-40GB"], False),
+        (["NVIDIA A100"], [None], False),
+        (["NVIDIA A100"], [], False),
+        (["NVIDIA A100", "AMD Instinct MI210"], ["AMD Instinct MI210"], False),
+    ],
+)
+def test_makers(base: list[str | None], other: list[str | None], differ: bool) -> None:
+    assert spelling.makers_differ(side(*base), side(*other)) is differ
+    assert spelling.makers_differ(side(*other), side(*base)) is differ
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("hipMemcpyAsync", "cudaMemcpyAsync"),
+        ("cudaMemcpyAsync", "cudaMemcpyAsync"),
+        ("hippocampus", "hippocampus"),
+        ("shipIt", "shipIt"),
+        ("cuLaunchKernel", "cuLaunchKernel"),
+    ],
+)
+def test_functions_of_hip(name: str, key: str) -> None:
+    assert spelling.of_calls()(name) == key
+
+
+@real
+def test_gpus_of_other_makers_are_compared_by_what_both_have() -> None:
+    found: dict[str, Any] = {each.name: each for each in nsysconv.compare(H100, MI300X).reports}
+    names = list(found)
+    assert names.index("diff_kernel_categories") == names.index("diff_kernels") - 1
+    calls = {row["name"]: row for row in found["diff_api_vs_kernel"].rows()}
+    launches = calls["cudaLaunchKernel"]
+    assert (launches["where"], launches["other_name"]) == ("both", "hipLaunchKernel")
+    assert (launches["base_call_count"], launches["other_call_count"]) == (81, 65)
+    rows = found["diff_kernels"].rows()
+    alone = [row for row in rows if row["where"] != "both"]
+    assert len(alone) > 20
+    assert {row["verdict"] for row in alone} == {None}
+    assert not {row["verdict"] for row in rows if row["where"] == "both"} & {None}
+
+
+@real
+def test_gpus_of_one_maker_are_compared_as_ever() -> None:
+    names = [each.name for each in nsysconv.compare(H100, H100).reports]
+    assert "diff_kernel_categories" not in names
