@@ -264,7 +264,7 @@ def test_steps_are_one_row() -> None:
         report((None, 7, "a", 1, 0, 10, None), (None, 7, "b", 1, 10, 12, 4), columns=columns)
     )
     assert found.rows() == [
-        {"profile": "p", "rank": None, STEP_COUNT: 2, "dur_ns": 22, "kernel_ns": None}
+        {"profile": "p", "rank": None, STEP_COUNT: 2, "dur_ns": 22, "kernel_ns": None, "avg_ns": 11.0}
     ]
     assert {c.counted_by for c in found.columns if not c.key} == {"", STEP_COUNT}
 

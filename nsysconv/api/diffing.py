@@ -17,7 +17,7 @@ from nsysconv.api.sides import Side, check_sides, open_side
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.diff import gate, spelling
 from nsysconv.diff.comparability import differences, look
-from nsysconv.diff.compare import Comparison, Intervals, compare_reports
+from nsysconv.diff.compare import Comparison, Intervals, compare_reports, main_measure
 from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
@@ -194,7 +194,7 @@ class _Comparing:
             spelling=self._spelling(name),
             intervals=self._intervals(name),
             notes=[note for note in self._notes if note.touches(facts)],
-            judged=not self._empty,
+            judged=not self._empty and not self._other_work(main_measure(_columns(name))),
             one_sided=not self._other_makers,
         )
 
@@ -275,19 +275,29 @@ class _Comparing:
 
         return intervals
 
+    def _other_work(self, column: Column) -> bool:
+        """Whether a column is not comparable, for one side did more steps than the other."""
+        differ = any(note.slug == "steps-differ" for note in self._notes)
+        return differ and gate.grows_with_work(column)
+
     def verdict(self, limit: gate.Limit, comparison: Comparison) -> gate.Verdict:
         """Whether a limit is exceeded."""
         columns = _columns(limit.report)
         (column,) = (column for column in columns if column.name == limit.column)
         rows = None
-        if comparison.rows is not None and not self._empty:
+        if self._other_work(column):
+            reason = "the sides have other numbers of steps; limit a mean, such as steps.avg_ns"
+            return gate.cannot_tell(limit, reason)
+        if self._empty:
+            return gate.cannot_tell(limit, "a side holds no GPU work")
+        if comparison.rows is not None:
             texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
             rows = [
                 gate.Row(
                     " ".join(str(v) for name in texts if (v := (row.base or row.other).get(name))),
                     row.base_values[column.name],
                     row.other_values[column.name],
-                    uncertain=row.uncertain,
+                    uncertain=row.uncertain(column.name),
                 )
                 for row in comparison.rows
             ]

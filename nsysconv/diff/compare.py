@@ -32,8 +32,9 @@ Intervals = Callable[[Naming], Mapping[Key, Interval]]
 class Compared(NamedTuple):
     """What two sides' rows of one kind are: values by measure, and what can be said of the change.
 
-    `differences` are those of the values, other less base; None where one is not known. `basis` is what
-    a verdict rests on; None: there is to be none.
+    `differences` are those of the values, other less base; None where one is not known. `interval_of`
+    gives the interval of a measure's ratio, None where nothing tells how it varies; `interval` is that of
+    the main measure. `basis` is what a verdict rests on; None: there is to be none.
     """
 
     key: Key
@@ -44,12 +45,13 @@ class Compared(NamedTuple):
     other_values: Mapping[str, Any]
     differences: Mapping[str, Any]
     interval: Interval | None
+    interval_of: Callable[[str], Interval | None]
     basis: str | None
 
-    @property
-    def uncertain(self) -> bool:
-        """Whether noise alone may have made the change of the main measure."""
-        return self.interval is not None and not self.interval.excludes_no_change
+    def uncertain(self, name: str) -> bool:
+        """Whether noise alone may have made the change of a measure."""
+        interval = self.interval_of(name)
+        return interval is not None and not interval.excludes_no_change
 
 
 @dataclass(frozen=True)
@@ -175,12 +177,18 @@ def _compared(
     (here, before), (there, after) = base.row(key), other.row(key)
     where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
     differences = {name: _difference(value, after[name]) for name, value in before.items()}
-    basis = SINGLE if interval is None else WITHIN
-    if len(base.runs) > 1 or len(other.runs) > 1:
-        interval = welch(*([float(v or 0) for v in side.told(key, main)] for side in (base, other)))
-        basis = SINGLE if interval is None else REPEATS
+    by_step, repeated = interval, len(base.runs) > 1 or len(other.runs) > 1
+
+    def interval_of(name: str) -> Interval | None:
+        if repeated:
+            return welch(*([float(v or 0) for v in side.told(key, name)] for side in (base, other)))
+        # Of other measures nothing is known by step.
+        return by_step if name == main else None
+
+    interval = interval_of(main)
+    basis = SINGLE if interval is None else REPEATS if repeated else WITHIN
     return Compared(
-        key, where, here or {}, there or {}, before, after, differences, interval, basis
+        key, where, here or {}, there or {}, before, after, differences, interval, interval_of, basis
     )
 
 
@@ -369,7 +377,7 @@ def _verdict(row: Compared, main: Column) -> str | None:
     difference = row.differences[main.name]
     if difference is None or row.basis is None:
         return None
-    if row.uncertain:
+    if row.uncertain(main.name):
         return UNCERTAIN
     if not difference:
         return "same"

@@ -62,6 +62,7 @@ _GRAMMAR = (
     r"kernels[/gemm/].kernel_sum_ns:2ms; a / inside the expression is written \/."
 )
 _AMOUNT = re.compile(r"\s*(?P<sign>-?)(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>\S*)\s*")
+_EXTREME = re.compile(r"(?:^|_)(?:min|max)(?:_|$)")
 # Far more than any quantity has; Python itself refuses some thousands.
 _LONGEST = 40
 
@@ -141,6 +142,17 @@ def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
     return Limit(report, pattern, name, amount, kind, text)
 
 
+def grows_with_work(column: Column) -> bool:
+    """Whether more work makes more of it: of sums, counts, unions; not of means, extremes, shares."""
+    whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
+    return whole and not _EXTREME.search(column.name)
+
+
+def cannot_tell(limit: Limit, reason: str) -> Verdict:
+    """That nothing can be said of a limit, and why."""
+    return Verdict(limit, "cannot tell", reason, None)
+
+
 def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
     """Whether the limit holds in these rows; `rows` None: a side lacks the report.
 
@@ -148,10 +160,10 @@ def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
     does, a row without a value leaves the question open. NaN and infinity are no values.
     """
     if rows is None:
-        return Verdict(limit, "cannot tell", f"{limit.report} is not recorded on both sides", None)
+        return cannot_tell(limit, f"{limit.report} is not recorded on both sides")
     chosen = [row for row in rows if limit.pattern is None or limit.pattern.search(row.keys)]
     if not chosen:
-        return Verdict(limit, "cannot tell", _no_row(limit, len(rows)), None)
+        return cannot_tell(limit, _no_row(limit, len(rows)))
     measured = [found for row in chosen if (found := _measured(limit, column, row)) is not None]
     allowed = (False, _exact(limit.amount))
     beyond = [found for found in measured if found.worsening > allowed]
@@ -208,7 +220,8 @@ def verdict_report(verdicts: Sequence[Verdict]) -> Report:
 
 
 def _can_be_limited(column: Column) -> bool:
-    return not column.key and column.kind != "text" and column.better is not None
+    direction = column.better is not None or column.unit is Unit.COUNT
+    return not column.key and column.kind != "text" and direction
 
 
 def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
@@ -284,13 +297,14 @@ def _is_value(value: Number | None) -> bool:
 
 def _measured(limit: Limit, column: Column, row: Row) -> _Measured | None:
     """The row and how much worse it is; None where a value is missing."""
-    if column.name != limit.column or column.better is None:
+    if column.name != limit.column or not _can_be_limited(column):
         raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
     base, other = row.base, row.other
     if base is None or other is None or not (_is_value(base) and _is_value(other)):
         return None
     before, after = _exact(base), _exact(other)
-    worse = after - before if column.better == "less" else before - after
+    # Of what is counted, more is more to do.
+    worse = before - after if column.better == "more" else after - before
     if limit.kind != "share":
         return _Measured(row, base, other, (False, worse))
     if not before:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit
 
 STEP_COUNT = "step_count"
+_MEAN = Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True)
 _OF_A_STEP = ("pid", "step", "occurrence")
 
 
@@ -22,10 +24,11 @@ def in_all(report: Report) -> Report:
         *keys,
         Column(STEP_COUNT, Unit.COUNT, "Steps."),
         *(replace(column, counted_by=STEP_COUNT) for column in measures),
+        _MEAN,
     )
     if report.table is None:
         return replace(report, columns=columns)
-    rows: dict[tuple[object, ...], dict[str, object]] = {}
+    rows: dict[tuple[object, ...], dict[str, Any]] = {}
     for step in report.rows():
         key = tuple(step[column.name] for column in keys)
         if key not in rows:
@@ -36,6 +39,9 @@ def in_all(report: Report) -> Report:
         row[STEP_COUNT] = _sum(row[STEP_COUNT], 1)
         for column in measures:
             row[column.name] = _sum(row[column.name], step[column.name])
+    for row in rows.values():
+        count, whole = row[STEP_COUNT], row["dur_ns"]
+        row[_MEAN.name] = None if count is None or whole is None else whole / count
     table = report_table(columns, {c.name: [row[c.name] for row in rows.values()] for c in columns})
     return replace(report, columns=columns, table=table, row_count=len(rows))
 
