@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,7 @@ Value = int | float | str | None
 MISSING = int(np.iinfo(np.int64).min)
 
 _ROWS_AT_ONCE = 4096
+_EXTREME = re.compile(r"(?:^|_)(?:min|max)(?:_|$)")
 _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
@@ -71,6 +73,18 @@ class Column:
         return (
             "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL) else "int"
         )
+
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether it is the least or greatest of several values."""
+        return _EXTREME.search(self.name) is not None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its values may be added up over rows."""
+        sums = self.unit is Unit.COUNT or self.adds or bool(self.counted_by)
+        return sums and not self.is_extreme
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,9 @@ def test_json_form() -> None:
         "name": "bucket_min_ns",
         "unit": "ns",
         "doc": "A key that is a quantity.",
+        "key": True,
+        "better": None,
+        "adds": False,
     }
     assert report["row_count"] == 10**6
     assert report["notes"][0] == {
@@ -128,8 +131,10 @@ def test_json_text_of_a_small_report() -> None:
         "  ],\n"
         '  "slice": null,\n'
         '  "columns": [\n'
-        '   {"name": "name", "unit": "text", "doc": "A name."},\n'
-        '   {"name": "avg_ns", "unit": "ns", "doc": "A mean."}\n'
+        '   {"name": "name", "unit": "text", "doc": "A name.", '
+        '"key": true, "better": null, "adds": false},\n'
+        '   {"name": "avg_ns", "unit": "ns", "doc": "A mean.", '
+        '"key": false, "better": null, "adds": false}\n'
         "  ],\n"
         '  "row_count": 2,\n'
         '  "rows": [\n'

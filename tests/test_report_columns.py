@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -36,3 +38,16 @@ def test_what_is_null_is_as_asked_for() -> None:
 def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
     array = np.array(values, np.int64)
     assert distinct(array).tolist() == np.unique(array).tolist()
+
+
+def test_what_adds_up_over_rows() -> None:
+    def adds(name: str, unit: Unit, **how: Any) -> bool:
+        return Column(name, unit, "", **how).adds_up
+
+    assert adds("kernel_count", Unit.COUNT)
+    assert adds("sum_ns", Unit.NS, adds=True)
+    assert adds("sum_ns", Unit.NS, counted_by="kernel_count")
+    assert not adds("window_ns", Unit.NS)
+    assert not adds("queue_length_max", Unit.COUNT)
+    assert not adds("bytes_min", Unit.BYTES, counted_by="memcpy_count")
+    assert adds("minor_count", Unit.COUNT)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from nsysconv.diff.noise import Interval, welch
-from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, adds, merged, naming
+from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, merged, naming
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
 from nsysconv.report import Column, Report, common_slice, report_table
@@ -141,7 +141,7 @@ class _Run:
         def is_told(name: str) -> bool:
             return not rows or any(row.values[name] is not None for row in rows.values())
 
-        return cls(rows, {c.name: 0 if adds(c) and is_told(c.name) else None for c in measures})
+        return cls(rows, {c.name: 0 if c.adds_up and is_told(c.name) else None for c in measures})
 
 
 @dataclass(frozen=True)

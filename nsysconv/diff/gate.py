@@ -62,7 +62,6 @@ _GRAMMAR = (
     r"kernels[/gemm/].kernel_sum_ns:2ms; a / inside the expression is written \/."
 )
 _AMOUNT = re.compile(r"\s*(?P<sign>-?)(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(?P<unit>\S*)\s*")
-_EXTREME = re.compile(r"(?:^|_)(?:min|max)(?:_|$)")
 # Far more than any quantity has; Python itself refuses some thousands.
 _LONGEST = 40
 
@@ -145,7 +144,7 @@ def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
 def grows_with_work(column: Column) -> bool:
     """Whether more work makes more of it: of sums, counts, unions; not of means, extremes, shares."""
     whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
-    return whole and not _EXTREME.search(column.name)
+    return whole and not column.is_extreme
 
 
 def cannot_tell(limit: Limit, reason: str) -> Verdict:

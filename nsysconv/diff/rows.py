@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nsysconv.report import Column
-from nsysconv.units import Unit
 
 Key = tuple[Any, ...]
 Row = Mapping[str, Any]
@@ -15,11 +14,6 @@ Spelling = Callable[[str], str]
 
 _NUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
 """Keys whose numbers mean nothing on another machine or in another run: their order does."""
-
-
-def adds(column: Column) -> bool:
-    """Whether values of a column may be added up over rows."""
-    return column.unit is Unit.COUNT or column.adds or bool(column.counted_by)
 
 
 def keys_of(columns: Sequence[Column]) -> list[str]:
@@ -117,7 +111,7 @@ def merged(
             str(row[name]) for name in names.spelling if row[name] != found[key].spelled[name]
         ]
         for column in measures:
-            into[column.name] = _sum(into[column.name], row[column.name]) if adds(column) else None
+            into[column.name] = _sum(into[column.name], row[column.name]) if column.adds_up else None
     return found
 
 

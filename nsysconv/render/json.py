@@ -66,7 +66,11 @@ def _pieces(report: Report) -> Iterator[str]:
     profiles = (
         {"id": p.id, "label": p.label, "source": p.source, "path": p.path} for p in report.profiles
     )
-    columns = ({"name": c.name, "unit": str(c.unit), "doc": c.doc} for c in report.columns)
+    columns = (
+        {"name": c.name, "unit": str(c.unit), "doc": c.doc, "key": c.key, "better": c.better,
+         "adds": c.adds_up}
+        for c in report.columns
+    )  # fmt: skip
     yield f' {{"report": {_dump(report.name)},\n  "profiles": '
     yield from _listed(profiles)
     limits = None if report.slice is None else dict(report.slice)
