@@ -466,6 +466,11 @@ MEANINGS: dict[str, str] = {
         "Two tables of one recording tell different numbers of the same operation: they were filtered in "
         "different ways, or are of different recordings. Times were kept, and sizes left out."
     ),
+    "template-arguments-differ": (
+        "In a comparison, kernels that are on one side only have the same function as kernels that are "
+        "only on the other, with other template arguments: another tile, type or layout was chosen. They "
+        "are rows of their own, for they are other programs; `--match name` adds all of a function up."
+    ),
     "time-shifted": (
         "The export's times were shifted to the time of day. Times are shown from the whole second at or "
         "before the first event."

@@ -10,6 +10,7 @@ from conftest import REAL, real
 
 import nsysconv
 from nsysconv.diff import spelling
+from nsysconv.diff.compare import Compared
 from nsysconv.timeline.timeline import Timeline
 
 H100 = REAL / "kineto/AMD-AGI+TraceLens__0702619a.Falconsai_nsfw_image_detection__1016002.json.gz"
@@ -72,3 +73,25 @@ def test_gpus_of_other_makers_are_compared_by_what_both_have() -> None:
 def test_gpus_of_one_maker_are_compared_as_ever() -> None:
     names = [each.name for each in nsysconv.compare(H100, H100).reports]
     assert "diff_kernel_categories" not in names
+
+
+def kernel_rows(*rows: tuple[str, str]) -> list[Compared]:
+    found = []
+    for where, name in rows:
+        row: dict[str, Any] = {"name": name}
+        base, other = (row if where != "only in other" else {}, row if where != "only in base" else {})
+        found.append(Compared((name,), where, base, other, {}, {}, {}, None, lambda _: None, None))
+    return found
+
+
+def test_kernels_with_other_template_arguments_are_pointed_out() -> None:
+    rows = kernel_rows(
+        ("only in base", "void gemm<128, 64>(float*)"), ("only in base", "void gemm<64, 64>(float*)"),
+        ("only in other", "void gemm<256, 64>(float*)"), ("both", "void relu<4>(float*)"),
+        ("only in base", "softmax"), ("only in other", "layer_norm"),
+    )  # fmt: skip
+    (note,) = spelling.other_arguments(rows)
+    assert (note.slug, note.count, note.where) == ("template-arguments-differ", 3, "gemm")
+    assert "--match name" in note.text
+    assert spelling.other_arguments(kernel_rows(("only in base", "a"), ("only in other", "b"))) == []
+    assert spelling.other_arguments(kernel_rows(("both", "f<1>"), ("only in other", "f<2>"))) == []

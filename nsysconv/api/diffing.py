@@ -188,7 +188,7 @@ class _Comparing:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         query = queries.query(name)
         facts = query.NEEDS | query.USES | query.TOTALS
-        return compare_reports(
+        found = compare_reports(
             base,
             other,
             spelling=self._spelling(name),
@@ -197,6 +197,10 @@ class _Comparing:
             judged=not self._empty and not self._other_work(main_measure(_columns(name))),
             one_sided=not self._other_makers,
         )
+        if name != "kernels" or self._other_makers or found.rows is None:
+            return found
+        notes = (*found.report.notes, *spelling.other_arguments(found.rows))
+        return replace(found, report=replace(found.report, notes=notes))
 
     def _spelling(self, name: str) -> Mapping[str, Spelling]:
         """What makes one of the spellings of names."""
