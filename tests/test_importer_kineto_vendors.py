@@ -376,6 +376,29 @@ def test_without_the_work_of_an_accelerator_nothing_is_known_of_gpus(rows: Any) 
         assert "no-gpu-work" not in {note.slug for note in opened.profile.notes}
 
 
+def test_what_stands_in_a_lane_of_an_accelerator_is_no_process(rows: Any) -> None:
+    """Its lanes have the device's number for a process; what is called a runtime's there is its work."""
+    there = {**event("mtia_runtime", "synchronize", 6, 1, device=17, correlation=3), "pid": 17}
+    of = rows(
+        event("mtia_runtime", "synchronizeStream", 5, 3, device=17, correlation=3),
+        there,
+        {**there, "cat": "mtia_ccp_events"},
+    )
+    assert [row["name"] for row in of("api_call")] == ["synchronizeStream"]
+    assert len(of("process")) == 1
+    with nsysconv.open(rows.path) as opened:
+        told = [n.count for n in opened.profile.notes if n.slug == "accelerator-left-out"]
+    assert sum(told) == 2
+
+
+@real
+def test_a_trace_of_an_accelerator_is_of_one_process() -> None:
+    name = "facebookresearch+HolisticTraceAnalysis__mtia_inference_rank_0.json.gz"
+    with nsysconv.open(REAL / "defects" / name) as opened:
+        (process,) = opened.report("processes").rows()
+    assert (process["pid"], process["api_call_count"]) == (865, 710)
+
+
 def test_unknown_calls_of_rocm(rows: Any) -> None:
     of = rows(event("new_runtime", "newLaunch", 5, 2, correlation=3, cid=7))
     assert [row["name"] for row in of("api_call")] == ["newLaunch"]

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from nsysconv.importers.kineto.events import SPELLED, Args, Event
-from nsysconv.importers.kineto.words import CATEGORIES, PASSED_OVER
+from nsysconv.importers.kineto.words import CATEGORIES, PASSED_OVER, accelerator
 
 _COLLECTIVE = (
     *("collective", "in_elements", "out_elements", "in_elements_then", "out_elements_then"),
@@ -52,7 +52,10 @@ def _class(category: str) -> type[msgspec.Struct]:
     """Events of a category; with nothing in them where it is passed over."""
     fields: list[tuple[str, Any, Any]] = []
     if category in CATEGORIES:
-        told = [(name, _TYPES[name], None) for name in _ARGS[CATEGORIES[category]]]
+        names = dict.fromkeys(_ARGS[CATEGORIES[category]])
+        if accelerator(category):
+            names |= {"device": None}  # tells its own lanes from processes
+        told = [(name, _TYPES[name], None) for name in names]
         args = msgspec.defstruct("KnownArgs", told, frozen=True, gc=False, rename=SPELLED)
         fields += [(name, Any, None) for name in ("name", "pid", "tid", "ts", "dur")]
         fields.append(("args", args, args()))

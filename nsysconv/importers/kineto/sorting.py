@@ -50,12 +50,22 @@ def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list
         elif word == "kernel":
             _kernels_and_old_copies(rows, kinds)
         elif word in CATEGORIES:
+            of_accelerator = accelerator(word)
+            if of_accelerator:
+                calls = [event for event in rows if not _is_on_device(event)]
+                piece.note(f"{ACCELERATOR}{of_accelerator}", len(rows) - len(calls), place)
+                rows = calls
             kinds[CATEGORIES[word]] += rows
         elif word not in PASSED_OVER:
             of_accelerator = accelerator(word)
             what = f"{ACCELERATOR}{of_accelerator}" if of_accelerator else "category unknown"
             _unknown(rows, what, kinds, piece, place)
     return kinds
+
+
+def _is_on_device(event: Event) -> bool:
+    """Whether a row stands in a lane of its device, which has the device's number for a process."""
+    return event.args.device is not None and event.args.device == event.pid
 
 
 def _kernels_and_old_copies(rows: list[Event], kinds: dict[str, list[Event]]) -> None:
