@@ -17,8 +17,8 @@ from nsysconv.diff.noise import (
     _beta,
     bootstrap,
     bootstrap_many,
+    repeats,
     t_quantile,
-    welch,
 )
 
 Array = np.ndarray
@@ -74,40 +74,40 @@ def test_an_interval_excludes_no_change() -> None:
     assert not Interval(0.0, math.inf).excludes_no_change
 
 
-def test_welch_by_hand() -> None:
+def test_repeats_by_hand() -> None:
     """Logs -1, 1 and 2, 4: variance 2 each, standard error sqrt(2), 2 degrees of freedom."""
-    found = welch([math.exp(-1), math.exp(1)], [math.exp(2), math.exp(4)])
+    found = repeats([math.exp(-1), math.exp(1)], [math.exp(2), math.exp(4)])
     assert found is not None
     half = 4.302653 * math.sqrt(2)
     assert math.log(found.low) == pytest.approx(3 - half)
     assert math.log(found.high) == pytest.approx(3 + half)
 
 
-def test_welch_of_unequal_sides_by_hand() -> None:
+def test_repeats_of_unequal_sides_by_hand() -> None:
     """Squares 1/3 and 1: (4/3)^2 / ((1/3)^2 / 2 + 1^2 / 1) = 32/19 degrees of freedom."""
-    found = welch([math.exp(-1), 1, math.exp(1)], [1, math.exp(2)], confidence=0.9)
+    found = repeats([math.exp(-1), 1, math.exp(1)], [1, math.exp(2)], confidence=0.9)
     assert found is not None
     half = t_quantile(0.9, 32 / 19) * math.sqrt(4 / 3)
     assert math.log(found.low) == pytest.approx(1 - half)
     assert math.log(found.high) == pytest.approx(1 + half)
 
 
-def test_welch_the_other_way_round_is_the_inverse() -> None:
+def test_repeats_the_other_way_round_is_the_inverse() -> None:
     base, other = [10.0, 11.0, 10.5], [12.0, 11.5]
-    forward, back = welch(base, other), welch(other, base)
+    forward, back = repeats(base, other), repeats(other, base)
     assert forward is not None and back is not None
     assert forward.low == pytest.approx(1 / back.high)
     assert forward.high == pytest.approx(1 / back.low)
 
 
-def test_welch_without_variance_is_a_point() -> None:
-    assert welch([1.0, 1.0], [2.0, 2.0, 2.0]) == Interval(2.0, 2.0)
+def test_repeats_without_variance_is_a_point() -> None:
+    assert repeats([1.0, 1.0], [2.0, 2.0, 2.0]) == Interval(2.0, 2.0)
     for runs in range(2, 60):
-        assert welch([1.1] * runs, [1.1] * 2) == Interval(1.0, 1.0)
+        assert repeats([1.1] * runs, [1.1] * 2) == Interval(1.0, 1.0)
 
 
-def test_welch_with_variance_on_one_side_only() -> None:
-    found = welch([100.0] * 3, [109.0, 110.0, 111.0])
+def test_repeats_with_variance_on_one_side_only() -> None:
+    found = repeats([100.0] * 3, [109.0, 110.0, 111.0])
     assert found is not None
     half = t_quantile(0.95, 2) * 1 / 110 / math.sqrt(3)
     assert math.log(found.low) == pytest.approx(math.log(1.1) - half, abs=1e-4)
@@ -115,25 +115,78 @@ def test_welch_with_variance_on_one_side_only() -> None:
 
 
 def test_tiny_variances_do_not_vanish() -> None:
-    found = welch([1.0, math.nextafter(1, 2)], [1.0, math.nextafter(1, 2)])
+    found = repeats([1.0, math.nextafter(1, 2)], [1.0, math.nextafter(1, 2)])
     assert found is not None and not found.excludes_no_change
 
 
 @pytest.mark.parametrize(
-    "bad", [[], [1.0], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]]
+    "bad", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]]
 )
 def test_no_interval_of_such_repeats(bad: list[float]) -> None:
-    assert welch(bad, [1.0, 2.0]) is None
-    assert welch([1.0, 2.0], bad) is None
+    assert repeats(bad, [1.0, 2.0]) is None
+    assert repeats([1.0, 2.0], bad) is None
+
+
+NEAR_100 = [100, 101, 99, 100, 102]
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "low", "high"),
+    [
+        (NEAR_100, [105, 106, 104, 105, 107], 1.03298, 1.06691),
+        ([100, 101], [110, 111], 1.06788, 1.13207),
+        ([100], [105, 106, 104, 105, 107], 1.01988, 1.08916),
+        ([100] * 3, [103.5] * 3, 1.035, 1.035),
+        (NEAR_100, [100, 101, 99, 100, 112], 0.95680, 1.08499),
+        ([100, 101], [100, 101, 99, 100, 102, 101, 100, 99], 0.97407, 1.02145),
+        ([100, 100.5], [104], 0.98201, 1.09594),
+    ],
+)
+def test_intervals_of_runs(
+    base: list[float], other: list[float], low: float, high: float
+) -> None:
+    """Computed by hand, and with a program of its own."""
+    found = repeats(base, other)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(low, abs=2e-5), pytest.approx(high, abs=2e-5))
+
+
+def test_one_run_a_side_tells_nothing_of_runs() -> None:
+    assert repeats([100], [104]) is None
+    assert repeats([], [100, 101, 102]) is None
+
+
+def test_one_run_against_several_varies_as_these_do() -> None:
+    """Logs 0 and -1, 1: variance 2 of one degree of freedom, standard error sqrt(2 (1 + 1/2))."""
+    found = repeats([1.0], [math.exp(-1), math.exp(1)])
+    assert found is not None
+    half = 12.7062 * math.sqrt(3)
+    assert math.log(found.high) == pytest.approx(half, abs=1e-3)
+    assert math.log(found.low) == pytest.approx(-half, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("base_runs", "other_runs", "base_noise"), [(1, 5, 0.02), (2, 8, 0.02), (5, 2, 0.02), (2, 8, 0.01)]
+)
+def test_sides_of_other_numbers_of_runs_are_as_often_wrong_as_it_says(
+    base_runs: int, other_runs: int, base_noise: float
+) -> None:
+    random = np.random.default_rng(base_runs * 10 + other_runs)
+    wrong = 0
+    for _ in range(1000):
+        base = np.exp(random.normal(0, base_noise, base_runs)).tolist()
+        found = repeats(base, np.exp(random.normal(0, 0.02, other_runs)).tolist())
+        wrong += found is not None and found.excludes_no_change
+    assert wrong <= 75  # of 50 expected; Welch alone has 87 of two against eight
 
 
 @pytest.mark.parametrize("runs", [2, 3, 5, 10])
-def test_welch_is_as_often_wrong_as_it_says(runs: int) -> None:
+def test_repeats_is_as_often_wrong_as_it_says(runs: int) -> None:
     random = np.random.default_rng(runs)
     wrong = 0
     for _ in range(1000):
         base, other = np.exp(random.normal(0, 0.05, (2, runs))).tolist()
-        found = welch(base, other)
+        found = repeats(base, other)
         wrong += found is not None and found.excludes_no_change
     assert wrong <= 65  # of 50 expected
 
@@ -393,8 +446,8 @@ def test_what_it_cannot_do() -> None:
     base, other = white(random, 100, 0.02), 1.1 * white(random, 100, 0.02)
     found = bootstrap(base, other)
     assert found is not None and found.excludes_no_change
-    repeats = welch([100.0, 110.0, 93.0], [110.0, 99.0, 104.0])
-    assert repeats is not None and not repeats.excludes_no_change
+    of_runs = repeats([100.0, 110.0, 93.0], [110.0, 99.0, 104.0])
+    assert of_runs is not None and not of_runs.excludes_no_change
 
 
 def test_a_change_smaller_than_the_drift_is_not_found() -> None:

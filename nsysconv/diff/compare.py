@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from nsysconv.diff.noise import Interval, welch
+from nsysconv.diff.noise import Interval, repeats
 from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, merged, naming
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
@@ -181,7 +181,7 @@ def _compared(
 
     def interval_of(name: str) -> Interval | None:
         if repeated:
-            return welch(*([float(v or 0) for v in side.told(key, name)] for side in (base, other)))
+            return repeats(*([float(v or 0) for v in side.told(key, name)] for side in (base, other)))
         # Of other measures nothing is known by step.
         return by_step if name == main else None
 
@@ -258,7 +258,7 @@ def _columns(
             "basis",
             Unit.TEXT,
             "What the verdict rests on: single run (the values alone), within run (a block bootstrap "
-            "over steps), repeats (Welch's interval over runs).",
+            "over steps), repeats (Student's t over runs).",
             brief=False,
         ),
         Column(

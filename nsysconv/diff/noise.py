@@ -1,6 +1,6 @@
 """Intervals of the ratio other / base, for telling a change from noise.
 
-Several runs a side: `welch`. One run a side, with a value per step: `bootstrap`.
+Several runs: `repeats`. One run a side, with a value per step: `bootstrap`.
 """
 
 from __future__ import annotations
@@ -48,30 +48,47 @@ class Interval:
         return not self.low <= 1 <= self.high
 
 
-def welch(
+def repeats(
     base: Sequence[float], other: Sequence[float], *, confidence: float = 0.95
 ) -> Interval | None:
     """The interval of the ratio of the geometric means, of one value per run.
 
-    Welch's interval on the logarithms, with the degrees of freedom of Welch and Satterthwaite (B. L.
-    Welch, Biometrika 34, 1947). None where a side has fewer than two values, or one that is not
+    Of Student's t on the logarithms, the wider of two intervals. Welch's (Biometrika 34, 1947), with the
+    degrees of freedom of Welch and Satterthwaite, lets each side vary in its own way, and is too narrow
+    where one has few runs and the other many. That of one variance for both is too narrow where the
+    side with fewer runs varies more. One run against several is taken to vary as these do.
+
+    None where the sides have fewer than three values together or one has none, or where a value is not
     positive and finite. Sides without any variance give one point.
     """
     sides = (base, other)
-    if any(len(side) < 2 or not all(0 < x < math.inf for x in side) for side in sides):
+    count = len(base) + len(other)
+    if not all(sides) or count < 3 or not all(0 < x < math.inf for side in sides for x in side):
         return None
     logs = [[math.log(x) for x in side] for side in sides]
     # Exact, so that equal values have no variance.
     means = [statistics.mean(side) for side in logs]
-    squares = [statistics.variance(side) / len(side) for side in logs]
-    change, square = means[1] - means[0], sum(squares)
-    half = 0.0
-    if square > 0:
-        # Shares of the whole, for the squares of tiny variances are 0.
-        shares = [each / square for each in squares]
-        inverse = sum(share**2 / (len(side) - 1) for share, side in zip(shares, sides, strict=True))
-        half = t_quantile(confidence, 1 / inverse) * math.sqrt(square)
+    variances = [statistics.variance(side) if len(side) > 1 else 0.0 for side in logs]
+    degrees = [len(side) - 1 for side in sides]
+    common = sum(v * d for v, d in zip(variances, degrees, strict=True)) / (count - 2)
+    square = common * sum(1 / len(side) for side in sides)
+    half = t_quantile(confidence, count - 2) * math.sqrt(square) if square else 0.0
+    if all(degrees):
+        squares = [v / len(side) for v, side in zip(variances, sides, strict=True)]
+        half = max(half, _welch(squares, degrees, confidence))
+    change = means[1] - means[0]
     return Interval(_exp(change - half), _exp(change + half))
+
+
+def _welch(squares: Sequence[float], degrees: Sequence[int], confidence: float) -> float:
+    """Half of Welch's interval, of the squared standard errors of both means."""
+    square = sum(squares)
+    if not square:
+        return 0.0
+    # Shares of the whole, for the squares of tiny variances are 0.
+    shares = [each / square for each in squares]
+    inverse = sum(share**2 / each for share, each in zip(shares, degrees, strict=True))
+    return t_quantile(confidence, 1 / inverse) * math.sqrt(square)
 
 
 def bootstrap(
