@@ -135,7 +135,16 @@ def test_doubled_copies(pair: tuple[str, str]) -> None:
     assert row["direction"] == "HtoD"
     assert row["diff_memcpy_count"] == STEPS
     size = STEPS * COPY_BYTES
-    assert figures(row, "bytes_sum") == (size, 2 * size, size, size, 0)
+    told = (row["base_bytes_sum"], row["other_bytes_sum"], row["diff_bytes_sum"])
+    assert told == (size, 2 * size, size)
+
+
+@pytest.mark.parametrize("report", ["overview", "transfers", "idle_summary", "steps"])
+def test_rows_of_several_names_are_not_split_by_count_and_mean(report: str) -> None:
+    """Without its shortest kernel all others are as long as they were, and the mean is another one."""
+    (found,) = api.compare(written("nsys", None), written("nsys", "removed"), [report]).reports
+    assert found.rows() or report == "transfers"
+    assert not [c.name for c in found.columns if c.name.startswith(("by_count_", "by_mean_"))]
 
 
 def test_a_profile_differs_from_itself_in_nothing() -> None:

@@ -23,6 +23,7 @@ _WORSE = {"less": ("worse", "better"), "more": ("better", "worse"), None: ("more
 
 _FEW_REPEATS = 4
 _DUST = 1e-9
+_OF_ONE_NAME = ("name", "path")
 _UNIT = re.compile(r"(?:_bytes_per_s|_ns|_bytes)$")
 
 Intervals = Callable[[Naming], Mapping[Key, Interval]]
@@ -125,6 +126,16 @@ def main_measure(columns: Sequence[Column]) -> Column:
         (column for column in measures if column.counted_by),
         next((column for column in measures if column.better), measures[0]),
     )
+
+
+def _is_split(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether a sum's change is split into what another count makes and what another mean does.
+
+    Only of rows that are of one name each: where a row holds several kernels, the mean changes with how
+    often each of them runs.
+    """
+    of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
+    return of_one_name and bool(column.counted_by) and column is main_measure(columns)
 
 
 @dataclass(frozen=True)
@@ -252,7 +263,8 @@ def _columns(
         ),
     ]
     for column in sorted(_measures(columns), key=lambda column: column is not main):
-        result += _of_measure(column, column is main, several=several)
+        split = _is_split(column, columns)
+        result += _of_measure(column, column is main, several=several, split=split)
     result += [
         Column(
             "basis",
@@ -279,8 +291,8 @@ def ratio_of(column: Column) -> str:
     return "ratio_" + _UNIT.sub("", column.name)
 
 
-def _of_measure(column: Column, is_main: bool, *, several: bool) -> list[Column]:
-    """The columns of a measure: both values, the difference and the ratio; of sums its causes."""
+def _of_measure(column: Column, is_main: bool, *, several: bool, split: bool) -> list[Column]:
+    """The columns of a measure: both values, the difference and the ratio, and its causes."""
     real = column.real or several
     shown = is_main
     said = {"base": "Base", "other": "Other", "diff": "Other minus base"}
@@ -295,7 +307,7 @@ def _of_measure(column: Column, is_main: bool, *, several: bool) -> list[Column]
         for which, words in said.items()
     ]
     result.append(Column(ratio_of(column), Unit.REAL, "Other divided by base.", brief=shown))
-    if column.counted_by:
+    if split:
         result += [
             Column(
                 f"by_count_{column.name}",
@@ -333,7 +345,7 @@ def _cells(
             after / before if before and after is not None else None
             for before, after in zip(base, other, strict=True)
         ]
-        if column.counted_by:
+        if _is_split(column, columns):
             more = [_from_count(row, column) for row in rows]
             cells[f"by_count_{name}"] = more
             cells[f"by_mean_{name}"] = [
