@@ -167,6 +167,7 @@ def test_the_page_says_what_is_missed_and_where_the_reason_is() -> None:
     assert len(page.unexplained([group], "## Elsewhere")) == 1
 
 
+@pytest.mark.slow
 def test_real_exports_are_repeated(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of each kind, both of 8 kernels; the second up to 8, the first twice in 9."""
     folder = data / "real" / "below"

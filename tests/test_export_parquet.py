@@ -119,7 +119,7 @@ def test_an_export_holds_what_the_store_holds(path: Path, tmp_path: Path) -> Non
 
 
 @real
-@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 8), ids=name_of)
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES, *REAL_OTHERS], 4), ids=name_of)
 def test_real_files_keep_counts_sums_and_links(path: Path, tmp_path: Path) -> None:
     store, folder = tmp_path / "job.db", tmp_path / "out"
     if not imported(store, path):

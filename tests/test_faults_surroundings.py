@@ -123,7 +123,7 @@ LOCALES = {
 }
 
 
-@pytest.mark.parametrize("locale", few(LOCALES, 2))
+@pytest.mark.parametrize("locale", few(LOCALES, 1))
 def test_names_of_any_bytes_in_any_locale(folder: Path, locale: str) -> None:
     """From the import to the export; what cannot be shown is spelled out, and files have their names."""
     (folder / "report1.sqlite").rename(folder / NAME)

@@ -44,7 +44,7 @@ BASIC = "basic-3.25.0.sqlite"
 
 TURNS = [
     turn for importer, count in FILES.items()
-    for turn in few([(importer, first) for first in range(0, count, AT_ONCE)], 2)
+    for turn in few([(importer, first) for first in range(0, count, AT_ONCE)], 1)
 ]  # fmt: skip
 
 

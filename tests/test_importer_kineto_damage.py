@@ -818,7 +818,7 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
-@pytest.mark.parametrize("case", _BOMBS)
+@pytest.mark.parametrize("case", few(_BOMBS, 1))
 def test_a_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: str, packed: bool) -> None:
     head, byte, wanted = _BOMBS[case]
     source = tmp_path / "trace.json"

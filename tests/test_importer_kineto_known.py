@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, REAL_TRACES, real
+from conftest import FIXTURES, REAL_TRACES, few, real
 
 from nsysconv.importers.kineto import arrays, decode
 from nsysconv.importers.kineto.decode import Decoder
@@ -85,7 +85,7 @@ def test_odd_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @real
-@pytest.mark.parametrize("path", REAL_TRACES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", few(REAL_TRACES, 8), ids=lambda path: path.name)
 def test_real_traces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_the_same(text_of(events_of(path)), monkeypatch)
 

@@ -22,6 +22,7 @@ from conftest import (
     Shelf,
     all_columns,
     all_name_ids,
+    few,
     import_file,
     integer_columns,
     name_of,
@@ -95,7 +96,7 @@ def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
+@pytest.mark.parametrize("path", few([*NSYS_FILES, *ODD_FILES], 12), ids=name_of)
 def test_fixtures_in_place_from_pages(shelf: Shelf, path: Path, from_pages: list[str]) -> None:
     with profile_in_place(path) as profile, reading(shelf.store(path)) as store:
         assert_equal_profiles(profile, *store.profiles())

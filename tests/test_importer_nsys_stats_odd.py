@@ -72,7 +72,7 @@ def test_answers_as_basic(name: str) -> None:
         assert said(found) == said(wanted)
 
 
-@pytest.mark.parametrize("name", sorted({*ODD_STATS, *STATS} - UNREADABLE))
+@pytest.mark.parametrize("name", few(sorted({*ODD_STATS, *STATS} - UNREADABLE), 16))
 def test_no_secret_leaves_a_file(name: str, tmp_path: Path) -> None:
     api.import_files([FOLDER / name], tmp_path / "store.db")
     content = (tmp_path / "store.db").read_bytes()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REAL_FILES, REAL_TRACES, name_of, real
+from conftest import REAL_FILES, REAL_TRACES, few, name_of, real
 from small_store import TOTALS, Graph, Kernel, Memcpy, Row, Total, answers
 
 import nsysconv
@@ -240,7 +240,9 @@ OF_THEIR_OWN = {
 
 @real
 @pytest.mark.parametrize(
-    "path", [path for path in (*REAL_TRACES, *REAL_FILES) if path.name not in OF_THEIR_OWN], ids=name_of
+    "path",
+    few([path for path in (*REAL_TRACES, *REAL_FILES) if path.name not in OF_THEIR_OWN], 8),
+    ids=name_of,
 )  # fmt: skip
 def test_kernels_of_frameworks_are_told(path: Path) -> None:
     with nsysconv.open(path) as profile:

@@ -41,7 +41,7 @@ from nsysconv.timeline.idle import IDLE_KINDS
 PARTS = ("host", "launch", "queue", "migration", "profiler", "unknown", "end")
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.dictionary(pa.int64(), pa.string())}
 every_fixture = pytest.mark.parametrize("path", oldest_and_newest([*NSYS_FILES, *ODD_FILES]), ids=name_of)
-every_real_file = pytest.mark.parametrize("path", REAL_FILES, ids=name_of)
+every_real_file = pytest.mark.parametrize("path", few(REAL_FILES, 5), ids=name_of)
 every_report = pytest.mark.parametrize("report", REPORTS)
 CLOVERLEAF = REAL / "nsys_sqlite" / "hpcgroup+pipit__perlmutter-cloverleaf-cuda.sqlite"
 

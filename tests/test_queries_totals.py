@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import examples
+from conftest import examples, few
 from hypothesis import given
 from hypothesis import strategies as st
 from small_store import (
@@ -321,7 +321,7 @@ FAR_OFF = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("report", REPORTS)
+@pytest.mark.parametrize("report", few(REPORTS, 18))
 def test_events_win_over_totals(report: str) -> None:
     assert answers(report, *EVENTS_TOO, *FAR_OFF, holds=EVENTS | TOTALS) == answers(
         report, *EVENTS_TOO, holds=EVENTS)  # fmt: skip
