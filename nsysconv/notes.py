@@ -183,7 +183,7 @@ MEANINGS: dict[str, str] = {
         "and largest values are compared; what totals do not tell is not."
     ),
     "events-in-two-arrays": (
-        "The trace is one object that names `traceEvents` more than once, as merging by hand may make "
+        "The trace has more than one list of events in one object, as merging by hand may make "
         "it. The events of all these arrays were read. Most programs that read JSON take the last only, "
         "and show less. Keys between the arrays were not read."
     ),
