@@ -12,7 +12,6 @@ from machine import SAXPY
 from workload import Events
 from write_nsys import write_nsys
 
-import nsysconv
 from nsysconv import api
 from nsysconv.diff.gate import grows_with_work
 from nsysconv.queries import OWN, query
@@ -153,4 +152,3 @@ def test_which_columns_grow_with_work() -> None:
         "kernels.avg_ns", "kernels.med_ns", "kernels.max_ns", "kernels.min_ns", "kernels.kernel_pct",
         "overview.idle_pct", "transfers.bytes_max", "transfers.throughput_bytes_per_s",
     }  # fmt: skip
-    assert nsysconv.compare is api.compare

@@ -5,12 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from conftest import REAL, real
 
 import nsysconv
 from nsysconv.diff import spelling
 from nsysconv.diff.compare import Compared
+from nsysconv.diff.names import Match
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
 H100 = REAL / "kineto/AMD-AGI+TraceLens__0702619a.Falconsai_nsfw_image_detection__1016002.json.gz"
@@ -95,3 +99,41 @@ def test_kernels_with_other_template_arguments_are_pointed_out() -> None:
     assert "--match name" in note.text
     assert spelling.other_arguments(kernel_rows(("only in base", "a"), ("only in other", "b"))) == []
     assert spelling.other_arguments(kernel_rows(("both", "f<1>"), ("only in other", "f<2>"))) == []
+
+
+NAMES = {1: "void f<1>(int)", 2: "_Z1fILi1EEvi", 3: "void f<2>(int)", 4: "_Z1fILi2EEvi"}
+
+
+def of_both() -> list[Timeline]:
+    """A side with names and symbols of two kernels; of a third row neither is known."""
+    ids = {"name_id": np.array([1, 3, 1, MISSING]), "mangled_name_id": np.array([2, 4, 2, MISSING])}
+    profile = SimpleNamespace(
+        notes=(), columns=lambda table, names: ids, names=lambda asked: {i: NAMES[i] for i in asked}
+    )
+    return [cast(Timeline, SimpleNamespace(profile=profile))]
+
+
+def of_symbols() -> list[Timeline]:
+    none = {name: np.array([2]) for name in ("name_id", "mangled_name_id")}
+    notes = (Note("symbols-only", Severity.INFO, "kernels are shown by their symbols", 2),)
+    profile = SimpleNamespace(
+        notes=notes, columns=lambda table, names: none, names=lambda asked: {i: NAMES[i] for i in asked}
+    )
+    return [cast(Timeline, SimpleNamespace(profile=profile))]
+
+
+@pytest.mark.parametrize("match", ["exact", "signature", "name"])
+def test_a_symbol_is_the_name_that_the_other_side_has_for_it(match: Match) -> None:
+    for sides in ((of_symbols(), of_both()), (of_both(), of_symbols())):
+        key = spelling.of_kernels(*sides, match)
+        assert key(NAMES[2]) == key(NAMES[1])
+        assert key(NAMES[4]) == key(NAMES[3])
+        assert (key(NAMES[2]) == key(NAMES[3])) is (match == "name")
+        assert key("_Z1gv") == "_Z1gv"
+
+
+def test_symbols_are_not_looked_for_where_both_sides_have_names_or_none() -> None:
+    assert spelling.symbols_on_one_side(of_both(), of_both()) == []
+    assert spelling.symbols_on_one_side(of_symbols(), of_symbols()) == []
+    (note,) = spelling.symbols_on_one_side(of_both(), of_symbols())
+    assert (note.text[:7], note.count) == ("other: ", 2)

@@ -134,8 +134,8 @@ def page(
             queries.read_ahead(wanted, profile.timeline)
             for spec, gathering in over_ranks.items():
                 gathering.add(queries.part(spec, profile.timeline, request))
-            devices = len(profiles) * len(profile.timeline.devices)
-            fitting = each if names else _fitting(each, devices)
+            # Who names a report gets it as it was named.
+            fitting = each if names else _fitting(each, len(profiles), profile)
             answers = profile.answers([asked(spec) for spec in fitting])
             for spec, report in zip(each, answers, strict=True):
                 found[spec].append(report)
@@ -160,8 +160,9 @@ def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     return PAGE if len(profiles) == 1 else BESIDE
 
 
-def _fitting(specs: Sequence[str], devices: int) -> list[str]:
-    """The same reports, that over time in fewer bins where there are hundreds of devices."""
+def _fitting(specs: Sequence[str], count: int, profile: OpenProfile) -> list[str]:
+    """A profile's reports, as one of so many: over time in fewer bins where devices are hundreds."""
+    devices = count * len(profile.timeline.devices)
     bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
     return [f"utilization_over_time:bins={bins}" if s == _OVER_TIME else s for s in specs]
 

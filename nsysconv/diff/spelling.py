@@ -42,24 +42,32 @@ def of_calls() -> Spelling:
 
 
 def of_kernels(base: Iterable[Timeline], other: Iterable[Timeline], match: Match) -> Spelling:
-    """Kernels' names as `match` says; where one side has symbols only, by the symbols of both."""
+    """Kernels' names as `match` says; a symbol counts as the name that the other side has for it."""
     base, other = list(base), list(other)
-    symbols: dict[str, str] = {}
-    if any(map(_has_symbols_only, base)) != any(map(_has_symbols_only, other)):
+    names: dict[str, str] = {}
+    if symbols_on_one_side(base, other):
         for timeline in (*base, *other):
-            if not _has_symbols_only(timeline):
-                symbols |= _symbols(timeline)
-    return cache(lambda name: symbols.get(name) or kernel_key(name, match))
+            names |= _names(timeline)
+
+    def spelling(text: str) -> str:
+        return kernel_key(names.get(text, text), match)
+
+    return cache(spelling)
 
 
 def symbols_on_one_side(base: Iterable[Timeline], other: Iterable[Timeline]) -> list[Note]:
     """That a side's kernels are shown by their symbols, and the other's by their names."""
-    told = [next((_symbol_note(t) for t in side if _has_symbols_only(t)), None) for side in (base, other)]
-    if (told[0] is None) == (told[1] is None):
+    told = {
+        name: note
+        for name, side in (("base", base), ("other", other))
+        for timeline in side
+        for note in timeline.profile.notes
+        if note.slug == _SYMBOLS_ONLY
+    }
+    if len(told) != 1:
         return []
-    note, where = (told[0], "base") if told[0] is not None else (told[1], "other")
-    assert note is not None
-    text = f"{where}: {note.text}; kernels that have no symbol on the other side stand alone"
+    ((name, note),) = told.items()
+    text = f"{name}: {note.text}; kernels that have no symbol on the other side stand alone"
     return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
 
 
@@ -82,24 +90,12 @@ def other_arguments(rows: Iterable[Compared]) -> list[Note]:
     return [Note("template-arguments-differ", Severity.INFO, text, count, shared[0])]
 
 
-def _has_symbols_only(timeline: Timeline) -> bool:
-    return any(note.slug == _SYMBOLS_ONLY for note in timeline.profile.notes)
-
-
-def _symbol_note(timeline: Timeline) -> Note:
-    return next(note for note in timeline.profile.notes if note.slug == _SYMBOLS_ONLY)
-
-
-def _symbols(timeline: Timeline) -> dict[str, str]:
-    """Symbols of kernels by their demangled names; of several of one name, the first by the others."""
+def _names(timeline: Timeline) -> dict[str, str]:
+    """Demangled names of kernels by their symbols, as far as the profile holds both."""
     profile = timeline.profile
     columns = profile.columns("kernel", ("name_id", "mangled_name_id"))
-    names, mangled = columns["name_id"], columns["mangled_name_id"]
-    _, (name_ids, symbol_ids) = number(names, mangled)
-    pairs = [(n, s) for n, s in zip(name_ids.tolist(), symbol_ids.tolist(), strict=True)
-             if MISSING not in (n, s)]  # fmt: skip
+    _, (ids, symbols) = number(columns["name_id"], columns["mangled_name_id"])
+    pairs = [(i, s) for i, s in zip(ids.tolist(), symbols.tolist(), strict=True)
+             if i != s and MISSING not in (i, s)]  # fmt: skip
     texts = profile.names(each for pair in pairs for each in pair)
-    found: dict[str, str] = {}
-    for name, symbol in sorted((texts[n], texts[s]) for n, s in pairs):
-        found[symbol] = found.setdefault(name, symbol)
-    return found
+    return {texts[s]: texts[i] for i, s in pairs}
