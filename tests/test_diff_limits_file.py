@@ -1,0 +1,192 @@
+"""Files of limits: what they say, on which line, and what is refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from conftest import examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsysconv.diff.limits_file import LimitsFile, read
+from nsysconv.errors import InputError, UsageError
+
+GEMM = "kernels[/gemm/].avg_ns:2%"
+SUM = "overview.kernel_sum_ns:3%"
+
+
+def limits(folder: Path, text: str | bytes) -> Path:
+    path = folder / "limits.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_a_whole_file(tmp_path: Path) -> None:
+    path = limits(tmp_path, f"""\
+run_noise = "0.3%"        # optional
+cannot_tell = "pass"      # optional
+
+limits = ["{SUM}", "{GEMM}"]
+""")
+    assert read(path) == LimitsFile(
+        ((SUM, "limits.toml:4"), (GEMM, "limits.toml:4")), "0.3%", "pass"
+    )  # fmt: skip
+    assert read(str(path)) == read(path)
+
+
+def test_what_is_not_said_is_none(tmp_path: Path) -> None:
+    path = limits(tmp_path, f'limits = ["{SUM}"]')
+    assert read(path) == LimitsFile(((SUM, "limits.toml:1"),), None, None)
+
+
+def test_each_limit_has_its_own_line(tmp_path: Path) -> None:
+    path = limits(tmp_path, f"""\
+# limits = ["{GEMM}"], said the old one
+limits = [  # "not this" ] nor that [
+    "{SUM}",
+    # "{SUM}",
+
+    '{SUM}', "{GEMM}",  # it's one "quote
+    '''{GEMM}''',
+    \"\"\"
+{SUM}\"\"\",
+    'steps[/a "b" #c ]/].avg_ns:2%',
+    "kernels[/\\"\\\\[\\"/].avg_ns:2%"
+]
+run_noise = "1% ]"
+cannot_tell = 'fail'
+""")
+    found = read(path)
+    assert found.limits == (
+        (SUM, "limits.toml:3"),
+        (SUM, "limits.toml:6"),
+        (GEMM, "limits.toml:6"),
+        (GEMM, "limits.toml:7"),
+        (SUM, "limits.toml:8"),
+        ('steps[/a "b" #c ]/].avg_ns:2%', "limits.toml:10"),
+        (r'kernels[/"\["/].avg_ns:2%', "limits.toml:11"),
+    )
+    assert (found.run_noise, found.cannot_tell) == ("1% ]", "fail")
+
+
+def test_quotes_at_the_end_of_long_texts(tmp_path: Path) -> None:
+    path = limits(tmp_path, '''limits = [\n"""a""""",\n\'\'\'b\'\'\'\'\',\n"""c\\\n"""",\n"d"]''')
+    texts = [('a""', 2), ("b''", 3), ('c"', 4), ("d", 6)]
+    assert read(path).limits == tuple((text, f"limits.toml:{line}") for text, line in texts)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [f'limits = [\r\n"{SUM}"\r\n]\r\n'.encode(), f'\ufefflimits = [\n"{SUM}"\n]'.encode(),
+     f'"limits" =\t[ \n"{SUM}" ,]'.encode()],
+    ids=["lines of Windows", "byte order mark", "quoted key"],
+)  # fmt: skip
+def test_other_ways_to_write_it(content: bytes, tmp_path: Path) -> None:
+    assert read(limits(tmp_path, content)).limits == ((SUM, "limits.toml:2"),)
+
+
+def quoted(text: str, style: str) -> str | None:
+    """The text as a TOML string of a style; None where the style cannot spell it."""
+    if style == "'":
+        return None if "'" in text or "\n" in text else f"'{text}'"
+    if style == "'''":
+        return None if "'" in text else f"'''{text}'''"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"""{escaped}"""' if style == '"""' else '"' + escaped.replace("\n", "\\n") + '"'
+
+
+TEXTS = st.text(st.sampled_from("a[]#=,:'\"\\/\n "), max_size=8)
+PIECES = st.tuples(
+    st.lists(st.sampled_from(["", "# x ] ' \"", "#[", "  "]), max_size=2),
+    TEXTS, st.sampled_from(["'", "'''", '"', '"""']),
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, min_size=1, max_size=5), st.booleans())
+@examples(300)
+def test_lines_are_those_that_the_file_was_written_in(
+    tmp_path_factory: pytest.TempPathFactory,
+    pieces: list[tuple[list[str], str, str]],
+    option_first: bool,
+) -> None:
+    option = "cannot_tell = 'pass' # [']\n"
+    text = (option if option_first else "") + "limits = ["
+    expected = []
+    for between, wanted, style in pieces:
+        text += "".join(f"{each}\n" for each in between)
+        spelled = quoted(wanted, style) or quoted(wanted, '"')
+        expected.append(text.count("\n") + 1)
+        text += f"{spelled}, "
+    text += "]\n" + ("" if option_first else option)
+    found = read(limits(tmp_path_factory.mktemp("file"), text))
+    assert [place for _, place in found.limits] == [f"limits.toml:{line}" for line in expected]
+    assert [each for each, _ in found.limits] == tomllib.loads(text)["limits"]
+    assert found.cannot_tell == "pass"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what", "hint"),
+    [
+        ("", "", "no limits", "limits = ["),
+        ("run_noise = '1%'", "", "no limits", "limits = ["),
+        ("limits = [ # none\n]", "", "no limits", "limits = ["),
+        (f"limits = '{SUM}'", "", "limits is no list but a text", "limits = ["),
+        ("[limits]\na = 1", "", "limits is no list but a table", "limits = ["),
+        (f"limits = ['{SUM}', 3]", "", "limit 2 of 2 is no text but 3", "limits = ["),
+        ("[[limits]]\na = 1", "", "limit 1 of 1 is no text but a table", "limits = ["),
+        (f"limits = [['{SUM}']]", "", "limit 1 of 1 is no text but a list", "limits = ["),
+        (f"limit = ['{SUM}']", "", "no key 'limit'", "Did you mean limits?"),
+        (f"run-noise = '1%'\nlimits = ['{SUM}']", "", "no key 'run-noise'", "Did you mean run_noise?"),
+        (f"limits = ['{SUM}']\n[other]", "", "no key 'other'", "There are: limits, run_noise"),
+        (f"run_noise = 0.3\nlimits = ['{SUM}']", "", "run_noise is no text but 0.3",
+         'run_noise = "0.3%"'),
+        (f"cannot_tell = true\nlimits = ['{SUM}']", "", "cannot_tell is no text but true or false",
+         'cannot_tell = "pass"'),
+        (f"cannot_tell = 'ignore'\nlimits = ['{SUM}']", "", "cannot_tell = 'ignore'",
+         "There are: fail, pass"),
+    ],
+)  # fmt: skip
+def test_what_no_file_of_limits_can_say(
+    text: str, where: str, what: str, hint: str, tmp_path: Path
+) -> None:
+    path = limits(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert (caught.value.what, caught.value.where) == (what, f"{path}{where}")
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "what"),
+    [
+        (f"\nlimits = ['{SUM}'\nrun_noise = '1%'", ":3", "not TOML: Unclosed array"),
+        ("# limits\nlimits: [1]", ":2", "not TOML: Expected '=' after a key in a key/value pair"),
+        (f"limits = ['{SUM}']\nlimits = ['{SUM}']", ":2", "not TOML: Cannot overwrite a value"),
+        (f"# limits\nlimits = ['{SUM}'", ":2", "not TOML: Unclosed array"),
+        (b"SQLite format 3\0\xff\xfe", ":1", "not TOML: not UTF-8"),
+        (b"limits = [\n'a',\n'\xe9']", ":3", "not TOML: not UTF-8"),
+        ("limits = " + "[" * 100_000, "", "not TOML: nested too deeply"),
+        ("limits = " + "9" * 10_000, "", "not TOML: Exceeds the limit"),
+        (b" " * 1_000_001, "", "too long for a file of limits"),
+    ],
+)
+def test_what_is_not_toml(content: str | bytes, line: str, what: str, tmp_path: Path) -> None:
+    path = limits(tmp_path, content)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert caught.value.what.startswith(what)
+    assert "(at " not in caught.value.what
+    assert caught.value.where == f"{path}{line}"
+    assert caught.value.hint.endswith('limits = ["overview.kernel_sum_ns:3%"]')
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    for path, what in ((tmp_path / "none.toml", "no such file"), (tmp_path, "cannot be read: Is a")):
+        with pytest.raises(InputError) as caught:
+            read(path)
+        assert caught.value.what.startswith(what)
+        assert caught.value.where == str(path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read("a\0b")
