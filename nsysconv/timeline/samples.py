@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import sums
+from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.ops import Kind, taken
 from nsysconv.timeline.statistics import number
 from nsysconv.timeline.steps import STEP_RANGE, Steps, steps
@@ -27,6 +28,8 @@ FEWEST_STEPS = 20
 class Samples:
     """One row of `values` per key, one column per step, as int64; no key is there twice.
 
+    `counts`: how many operations each value adds up; None where it is no sum of operations.
+
     Column k adds up the k-th steps of all processes. Processes of one job go through their steps
     together, so what disturbs one disturbs the others: their steps are no samples of their own. There
     are as many columns as the process with the most steps has steps; others add nothing to the last
@@ -35,6 +38,7 @@ class Samples:
 
     keys: list[Key]
     values: Array
+    counts: Array | None = None
 
 
 def kernel_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
@@ -87,12 +91,32 @@ def call_sums(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
 
 def step_durations(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
     """How long each step took, in one row with the key (); None where there are too few steps."""
+    return _of_steps(timeline, pattern, lambda mine: mine.end - mine.start)
+
+
+def step_periods(timeline: Timeline, pattern: str = STEP_RANGE) -> Samples | None:
+    """How long after the begin of each step the next one began, in one row with the key ().
+
+    Of the last step it is how long it took. None where there are too few steps.
+    """
+
+    def periods(mine: Steps) -> Array:
+        ends: Array = np.append(mine.start[1:], mine.end[-1:])
+        lengths: Array = ends - mine.start
+        return lengths
+
+    return _of_steps(timeline, pattern, periods)
+
+
+def _of_steps(
+    timeline: Timeline, pattern: str, lengths: Callable[[Steps], Array]
+) -> Samples | None:
     found = _enough(timeline, pattern)
     if found is None:
         return None
     values = np.zeros((1, _length(found)), np.int64)
     for mine in found:
-        values[0, : len(mine)] += mine.end - mine.start
+        values[0, : len(mine)] += lengths(mine)
     return Samples([()], values)
 
 
@@ -154,8 +178,10 @@ def _table(keys: list[Key], group: Array, step: Array, spent: Array, length: int
     rows: dict[Key, int] = {}
     row_of = np.array([rows.setdefault(key, len(rows)) for key in keys], np.int64)
     values = np.zeros((len(rows), length), np.int64)
+    counted = np.zeros_like(values)
     if len(spent):
         # Only the cells that hold something are counted: there may be many more of the others.
         cell, (filled,) = number(row_of[group] * length + step)
         values.reshape(-1)[filled] = sums(cell, spent, len(filled))
-    return Samples(list(rows), values)
+        counted.reshape(-1)[filled] = counts(cell, len(filled))
+    return Samples(list(rows), values, counted)
