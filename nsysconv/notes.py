@@ -152,6 +152,10 @@ MEANINGS: dict[str, str] = {
         "Values that the GPU's counters could not hold (`<OVERFLOW>`). They are not recorded; the "
         "metric's other values are."
     ),
+    "counts-vary": (
+        "Counts or bytes that are not the same in all runs of a side. They are compared as what is "
+        "measured is, with an interval."
+    ),
     "decimals-cut": (
         "Releases of nsys of 2020 and 2021 print 27.9 as 27,0 where the locale has decimal commas. What "
         "was cut is taken for the middle of what it may be (3,000 KiB: 3.5 KiB), medians and deviations "
@@ -430,7 +434,20 @@ MEANINGS: dict[str, str] = {
         "The page of a recording with very many kernels and API calls is without the reports that take "
         "longest. Name them to have them: `nsysconv report TARGET ranges -o ranges.html`."
     ),
+    "rows-tested": (
+        "How many rows of a comparison have an interval of their own, how many of these differ, and how "
+        "many would by chance though nothing had changed: one in twenty. Nothing is corrected for it."
+    ),
     "rows-unchanged": ("Rows that are the same on both sides of a comparison. They are not shown."),
+    "run-outlier": (
+        "A run of a side is far from the others of its side: by more than 3 % and five times their usual "
+        "distance from the median. It counts like any other; it may have been disturbed."
+    ),
+    "runs-not-in-turns": (
+        "All runs of one side of a comparison were recorded before all of the other. What drifts "
+        "meanwhile (clocks, temperature, other users) looks like a change of the program; "
+        "record them in turns."
+    ),
     "sample-without-gpu": (
         "The log has no column that tells GPUs apart. Its samples are of no device; on a machine of "
         "several GPUs they are of all of them, mixed."
@@ -446,6 +463,14 @@ MEANINGS: dict[str, str] = {
     "side-empty": (
         "A side of a comparison, or a run of it, holds no GPU operation. An empty or failed recording "
         "is no improvement: nothing follows from its figures. Record it again, or leave it out."
+    ),
+    "slow-first-steps": (
+        "The slowest steps of a run are its first ones: it was warming up. `--skip-first N` compares "
+        "without them."
+    ),
+    "slow-steps": (
+        "Some steps take much longer than the usual one: checkpoints, evaluations, or what disturbed the "
+        "run. The mean counts them; `steps.trimmed_ns` is the usual step."
     ),
     "source-copied": (
         "The file had a hot journal beside it. A copy in a temporary folder was read, so that neither "
@@ -515,6 +540,12 @@ MEANINGS: dict[str, str] = {
         "Profiles that do not tell the time of day, on a time axis that is made of it. Each of their "
         "devices is shown as if it had begun with the first of all: what stands below each other was "
         "not at the same time."
+    ),
+    "work-differs": (
+        "The sides of a comparison did not do the same amount of work, or not under the same conditions: "
+        "other numbers of steps, other launches of most kernels, another GPU, other options of the "
+        "profiler. Sums and counts have no verdict, and limits on them cannot be told; means per step or "
+        "per launch can be compared."
     ),
     "world-sizes-differ": (
         "The profiles of a run tell different numbers of ranks. They may be of several runs."

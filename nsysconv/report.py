@@ -26,6 +26,7 @@ MISSING = int(np.iinfo(np.int64).min)
 
 _ROWS_AT_ONCE = 4096
 _EXTREME = re.compile(r"(?:^|_)(?:min|max)(?:_|$)")
+_ORDER_STATISTIC = re.compile(r"(?:^|_)(?:min|max|med|p\d+|stddev)(?:_|$)")
 _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
@@ -79,6 +80,11 @@ class Column:
     def is_extreme(self) -> bool:
         """Whether it is the least or greatest of several values."""
         return _EXTREME.search(self.name) is not None
+
+    @property
+    def is_order_statistic(self) -> bool:
+        """Whether it is one of several values in order, or their spread: neither a sum nor a mean."""
+        return _ORDER_STATISTIC.search(self.name) is not None
 
     @property
     def adds_up(self) -> bool:
@@ -148,7 +154,7 @@ class Report:
     Its texts are dictionary-encoded (`report_table`): thousands of rows may have one long name.
     `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows as they were
     before. `picture` is None where nothing is drawn. `said` is what people are told in place of `said`
-    columns, which programs get as any other.
+    columns, which programs get as any other. `folded`: in a comment people open it to see it.
     """
 
     name: str
@@ -164,6 +170,7 @@ class Report:
     picture: Picture | None = None
     uncut: pa.Table | None = None
     said: tuple[Said, ...] = ()
+    folded: bool = False
 
     @property
     def in_rows(self) -> bool:

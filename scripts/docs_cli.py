@@ -15,12 +15,14 @@ from nsysconv.cli.grouped import GROUPS, group_of
 
 EXIT_STATUSES = {
     0: "Done; also where a report has no rows, and where reports that you did not name are not recorded.",
+    1: "`diff`: a limit is exceeded.",
     2: "The command cannot be carried out as given: an unknown option or report, no such file, a file "
     "in the way, a store of several profiles and none chosen. Also where the system refuses: a full disk "
     "or a full stdout, too little memory, too few open files.",
     3: "An input could not be read (the others are still done, and all are named), or `--strict` met "
     "something dropped or approximated.",
-    4: "A report that you named is not recorded in this profile.",
+    4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and of "
+    "one it cannot be told (0 with `--cannot-tell pass`).",
     70: "An internal error, with a traceback: a defect of nsysconv.",
     125: "`nsysconv profile` did not start the program. Once it has, the status is the program's; 126 "
     "and 127, as of a shell: a program that is not profiled cannot be run, or is not there.",

@@ -111,7 +111,8 @@ def test_repeats_that_differ_by_noise_alone_are_uncertain(tmp_path: Path) -> Non
         (row,) = result.reports[0].rows()
         assert row["diff_kernel_sum_ns"] != 0
         assert row["verdict"] == "~"
-        assert result.exit_status == 0
+        assert result.exit_status == 4
+        assert result.answer.startswith("same: time per step 399.20 µs → 399.20 µs")
 
 
 def test_few_repeats_are_said_so(tmp_path: Path) -> None:
@@ -140,16 +141,23 @@ def test_within_one_run_the_steps_tell_noise(tmp_path: Path) -> None:
 
 def test_exit_statuses(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
-    # saxpy is 40 of 75 us: 10 % of it are 5.33 % of all.
-    assert run(base, other, "--fail-on", f"{SUM}:6%")[0] == 0
-    assert run(base, other, "--fail-on", f"{SUM}:5%")[0] == 1
+    # saxpy is 40 of 75 us: 10 % of it are 5.33 % of all. Runs of one GPU are taken to differ by 1 %.
+    for limit, known, status in (
+        (f"{SUM}:6%", "0%", 0),
+        (f"{SUM}:6%", "1%", 4),
+        (f"{SUM}:9%", "1%", 0),
+        (f"{SUM}:5%", "1%", 1),
+        ("kernels[/saxpy/].kernel_sum_ns:9%", "1%", 1),
+        ("kernels[/reduce/].kernel_sum_ns:0.1%", "0%", 0),
+        ("kernels[/reduce/].kernel_sum_ns:3%", "1%", 0),
+        ("kernels[/gemm/].kernel_sum_ns:5%", "0%", 4),
+    ):
+        assert run(base, other, "--run-noise", known, "--fail-on", limit)[0] == status, limit
     assert run(other, base, "--fail-on", f"{SUM}:0%")[0] == 0
-    assert run(base, other, "--fail-on", "kernels[/saxpy/].kernel_sum_ns:9%")[0] == 1
-    assert run(base, other, "--fail-on", "kernels[/reduce/].kernel_sum_ns:0%")[0] == 0
-    assert run(base, other, "--fail-on", "kernels[/gemm/].kernel_sum_ns:5%")[0] == 4
-    assert run(base, other, "--fail-on", "kernels[/gemm/].kernel_sum_ns:5%", "--fail-on",
-               f"{SUM}:1ns")[0] == 1  # fmt: skip
-    assert run(base, base, "--fail-on", f"{SUM}:0%")[0] == 0
+    unsure = ("--fail-on", "kernels[/gemm/].kernel_sum_ns:5%")
+    assert run(base, other, *unsure, "--fail-on", f"{SUM}:1ns")[0] == 1
+    assert run(base, other, *unsure, "--cannot-tell", "pass")[0] == 0
+    assert run(base, other, *unsure, "--cannot-tell", "fail")[0] == 4
 
 
 def test_an_empty_capture_is_no_improvement(tmp_path: Path) -> None:
@@ -181,6 +189,8 @@ def test_wrong_words_are_answered_with_right_ones(tmp_path: Path) -> None:
         ({"reports": ["idle_gaps"]}, "idle_summary"),
         ({"match": "fuzzy"}, "signature"),
         ({"fail_on": ["overview.kernel_sum:3%"]}, "kernel_sum_ns"),
+        ({"run_noise": "0.3"}, "0.3%"),
+        ({"cannot_tell": "maybe"}, "pass"),
     ):
         with pytest.raises(UsageError) as caught:
             api.compare(base, base, **arguments)  # type: ignore[arg-type]
@@ -216,8 +226,11 @@ def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     base, other = written(tmp_path / "a.sqlite"), written(tmp_path / "b.sqlite", CHANGES["slower"])
     status, text = run(base, other, "kernels", "-f", "json", "--fail-on", f"{SUM}:1%")
     document = json.loads(text)
-    kernels, limits = document["reports"]
+    answer, limits, kernels = document["reports"]
     (row,) = kernels["rows"]
+    (said,) = answer["rows"]
+    assert (said["answer"], said["figure"], said["base_runs"]) == ("same", "step", 1)
+    assert (said["limits_exceeded"], said["limits_within"], said["limits_cannot_tell"]) == (1, 0, 0)
     assert status == 1
     assert (row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]) == (
         2 * STEPS * 40_000, 2 * STEPS * 44_000)  # fmt: skip

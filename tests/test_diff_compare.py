@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.diff.compare import Comparison, compare_reports, main_measure
+from nsysconv.diff.compare import Comparison, compare_reports
+from nsysconv.diff.compared import main_measure
 from nsysconv.diff.ranges import range_key, unnumbered
 from nsysconv.diff.steps import STEP_COUNT, in_all
 from nsysconv.notes import Note, Severity
@@ -56,19 +58,28 @@ def test_both_values_the_difference_the_ratio_and_its_causes() -> None:
     base = report((0, "f", 50, 500_000, 100.0, 10_000.0))
     other = report((0, "f", 55, 605_000, 100.0, 11_000.0))
     (row,) = compared(base, other).report.rows()
+    low, high = 1.21 / math.exp(0.08316), 1.21 * math.exp(0.08316)
     assert row == {
         "device_id": 0, "name": "f", "where": "both", "verdict": "worse",
-        "base_kernel_sum_ns": 500_000, "other_kernel_sum_ns": 605_000,
-        "diff_kernel_sum_ns": 105_000, "ratio_kernel_sum": 1.21,
+        "diff_kernel_sum_ns": 105_000, "diff_pct_kernel_sum": 21.0,
+        "interval": "+11.3 … +31.5 %, single run",
+        "base_kernel_sum_ns": 500_000, "other_kernel_sum_ns": 605_000, "ratio_kernel_sum": 1.21,
         # (55 - 50) x 500,000 / 50 are more launches, the rest slower ones.
         "by_count_kernel_sum_ns": 50_000, "by_mean_kernel_sum_ns": 55_000,
         "base_kernel_count": 50, "other_kernel_count": 55, "diff_kernel_count": 5,
-        "ratio_kernel_count": 1.1,
+        "ratio_kernel_count": 1.1, "verdict_kernel_count": "more",
+        "ratio_low_kernel_count": 1.1, "ratio_high_kernel_count": 1.1,
         "base_kernel_pct": 100.0, "other_kernel_pct": 100.0, "diff_kernel_pct": 0.0,
-        "ratio_kernel_pct": 1.0,
+        "ratio_kernel_pct": 1.0, "verdict_kernel_pct": "same",
+        "ratio_low_kernel_pct": None, "ratio_high_kernel_pct": None,
         "base_avg_ns": 10_000.0, "other_avg_ns": 11_000.0, "diff_avg_ns": 1_000.0,
-        "ratio_avg": 1.1,
-        "basis": "single run", "ratio_low": None, "ratio_high": None, "other_name": None,
+        # One run a side, of which nothing is known: 8.7 % more or less.
+        "ratio_avg": 1.1, "verdict_avg_ns": "worse",
+        "ratio_low_avg": pytest.approx(low / 1.1, rel=1e-4),
+        "ratio_high_avg": pytest.approx(high / 1.1, rel=1e-4),
+        "basis": "single run",
+        "ratio_low": pytest.approx(low, rel=1e-4), "ratio_high": pytest.approx(high, rel=1e-4),
+        "other_name": None,
     }  # fmt: skip
 
 
@@ -194,7 +205,9 @@ def test_several_runs_are_compared_by_their_means() -> None:
 
 def test_without_a_verdict_nothing_is_better() -> None:
     base = report((0, "f", 1, 10, 50.0, 10.0))
-    (row,) = compared(base, report((0, "f", 1, 5, 50.0, 5.0)), judged=False).report.rows()
+    (row,) = compared(
+        base, report((0, "f", 1, 5, 50.0, 5.0)), comparable=lambda column: False
+    ).report.rows()
     assert (row["diff_kernel_sum_ns"], row["verdict"], row["basis"]) == (-5, None, None)
 
 

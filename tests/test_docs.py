@@ -18,6 +18,7 @@ from golden_cases import BASIC, place, run
 from nsysconv import errors, notes, schema
 from nsysconv.cli import signals
 from nsysconv.cli.app import app
+from nsysconv.diff import gate
 from nsysconv.facts import Fact
 from nsysconv.importers.detection import all_importers
 from nsysconv.queries import REPORTS, query
@@ -149,7 +150,9 @@ def test_commands_are_documented() -> None:
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
     ended = {128 + number for number in signals._ENDING}
-    assert ours | {0, errors.NsysconvError.exit_status} | ended == set(docs_cli.EXIT_STATUSES)
+    assert ours | {0, gate.EXCEEDED, errors.NsysconvError.exit_status} | ended == set(
+        docs_cli.EXIT_STATUSES
+    )
     for error in errors.NsysconvError.__subclasses__():
         assert f"`{error.__name__}`" in text_of("messages.md")
 

@@ -9,7 +9,7 @@ import typer
 
 from nsysconv.cli import completion
 from nsysconv.cli.captures import ProfileCommand, profile
-from nsysconv.cli.choices import By, Idle, Match, Names
+from nsysconv.cli.choices import By, CannotTell, Idle, Match, Names
 from nsysconv.cli.flags import DaskOption, FormatOption, LimitOption, OutputOption
 from nsysconv.cli.grouped import NAMED, RUN, SHOWN, WHAT, GroupedCommand, examples
 from nsysconv.cli.memory import check_addresses
@@ -451,6 +451,10 @@ def export(
             "nsysconv diff a.db b.db --fail-on overview.kernel_sum_ns:3%",
             "for CI: exit with 1 if worse",
         ),
+        (
+            "nsysconv diff 'main-*.sqlite' 'new-*.sqlite' --limits limits.toml -f markdown",
+            "for a comment: limits that are kept with the code",
+        ),
     ),
 )
 def diff(
@@ -490,6 +494,32 @@ def diff(
             rich_help_panel=WHAT,
         ),
     ] = None,
+    limits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A TOML file of such limits, to be kept with the code: limits = "
+            "['overview.kernel_sum_ns:3%'].",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    run_noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="The standard deviation of a run, such as 0.3%, where you know it. Without it runs are "
+            "assumed to differ by 1 % (same GPU, with steps) or 3 % where a side is one run.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    cannot_tell: Annotated[
+        CannotTell | None,
+        typer.Option(
+            help="What a limit of which nothing can be said does: fail (the default) exits with 4, pass "
+            "with 0.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     time: TimeOption = None,
     range_: RangeOption = None,
     step: StepOption = None,
@@ -514,6 +544,9 @@ def diff(
         output,
         match=match.value if match else None,
         fail_on=fail_on or [],
+        limits=limits,
+        run_noise=run_noise,
+        cannot_tell=cannot_tell.value if cannot_tell else None,
         limit=limit,
         part=slices.parse(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name

@@ -41,6 +41,13 @@ class Match(StrEnum):
     NAME = "name"
 
 
+class CannotTell(StrEnum):
+    """What a limit of which nothing can be said does."""
+
+    FAIL = "fail"
+    PASS = "pass"
+
+
 class By(StrEnum):
     """What rows may be given for, one by one."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsysconv.api.diffing import DEFAULT, compare
+from nsysconv import render
+from nsysconv.api.diffing import DEFAULT, DiffResult, compare
 from nsysconv.cli import output
 from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say
+from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
 _FOR_PEOPLE = ("text", "markdown")
@@ -22,13 +24,16 @@ def run(
     *,
     match: str | None,
     fail_on: Sequence[str],
+    limits: str | None,
+    run_noise: str | None,
+    cannot_tell: str | None,
     limit: int | None,
     part: Slice | None,
     step_range: str | None,
 ) -> int:
     """`nsysconv diff`. Returns the exit status."""
     # What is said of limits is one report more.
-    count = len(names or DEFAULT) + bool(fail_on)
+    count = len(names or DEFAULT) + bool(fail_on or limits)
     destination = output.destination(format_name, path, count)
     begin_work()
     result = compare(
@@ -37,11 +42,24 @@ def run(
         names or None,
         match=match,
         fail_on=fail_on,
+        limits=limits,
+        run_noise=run_noise,
+        cannot_tell=cannot_tell,
         limit=limit,
         slice=part,
         for_people=destination.format in _FOR_PEOPLE,
         step_range=step_range,
         say=say,
     )
-    output.write(result.reports, destination)
+    if render.holds_one(destination.format) and not destination.is_folder:
+        say(result.answer)
+        output.write(result.reports, destination)
+    else:
+        output.write(_in_reading_order(result), destination)
     return result.exit_status
+
+
+def _in_reading_order(result: DiffResult) -> list[Report]:
+    """The answer, what is said of limits, then what explains it."""
+    limits = [report for report in result.reports if report.name == "limits"]
+    return [result.headline, *limits, *(each for each in result.reports if each not in limits)]

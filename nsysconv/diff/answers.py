@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
 from nsysconv.report import MISSING
@@ -39,6 +40,30 @@ def step_counts(timeline: Timeline, pattern: str) -> list[int]:
         ("step counts", pattern),
         lambda: [len(found) for found in in_slice(timeline, steps_of(timeline, pattern))],
     )
+
+
+def pace(timeline: Timeline, pattern: str) -> float | None:
+    """The mean time in ns from the begin of a step to that of the next, of the process where it is the
+    longest; None without annotated steps.
+    """
+
+    def longest() -> float | None:
+        cut = in_slice(timeline, steps_of(timeline, pattern))
+        means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in cut if len(mine)]
+        return max(means, default=None)
+
+    return timeline.told(("pace", pattern), longest)
+
+
+def uuids(side: Iterable[Timeline]) -> set[str]:
+    """The UUIDs of the GPUs of a side that were used; empty where one is not recorded."""
+    used = {
+        row["uuid"]
+        for timeline in side
+        for row in timeline.profile.rows("device")
+        if row["device_id"] in devices_used(timeline)
+    }
+    return set() if None in used else used
 
 
 def has_graph_intervals(timeline: Timeline) -> bool:

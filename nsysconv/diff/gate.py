@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from nsysconv.diff.change import Change
+from nsysconv.diff.noise import runs_needed, smallest_visible
 from nsysconv.errors import UsageError, there_are
 from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit, human, scale_for
@@ -26,7 +28,11 @@ Number = int | float
 # worse from nothing. Ordered as tuples are.
 _Worsening = tuple[bool, Fraction]
 
-_EXCEEDED, _CANNOT_TELL = 1, 4
+EXCEEDED, CANNOT_TELL = 1, 4
+"""Exit statuses of a comparison with limits that do not all hold."""
+
+# Of several rows a small one may become worse by as much of all of them together.
+_SLACK = Fraction(2, 1000)
 _SHARE, _POINTS = "%", "pp"
 
 # What a limit may be given in, by the unit of the column, and how much of that unit it is.
@@ -71,7 +77,8 @@ class Limit:
     """How much worse a column may be.
 
     `amount` is in percent of the base (`share`), in percentage points (`points`) or in the column's own
-    unit (`absolute`). `pattern` chooses the rows, None all of them. `text` is how the user spelled it.
+    unit (`absolute`). `pattern` chooses the rows, None all of them. `text` is how the user spelled it,
+    `where` the line of the file that it was read from.
     """
 
     report: str
@@ -80,37 +87,43 @@ class Limit:
     amount: Number
     kind: Kind
     text: str
+    where: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
     """A row of both sides: its text keys joined by a space, and the column's value on each side.
 
-    `uncertain`: the difference may be noise.
+    `change` says how far noise may have moved the values; None where one is missing.
     """
 
     keys: str
     base: Number | None
     other: Number | None
-    uncertain: bool
+    change: Change | None
 
 
 @dataclass(frozen=True)
 class Worst:
-    """The row that became worse the most (or better the least). `change` is other minus base."""
+    """The row that became worse the most (or better the least). `change` is other minus base.
+
+    `interval` says in words how far noise may have moved it.
+    """
 
     keys: str
     base: Number
     other: Number
     change: Number
     unit: Unit
+    interval: str
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Whether a limit holds, why, and the worst of its rows.
 
-    `worst` is one of the rows that exceed where there are such; None where no row has both values.
+    `worst` is one of the rows that exceed, else of those that leave the question open; None where no
+    row has both values.
     """
 
     limit: Limit
@@ -122,9 +135,11 @@ class Verdict:
 @dataclass(frozen=True)
 class _Measured:
     row: Row
+    change: Change
     base: Number
     other: Number
     worsening: _Worsening
+    state: State
 
 
 def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
@@ -155,31 +170,49 @@ def cannot_tell(limit: Limit, reason: str) -> Verdict:
 def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
     """Whether the limit holds in these rows; `rows` None: a side lacks the report.
 
-    A row exceeds the limit if it became worse by more than that and noise can be excluded. Where none
-    does, a row without a value leaves the question open. NaN and infinity are no values.
+    A row exceeds the limit if it became worse for certain, which is that its interval holds no "no
+    change", and its values differ by more than the limit. It is within if all of its interval is.
+    Else it cannot be told, as where a value is missing; NaN and infinity are no values. The limit is
+    exceeded if a row exceeds it, and holds if all rows are within.
     """
     if rows is None:
         return cannot_tell(limit, f"{limit.report} is not recorded on both sides")
     chosen = [row for row in rows if limit.pattern is None or limit.pattern.search(row.keys)]
     if not chosen:
         return cannot_tell(limit, _no_row(limit, len(rows)))
-    measured = [found for row in chosen if (found := _measured(limit, column, row)) is not None]
-    allowed = (False, _exact(limit.amount))
-    beyond = [found for found in measured if found.worsening > allowed]
-    exceeding = [found for found in beyond if not found.row.uncertain]
+    least = _least(limit, column, chosen)
+    measured = [m for row in chosen if (m := _measured(limit, column, row, least)) is not None]
     without = [row for row in chosen if not (_is_value(row.base) and _is_value(row.other))]
-    state: State = "exceeded" if exceeding else "cannot tell" if without else "within"
-    reason = _reason(len(chosen), len(exceeding), len(beyond) - len(exceeding), without)
-    worst = _worst(exceeding or measured, column.unit)
-    return Verdict(limit, state, reason, worst)
+    exceeding, unclear = (
+        [each for each in measured if each.state == state] for state in ("exceeded", "cannot tell")
+    )
+    state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
+    worst = _worst(exceeding or unclear or measured)
+    reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
+    shown = None if worst is None else Worst(
+        worst.row.keys, worst.base, worst.other, worst.other - worst.base, column.unit,
+        worst.change.described(column.unit),
+    )  # fmt: skip
+    return Verdict(limit, state, reason, shown)
+
+
+def _least(limit: Limit, column: Column, chosen: Sequence[Row]) -> Fraction:
+    """By how much a row may become worse at least, in the column's unit, whatever share of it that is.
+
+    Of many rows the small ones vary by large shares: 54 kernels that did not change would exceed some
+    limit of 3 % in every seventh comparison.
+    """
+    if limit.kind != "share" or len(chosen) == 1 or not column.adds_up:
+        return Fraction(0)
+    return _SLACK * sum(abs(_exact(row.base)) for row in chosen if _is_value(row.base) and row.base)
 
 
 def exit_status(verdicts: Iterable[Verdict]) -> int:
     """0: every limit holds, 1: one is exceeded, 4: of one it cannot be told (and none is exceeded)."""
     states = {verdict.state for verdict in verdicts}
     if "exceeded" in states:
-        return _EXCEEDED
-    return _CANNOT_TELL if "cannot tell" in states else 0
+        return EXCEEDED
+    return CANNOT_TELL if "cannot tell" in states else 0
 
 
 _COLUMNS = (
@@ -187,7 +220,8 @@ _COLUMNS = (
     Column(
         "state",
         Unit.TEXT,
-        "within, exceeded, or cannot tell: a value, a row or the whole report is missing.",
+        "within, exceeded, or cannot tell: the interval holds both, or a value, a row or the whole "
+        "report is missing.",
     ),
     Column(
         "row",
@@ -198,6 +232,7 @@ _COLUMNS = (
     Column("base", Unit.TEXT, "Its value before.", brief=False),
     Column("other", Unit.TEXT, "Its value after.", brief=False),
     Column("change", Unit.TEXT, "After minus before, and as a share of before."),
+    Column("interval", Unit.TEXT, "How far noise may have moved the change, and what that rests on."),
     Column("reason", Unit.TEXT, "What the state comes from.", prose=True),
 )
 
@@ -212,6 +247,7 @@ def verdict_report(verdicts: Sequence[Verdict]) -> Report:
         "base": [human(found.base, found.unit) if found else None for found in worst],
         "other": [human(found.other, found.unit) if found else None for found in worst],
         "change": [_change(found) if found else None for found in worst],
+        "interval": [found.interval if found else None for found in worst],
         "reason": [verdict.reason for verdict in verdicts],
     }
     table = report_table(_COLUMNS, data)
@@ -294,29 +330,56 @@ def _is_value(value: Number | None) -> bool:
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
-def _measured(limit: Limit, column: Column, row: Row) -> _Measured | None:
-    """The row and how much worse it is; None where a value is missing."""
+def _measured(limit: Limit, column: Column, row: Row, least: Fraction) -> _Measured | None:
+    """The row, how much worse it is, and what follows; None where a value is missing."""
     if column.name != limit.column or not _can_be_limited(column):
         raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
-    base, other = row.base, row.other
+    base, other, change = row.base, row.other, row.change
     if base is None or other is None or not (_is_value(base) and _is_value(other)):
         return None
+    change = change or Change((base,), (other,), "none")
     before, after = _exact(base), _exact(other)
     # Of what is counted, more is more to do.
     worse = before - after if column.better == "more" else after - before
-    if limit.kind != "share":
-        return _Measured(row, base, other, (False, worse))
-    if not before:
-        return _Measured(row, base, other, (worse > 0, worse))
-    return _Measured(row, base, other, (False, 100 * worse / abs(before)))
+    worsening: _Worsening = (False, worse)
+    allowed = _exact(limit.amount)
+    if limit.kind == "share":
+        worsening = (False, 100 * worse / abs(before)) if before else (worse > 0, worse)
+        allowed = max(allowed, 100 * least / abs(before)) if before else least
+    is_beyond = worsening > (False, allowed) if before or not least else worse > least
+    sign = -1 if column.better == "more" else 1
+    state: State = "cannot tell"
+    if change.basis == "exact":
+        state = "exceeded" if is_beyond else "within"
+    elif is_beyond and change.excludes_no_change:
+        state = "exceeded"
+    elif not is_beyond and _is_inside(change, limit.kind, sign, allowed, bool(before)):
+        state = "within"
+    return _Measured(row, change, base, other, worsening, state)
 
 
-def _worst(measured: Sequence[_Measured], unit: Unit) -> Worst | None:
-    if not measured:
-        return None
-    found = max(measured, key=lambda one: one.worsening)
-    base, other = found.base, found.other
-    return Worst(found.row.keys, base, other, other - base, unit)
+def _is_inside(change: Change, kind: Kind, sign: int, allowed: Fraction, of_base: bool) -> bool:
+    """Whether all of an interval is inside the limit; `sign` says which way is worse.
+
+    The limit is a share of the base, in percent, or an amount: always where the base is 0.
+    """
+    limit = float(allowed)
+    if kind == "share" and of_base:
+        ratio = change.ratio
+        if ratio is not None:
+            high = ratio.high - 1 if sign > 0 else 1 - ratio.low
+            return 100 * high <= limit
+        # Without a ratio: is other less what base may become at most still below 0?
+        beyond, limit = change.difference(1 + sign * limit / 100), 0.0
+    else:
+        beyond = change.difference()
+    if beyond is None:
+        return False
+    return (beyond.high if sign > 0 else -beyond.low) <= limit
+
+
+def _worst(measured: Sequence[_Measured]) -> _Measured | None:
+    return max(measured, key=lambda one: one.worsening) if measured else None
 
 
 def _no_row(limit: Limit, count: int) -> str:
@@ -325,15 +388,65 @@ def _no_row(limit: Limit, count: int) -> str:
     return f"no row of {limit.report} matches /{limit.pattern.pattern}/ ({_rows(count)} in all)"
 
 
-def _reason(chosen: int, exceeding: int, uncertain: int, without: Sequence[Row]) -> str:
-    """What was found in the rows, in one sentence."""
-    parts = [f"{exceeding or 'none'} of {_rows(chosen)} worse by more than the limit"]
-    if uncertain:
-        parts.append(f"{_rows(uncertain)} beyond it may be noise")
+def _reason(
+    limit: Limit,
+    column: Column,
+    chosen: int,
+    exceeding: Sequence[_Measured],
+    unclear: Sequence[_Measured],
+    without: Sequence[Row],
+) -> str:
+    """What the rows say of the limit, in one sentence."""
+    parts = [f"{len(exceeding) or 'none'} of {_rows(chosen)} worse by more than the limit"]
+    worst = _worst(exceeding)
+    sign = -1 if column.better == "more" else 1
+    if worst is not None and worst.change.basis != "exact" and _reaches(limit, worst, sign):
+        parts.append("the limit lies inside the interval")
+    worst = _worst(unclear)
+    if worst is not None:
+        parts.append(f"of {_rows(len(unclear))} it cannot be told: {_unseen(limit, worst)}")
     if without:
         first = f" (first: {without[0].keys})" if without[0].keys else ""
         parts.append(f"{_rows(len(without))} without a value on a side{first}")
     return "; ".join(parts)
+
+
+def _reaches(limit: Limit, worst: _Measured, sign: int) -> bool:
+    """Whether the interval of a row that exceeds reaches down to the limit."""
+    ratio, difference = worst.change.ratio, worst.change.difference()
+    if limit.kind == "share":
+        if ratio is None:
+            return False
+        nearest = 100 * (ratio.low - 1 if sign > 0 else 1 - ratio.high)
+    else:
+        if difference is None:
+            return False
+        nearest = difference.low if sign > 0 else -difference.high
+    return nearest <= float(limit.amount)
+
+
+def _unseen(limit: Limit, worst: _Measured) -> str:
+    """Why nothing can be said of a row, what could have been seen, and how many runs would do."""
+    change = worst.change
+    if change.basis == "none":
+        return "one run a side shows nothing of how an extreme or a median varies; limit a mean"
+    runs = f"{change.runs}: "
+    if change.basis != "repeats":
+        runs = f"one run a side, and runs are assumed to differ by {100 * change.noise:.2g} %: "
+    ratio, difference, spread = change.ratio, change.difference(), change.run_spread
+    if ratio is None or spread is None or not math.isfinite(ratio.high):
+        if difference is None:
+            return f"{runs}too few values"
+        reach = smallest_visible((difference.high - difference.low) / 2)
+        unit = _POINTS if change.points else ""
+        return f"{runs}no change below ±{reach:,.3g} {unit}".rstrip() + " can be seen"
+    half = smallest_visible(math.log(ratio.high / ratio.low) / 2)
+    text = f"{runs}no change below ±{100 * half:.2g} % can be seen"
+    share = float(limit.amount) / 100 if limit.kind == "share" else limit.amount / worst.base
+    needed = runs_needed(spread, share) if share > 0 else None
+    if needed is None:
+        return text
+    return f"{text}; {needed} runs a side would show {100 * share:.3g} %"
 
 
 def _rows(count: int) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from nsysconv.diff.compare import ONLY_BASE, ONLY_OTHER, Compared
+from nsysconv.diff.compared import ONLY_BASE, ONLY_OTHER, Compared
 from nsysconv.diff.names import Match, kernel_key
 from nsysconv.diff.rows import Spelling
 from nsysconv.notes import Note, Severity

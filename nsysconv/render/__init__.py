@@ -17,6 +17,7 @@ __all__ = [
     "Render",
     "check_count",
     "format_for",
+    "holds_one",
     "notes_beside",
     "renderer",
     "suffix",
@@ -41,8 +42,13 @@ def suffix(name: str) -> str:
 
 def check_count(name: str, count: int) -> None:
     """Raises UsageError where this format has no room for so many reports, as writing them would."""
-    if name in _ONE_REPORT:
+    if holds_one(name):
         check_one(count, name)
+
+
+def holds_one(name: str) -> bool:
+    """Whether this format has room for one report only."""
+    return name in _ONE_REPORT
 
 
 def notes_beside(name: str, reports: Sequence[Report]) -> bool:

@@ -8,6 +8,7 @@ could be more than words is a code span.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -44,7 +45,19 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 
 def _lines(report: Report, out: TextIO) -> Iterator[str]:
-    yield f"## {_sentence(sentences.heading(report), out)}"
+    if not report.folded:
+        yield f"## {_sentence(sentences.heading(report), out)}"
+        yield from _body(report, out)
+        return
+    # An empty line below the summary: what follows is Markdown again.
+    yield f"<details><summary>{html.escape(report.title)}</summary>"
+    heading = sentences.heading(report)
+    yield from ("", _sentence(heading, out)) if heading != report.title else ()
+    yield from _body(report, out)
+    yield from ("", "</details>")
+
+
+def _body(report: Report, out: TextIO) -> Iterator[str]:
     unrecorded: Sequence[str] = ()
     for said in report.said:
         yield from ("", _sentence(said.head, out)) if said.head else ()

@@ -137,7 +137,7 @@ def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
     found: dict[str, list[Report]] = {}
     for name, members in _SECTIONS.items():
         found[name] = [r for m in members for r in told if base(r.name) == m]
-    known = {m for members in _SECTIONS.values() for m in members} | set(_RECORDED)
+    known = {m for members in _SECTIONS.values() for m in members} | {*_RECORDED, changes.ANSWER}
     for report in told:
         if base(report.name) not in known and not is_finding(report):
             found[report.title or report.name] = [report]

@@ -10,9 +10,10 @@ from nsysconv.report import Column, Report
 from nsysconv.units import Unit
 
 _GLANCE = ("window_ns", "busy_ns", "idle_pct", "kernel_count", "kernel_sum_ns", "memcpy_sum_ns")
+ANSWER = "answer"
+"""The report that is all said in words, above all others."""
+
 _MOST = 3
-_LITTLE = 0.01
-"""A change by a smaller share is called neither better nor worse."""
 
 
 def is_change(report: Report) -> bool:
@@ -21,8 +22,10 @@ def is_change(report: Report) -> bool:
 
 
 def first_screen(reports: Sequence[Report]) -> Iterator[str]:
-    """Limits, the devices on both sides, and the greatest changes of each report."""
+    """The answer, limits, the devices on both sides, and the greatest changes of each report."""
     for report in reports:
+        if report.name == ANSWER:
+            yield f'<p class="say"><b>{text(report.title)}</b></p>'
         if report.name == "limits":
             yield from _limits(report)
         if report.name == "diff_overview":
@@ -31,8 +34,8 @@ def first_screen(reports: Sequence[Report]) -> Iterator[str]:
     if told:
         yield "<h3>The greatest changes</h3>"
         yield '<div class="scroll" role="region" tabindex="0" aria-label="The greatest changes">'
-        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>base<th>other<th>change"
-        yield "<th class='t'>verdict</tr></thead><tbody>"
+        yield "<table><thead><tr><th class='t'>what<th class='t'>where<th>change<th>base<th>other"
+        yield "<th class='t'>verdict<th class='t'>interval</tr></thead><tbody>"
         yield from told
         yield "</table></div>"
 
@@ -59,7 +62,7 @@ def _glance(report: Report) -> Iterator[str]:
                 continue
             column = columns[f"base_{name}"]
             yield (
-                f'<div class="{_judged(column, base, other)}"><dt>{text(wordy(name))}</dt>'
+                f'<div class="{_judged(row, name, _main(report))}"><dt>{text(wordy(name))}</dt>'
                 f"<dd>{amount(other, column.unit)}</dd>"
                 f"<dd class='from'>from {amount(base, column.unit)}, {_change(column, base, other)}</dd>"
                 "</div>"
@@ -76,10 +79,15 @@ def _labels(report: Report, row: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def _judged(column: Column, base: float, other: float) -> str:
-    if column.better is None or abs(other - base) < _LITTLE * abs(base):
-        return "same"
-    return "better" if (other < base) == (column.better == "less") else "worse"
+def _judged(row: dict[str, Any], name: str, main: str | None) -> str:
+    """better or worse where a measure's own verdict says so, else `same`."""
+    verdict = row["verdict"] if name == main else row.get(f"verdict_{name}")
+    return verdict if verdict in ("better", "worse") else "same"
+
+
+def _main(report: Report) -> str | None:
+    """The measure that a report of changes is judged by: its change comes first."""
+    return next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
 
 
 def _change(column: Column, base: float, other: float) -> str:
@@ -93,7 +101,7 @@ def _change(column: Column, base: float, other: float) -> str:
 
 
 def _greatest(report: Report) -> Iterator[str]:
-    main = next((c.name[5:] for c in report.columns if c.name.startswith("diff_")), None)
+    main = _main(report)
     if main is None:
         return
     unit = next(c.unit for c in report.columns if c.name == f"diff_{main}")
@@ -110,6 +118,7 @@ def _greatest(report: Report) -> Iterator[str]:
         yield (
             f'<tr class="{verdict if verdict in ("better", "worse") else ""}"><td class="t">{link}'
             f'<td class="t" title="{text(", ".join(labels))}">{text(where)}'
+            f"<td>{sign}{amount(abs(change), unit)}"
             f"<td>{amount(row[f'base_{main}'], unit)}<td>{amount(row[f'other_{main}'], unit)}"
-            f'<td>{sign}{amount(abs(change), unit)}<td class="t">{text(verdict)}'
+            f'<td class="t">{text(verdict)}<td class="t">{text(row["interval"] or "–")}'
         )

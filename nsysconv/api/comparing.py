@@ -1,0 +1,389 @@
+"""Two open sides and what their profiles answer: comparisons of reports, and the answer of all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nsysconv import queries
+from nsysconv.api.opening import OpenProfile
+from nsysconv.api.sides import Side
+from nsysconv.diff import gate, spelling, work
+from nsysconv.diff.answer import STEP, WINDOW, Answer
+from nsysconv.diff.answers import pace, uuids, window_lengths
+from nsysconv.diff.change import change_of
+from nsysconv.diff.comparability import differences, look
+from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
+from nsysconv.diff.compared import PER_STEP
+from nsysconv.diff.disturbances import not_in_turns, outlier_runs, slow_steps
+from nsysconv.diff.names import Match
+from nsysconv.diff.noise import (
+    RUN_NOISE,
+    UNKNOWN_RUN_NOISE,
+    deviations,
+    deviations_of_sums,
+    deviations_of_trimmed,
+    within,
+)
+from nsysconv.diff.ranges import unnumbered
+from nsysconv.diff.rows import Key, Naming, Spelling
+from nsysconv.diff.steps import in_all
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.contract import Request
+from nsysconv.report import Column, Report, common_slice
+from nsysconv.timeline.samples import (
+    Samples,
+    call_sums,
+    kernel_sums,
+    step_durations,
+    step_periods,
+)
+from nsysconv.timeline.steps import STEP_RANGE
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+Array = np.ndarray
+
+_OF_CALLS = ("api_vs_kernel", "launch_stats", "idle_host")
+_TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better="less", real=True)
+
+
+def _of_operations(samples: Samples) -> Array:
+    counts = samples.counts
+    return deviations(samples.values) if counts is None else deviations_of_sums(samples.values, counts)
+
+
+def _of_steps(samples: Samples) -> Array:
+    return deviations(samples.values)
+
+
+def _of_trimmed(samples: Samples) -> Array:
+    return deviations_of_trimmed(samples.values)
+
+
+@dataclass(frozen=True)
+class _ByStep:
+    """Columns of a report that have values by step, the keys of their rows, and how they vary."""
+
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    samples: Callable[[Timeline, str], Samples | None]
+    deviations: Callable[[Samples], Array] = _of_steps
+
+
+_BY_STEP: Mapping[str, tuple[_ByStep, ...]] = {
+    "overview": (_ByStep(("kernel_sum_ns",), ("device_id", "name"), kernel_sums, _of_operations),),
+    "kernels": (
+        _ByStep(
+            ("kernel_sum_ns", PER_STEP, "avg_ns"), ("device_id", "name"), kernel_sums, _of_operations
+        ),
+    ),
+    "api_vs_kernel": (
+        _ByStep(("api_sum_ns", PER_STEP), ("layer", "name"), call_sums, _of_operations),
+    ),
+    "steps": (
+        _ByStep(("dur_ns", "avg_ns"), (), step_durations),
+        _ByStep(("trimmed_ns",), (), step_durations, _of_trimmed),
+        _ByStep(("period_ns",), (), step_periods),
+    ),
+}
+
+
+class Comparing:
+    """Two open sides, and the answers of their profiles to these reports."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        names: Sequence[str],
+        match: Match | None,
+        step_range: str | None,
+        *,
+        other_makers: bool,
+        run_noise: float | None = None,
+    ) -> None:
+        """Asks each profile all that the comparison needs of it, and lets it forget its events.
+
+        `run_noise` is the relative standard deviation of a run, where it is known (None: it is not).
+        """
+        self._sides = sides
+        self._other_makers = other_makers
+        self._single = all(len(side.profiles) == 1 for side in sides)
+        self._samples: dict[tuple[Timeline, object], Samples | None] = {}
+        self._steps = step_range or STEP_RANGE
+        self._request = Request(step_range=step_range)
+        sources = {p.profile.ref.source for side in sides for p in side.profiles}
+        self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
+        base, other = ([p.timeline for p in side.profiles] for side in sides)
+        self._timelines = base, other
+        same_gpus = bool(uuids(base)) and uuids(base) == uuids(other)
+        assumed = RUN_NOISE if same_gpus else UNKNOWN_RUN_NOISE
+        self._noise = (
+            RunNoise(assumed, UNKNOWN_RUN_NOISE)
+            if run_noise is None
+            else RunNoise(run_noise, run_noise)
+        )
+        asked = list(dict.fromkeys((*names, "kernels")))
+        # One after the other: together they would need memory for all of them.
+        self._answers = {
+            profile.timeline: self._answers_to(asked, profile)
+            for side in sides
+            for profile in side.profiles
+        }
+        self._notes = differences(base, other, steps=self._steps)
+        # An empty or failed capture is never an improvement, nor within any limit.
+        self._empty = any(note.slug == "side-empty" for note in self._notes)
+        self._notes += spelling.symbols_on_one_side(base, other)
+        self._notes += [
+            note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
+        ]
+        self._unlike = self._work()
+
+    def report(self, name: str) -> Comparison:
+        """What changed in one report."""
+        comparison = self._compared(name)
+        if name != "kernels" or self._other_makers or comparison.rows is None:
+            return comparison
+        notes = (*comparison.report.notes, *spelling.other_arguments(comparison.rows))
+        return replace(comparison, report=replace(comparison.report, notes=notes))
+
+    def _compared(self, name: str, *, judged: bool = True) -> Comparison:
+        base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
+        query = queries.query(name)
+        facts = query.NEEDS | query.USES | query.TOTALS
+        return compare_reports(
+            base,
+            other,
+            spelling=self._spelling(name),
+            half_widths=self._half_widths(name),
+            notes=[note for note in self._notes if note.touches(facts)],
+            comparable=lambda column: judged and not self._incomparable(column),
+            one_sided=not self._other_makers,
+            noise=self._noise,
+        )
+
+    def _work(self) -> list[str]:
+        """Why the sides did not do the same work, as far as can be told."""
+        reasons = work.unlike(self._notes, have_steps=self._have_steps)
+        if not self._have_steps:
+            kernels = self._compared("kernels", judged=False).rows
+            launches = None if kernels is None else work.other_launches(kernels)
+            reasons += [] if launches is None else [launches]
+        if reasons:
+            self._notes.append(work.note(reasons))
+        return reasons
+
+    @cached_property
+    def _have_steps(self) -> bool:
+        """Whether steps are annotated on both sides."""
+        return None not in [value for side in self._paces for value in side]
+
+    @cached_property
+    def _paces(self) -> list[list[float | None]]:
+        """Per side and run the mean time per step, of the slowest process; None without steps."""
+        return [
+            [
+                max(times) if None not in times else None  # type: ignore[type-var]
+                for run in side.runs
+                if (times := [pace(profile.timeline, self._steps) for profile in run])
+            ]
+            for side in self._sides
+        ]
+
+    def _incomparable(self, column: Column) -> bool:
+        """Whether no verdict may be built on a column."""
+        return self._empty or (bool(self._unlike) and gate.grows_with_work(column))
+
+    def _spelling(self, name: str) -> Mapping[str, Spelling]:
+        """What makes one of the spellings of names."""
+        if name == "kernels":
+            return {"name": self._kernels}
+        if name in _OF_CALLS and self._other_makers:
+            return {"name": spelling.of_calls()}
+        return {}
+
+    @cached_property
+    def _kernels(self) -> Spelling:
+        base, other = self._timelines
+        return spelling.of_kernels(base, other, self._match)
+
+    def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
+        """A report of one run: of its only profile, or of all its ranks one below the other."""
+        reports = [self._answers[profile.timeline][name] for profile in run]
+        if name == "steps":
+            reports = [in_all(report) for report in reports]
+        if name == "idle_host":
+            reports = [unnumbered(report) for report in reports]
+        whole = reports[0]
+        if len(reports) == 1:
+            return whole
+        recorded = [report for report in reports if report.table is not None]
+        table = None
+        if len(recorded) == len(reports):
+            table = pa.concat_tables([report.table for report in recorded])
+        return replace(
+            whole,
+            table=table,
+            profiles=tuple(ref for report in reports for ref in report.profiles),
+            slice=common_slice(reports),
+            not_recorded=tuple(dict.fromkeys(m for r in reports for m in r.not_recorded)),
+        )
+
+    def _answers_to(self, names: Sequence[str], profile: OpenProfile) -> dict[str, Report]:
+        """A profile's answers to the reports. Of its events nothing is kept."""
+        timeline = profile.timeline
+        reports = profile.answers([(name, self._request) for name in names])
+        if self._single:
+            for samples in {by.samples for n in (*names, "steps") for by in _BY_STEP.get(n, ())}:
+                self._samples[timeline, samples] = samples(timeline, self._steps)
+        look(timeline, steps=self._steps)
+        pace(timeline, self._steps)
+        profile.forget()
+        return dict(zip(names, reports, strict=True))
+
+    def _half_widths(self, name: str) -> HalfWidths:
+        """Half widths by step, where each side is one run of one profile that has enough steps."""
+
+        def half_widths(names: Naming) -> Mapping[Key, Mapping[str, float]]:
+            halves: dict[Key, dict[str, float]] = {}
+            for by_step in _BY_STEP.get(name, ()) if self._single else ():
+                for key, half in self._halves(name, names, by_step):
+                    halves.setdefault(key, {}).update(dict.fromkeys(by_step.columns, half))
+            return halves
+
+        return half_widths
+
+    def _halves(self, name: str, names: Naming, by_step: _ByStep) -> list[tuple[Key, float]]:
+        """The rows that have values by step on both sides, and half the width of each one's interval."""
+        sides = []
+        for number, side in enumerate(self._sides):
+            timeline = side.profiles[0].timeline
+            samples = self._samples[timeline, by_step.samples]
+            if samples is None:
+                return []
+            rank = _only([row["rank"] for row in self._answers[timeline][name].rows()])
+            sides.append(_named(samples, by_step.keys, names, number, rank))
+        there = set(sides[1].keys)
+        shared = [key for key in sides[0].keys if key in there]
+        if not shared:
+            return []
+        base, other = (by_step.deviations(_chosen(each, shared)) for each in sides)
+        pairs = zip(shared, within(base, other, self._noise.stepped).tolist(), strict=True)
+        return [(key, half) for key, half in pairs if math.isfinite(half)]
+
+    def answer(self) -> Answer:
+        """Whether the other side is slower."""
+        base, other = self._sides
+        if self._have_steps:
+            what, half = STEP, self._half_of_periods()
+            values = self._paces
+        else:
+            what, half = WINDOW, None
+            values = [[self._window(run) for run in side.runs] for side in self._sides]
+        noise = self._noise.single if half is None else self._noise.stepped
+        change = change_of(_TIME, *values, noise=noise, half=half)
+        notes = tuple(self._disturbances(values))
+        runs = len(base.runs), len(other.runs)
+        return Answer(what, change, runs, self._unlike, self._empty, notes)
+
+    def _disturbances(self, values: Sequence[Sequence[float | None]]) -> Iterator[Note]:
+        """What may have disturbed the runs, of which the answer has these values."""
+        for side, times, name in zip(self._sides, values, ("base", "other"), strict=True):
+            known = [time for time in times if time is not None]
+            labels = [run[0].profile.ref.label for run in side.runs]
+            if len(known) == len(times):
+                yield from outlier_runs(name, known, labels)
+            if self._single:
+                samples = self._samples[side.profiles[0].timeline, step_durations]
+                if samples is not None:
+                    yield from slow_steps(name, samples.values[0])
+        base, other = ([[p.timeline for p in run] for run in side.runs] for side in self._sides)
+        yield from not_in_turns(base, other)
+
+    def _half_of_periods(self) -> float | None:
+        """Half the width of the interval of the time per step, by how the steps of each run vary."""
+        if not self._single:
+            return None
+        base, other = (
+            self._samples[side.profiles[0].timeline, step_periods] for side in self._sides
+        )
+        if base is None or other is None:
+            return None
+        (half,) = within(_of_steps(base), _of_steps(other), self._noise.stepped).tolist()
+        return half if math.isfinite(half) else None
+
+    def _window(self, run: Sequence[OpenProfile]) -> float | None:
+        """The longest window of a run's devices."""
+        lengths = [each for p in run for each in window_lengths(p.timeline).values()]
+        return max(lengths, default=None)
+
+    def verdict(
+        self, limit: gate.Limit, columns: Sequence[Column], comparison: Comparison
+    ) -> gate.Verdict:
+        """Whether a limit is exceeded; `columns` are those of its report."""
+        (column,) = (column for column in columns if column.name == limit.column)
+        if self._empty:
+            return gate.cannot_tell(limit, "a side holds no GPU work")
+        if self._incomparable(column):
+            reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
+            return gate.cannot_tell(limit, f"{reason}steps.avg_ns or kernels.per_step_ns")
+        if comparison.rows is None:
+            return gate.judge(limit, column, None)
+        texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
+        rows = [
+            gate.Row(
+                " ".join(str(v) for name in texts if (v := (row.base or row.other).get(name))),
+                row.base_values[column.name],
+                row.other_values[column.name],
+                row.change(column.name),
+            )
+            for row in comparison.rows
+        ]
+        return gate.judge(limit, column, rows)
+
+
+def _doubts(side: Side, name: str) -> list[Note]:
+    """What a side's own profiles note that makes figures doubtful."""
+    return [
+        replace(note, text=f"{name}: {note.text}")
+        for profile in side.profiles
+        for note in profile.profile.notes
+        if note.severity is not Severity.INFO
+    ]
+
+
+def _only(values: Sequence[Any]) -> Any:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def _named(
+    samples: Samples, keys: Sequence[str], names: Naming, side: int, rank: Any
+) -> Samples:
+    """The same values by the keys that rows have; of rows that are one, added up."""
+    rest = dict.fromkeys(names.keys) | {"rank": rank}
+    rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]
+    places: dict[Key, int] = {}
+    place = [places.setdefault(key, len(places)) for key in names.named(side, rows)]
+
+    def added(table: Array) -> Array:
+        result = np.zeros((len(places), table.shape[1]), table.dtype)
+        np.add.at(result, place, table)
+        return result
+
+    counts = None if samples.counts is None else added(samples.counts)
+    return Samples(list(places), added(samples.values), counts)
+
+
+def _chosen(samples: Samples, keys: Sequence[Key]) -> Samples:
+    """The rows with these keys."""
+    places = {key: place for place, key in enumerate(samples.keys)}
+    rows = [places[key] for key in keys]
+    counts = None if samples.counts is None else samples.counts[rows]
+    return Samples(list(keys), samples.values[rows], counts)

@@ -1,0 +1,199 @@
+"""What became of one figure from one side to the other, and how far noise may have moved it.
+
+Which interval a figure gets, and what a verdict is: docs/definitions.md, "Comparing two runs".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nsysconv.diff.noise import Interval, pp_floor, repeats, repeats_difference, single
+from nsysconv.report import Better, Column
+from nsysconv.units import Unit, human
+
+Number = int | float
+Basis = Literal["exact", "repeats", "within run", "single run", "none"]
+Verdict = Literal["worse", "better", "more", "less", "same", "~"]
+
+UNCERTAIN: Verdict = "~"
+_NORMAL = 1.96
+SAME_SHARE = 0.03
+"""An interval inside ±3 % shows that a figure is the same, for all that matters."""
+SAME_POINTS = 1.0
+"""The same of a percentage: ±1 percentage point."""
+
+_DIRECTIONS: dict[Better | None, tuple[Verdict, Verdict]] = {
+    "less": ("worse", "better"),
+    "more": ("better", "worse"),
+    None: ("more", "less"),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """The values of one figure by run, on both sides, and what their interval rests on.
+
+    `half` is half the width of the interval of log(other / base), where each side is one run: of values
+    by step, or of what runs are assumed to differ by. `noise` is that assumption: the relative standard
+    deviation of a run. `points`: the values are percentages.
+    """
+
+    base: tuple[Number, ...]
+    other: tuple[Number, ...]
+    basis: Basis
+    half: float = 0.0
+    noise: float = 0.0
+    points: bool = False
+
+    @property
+    def means(self) -> tuple[Number, Number]:
+        """The mean of each side; of one run, its value."""
+        first, second = (
+            side[0] if len(side) == 1 else sum(side) / len(side) for side in (self.base, self.other)
+        )
+        return first, second
+
+    @property
+    def ratio(self) -> Interval | None:
+        """The interval of other / base; None for percentages, for values that are not positive, and
+        where nothing shows how the figure varies.
+        """
+        if self.points or self.basis == "none" or min(*self.base, *self.other) <= 0:
+            return None
+        before, after = self.means
+        if self.basis == "exact":
+            return Interval(after / before, after / before)
+        if self.basis == "repeats":
+            return repeats(self.base, self.other)
+        return Interval(after / before * math.exp(-self.half), after / before * math.exp(self.half))
+
+    def difference(self, scale: float = 1.0) -> Interval | None:
+        """The interval of other - scale * base; None where nothing shows how the figure varies."""
+        before, after = self.means
+        if self.basis == "none":
+            return None
+        if self.basis == "exact":
+            exact = after - before if scale == 1 else after - scale * before
+            return Interval(exact, exact)
+        if self.basis == "repeats":
+            return repeats_difference([scale * value for value in self.base], self.other)
+        middle = after - scale * before
+        if self.points:
+            reach = _NORMAL * pp_floor(self.noise, (before + after) / 200)
+            return Interval(middle - reach, middle + reach)
+        if before > 0 and after > 0:
+            low, high = (after * math.exp(sign * self.half) for sign in (-1, 1))
+            return Interval(low - scale * before, high - scale * before)
+        # Of a side without any, nothing varies; the other's value may be as far off as any.
+        reach = math.expm1(self.half) * (abs(after) + abs(scale * before))
+        return Interval(middle - reach, middle + reach)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The interval that a verdict rests on: of the ratio, else of the difference."""
+        return self.ratio or self.difference()
+
+    @property
+    def excludes_no_change(self) -> bool:
+        """Whether noise alone has not made the change: no change is outside the interval."""
+        if self.basis == "exact":
+            return self.means[0] != self.means[1]
+        ratio, difference = self.ratio, self.difference()
+        if ratio is not None:
+            return ratio.excludes(1)
+        return difference is not None and difference.excludes(0)
+
+    @property
+    def run_spread(self) -> float | None:
+        """The relative standard deviation of a run; None where values are not positive, or exact."""
+        if self.points or self.basis in ("exact", "none") or min(*self.base, *self.other) <= 0:
+            return None
+        if self.basis != "repeats":
+            return self.half / single(1.0)
+        squares = [
+            (math.log(value) - mean) ** 2
+            for side in (self.base, self.other)
+            for mean in [sum(map(math.log, side)) / len(side)]
+            for value in side
+        ]
+        return math.sqrt(sum(squares) / (len(squares) - 2))
+
+    @property
+    def runs(self) -> str:
+        """What the interval rests on, in words: `exact`, `5:5 runs`, `within run`, `single run`."""
+        return f"{len(self.base)}:{len(self.other)} runs" if self.basis == "repeats" else self.basis
+
+    def described(self, unit: Unit) -> str:
+        """The interval in words, with what it rests on: `+1.2 … +6.9 %, within run`."""
+        if self.basis == "none":
+            return "one run a side shows no spread"
+        interval = self.interval
+        if self.basis == "exact" or interval is None:
+            return self.runs
+        if self.ratio is not None:
+            low, high = (f"{100 * (end - 1):+,.1f}" for end in (interval.low, interval.high))
+            ends = f"{low} … {high} %"
+        elif self.points:
+            ends = f"{interval.low:+.1f} … {interval.high:+.1f} pp"
+        else:
+            ends = f"{human(interval.low, unit)} … {human(interval.high, unit)}"
+        return f"{ends}, {self.runs}"
+
+    def verdict(self, better: Better | None) -> Verdict:
+        """What may be said of the change: worse, better, same, or `~` where it cannot be told.
+
+        More or less, where neither is better.
+        """
+        before, after = self.means
+        if self.excludes_no_change:
+            # The means decide which way: those of logarithms may differ from them, hardly ever in that.
+            return _DIRECTIONS[better][0 if after > before else 1]
+        return "same" if self._is_same() else UNCERTAIN
+
+    def _is_same(self) -> bool:
+        ratio, difference = self.ratio, self.difference()
+        if self.basis == "exact":
+            return True  # what differs exactly is excluded before
+        if ratio is not None:
+            return ratio.low >= 1 - SAME_SHARE and ratio.high <= 1 + SAME_SHARE
+        if difference is None:
+            return False
+        most = SAME_POINTS if self.points else 0.0
+        return difference.low >= -most and difference.high <= most
+
+
+def change_of(
+    column: Column,
+    base: Sequence[Number | None],
+    other: Sequence[Number | None],
+    *,
+    noise: float,
+    half: float | None = None,
+) -> Change | None:
+    """The change of a column, of a value per run and side; None where a value is missing or no number.
+
+    `noise` is the relative standard deviation that runs are assumed to have where each side is one;
+    `half` that of `Change`, where values by step show how the column varies.
+    """
+    before = tuple(value for value in base if value is not None and math.isfinite(value))
+    after = tuple(value for value in other if value is not None and math.isfinite(value))
+    if len(before) < max(1, len(base)) or len(after) < max(1, len(other)):
+        return None
+    points = column.unit is Unit.PCT
+    if _is_counted(column) and len({*before}) == len({*after}) == 1:
+        return Change(before[:1], after[:1], "exact")
+    if len(before) + len(after) > 2:
+        return Change(before, after, "repeats", points=points)
+    if column.is_order_statistic:
+        return Change(before, after, "none", points=points)
+    if half is not None:
+        return Change(before, after, "within run", half, noise, points)
+    return Change(before, after, "single run", single(noise), noise, points)
+
+
+def _is_counted(column: Column) -> bool:
+    """Whether a column is counted and not measured: counts, bytes, and means of bytes."""
+    return column.unit in (Unit.COUNT, Unit.BYTES)

@@ -1,0 +1,56 @@
+"""Whether two sides did the same amount of work: only then may their sums be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nsysconv.diff.compared import BOTH, Compared
+from nsysconv.notes import Note, Severity
+
+# Launches that differ by a smaller share are those of a program that does not do the same every time.
+_LITTLE = 0.01
+_STEPS = "steps-differ"
+_UNLIKE = ("gpu-differs", "capture-options-differ")
+
+
+def unlike(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
+    """What of the comparability of two sides makes their sums incomparable, in words.
+
+    Other numbers of steps, where both sides have steps; another GPU, other options of the profiler.
+    """
+    slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
+    return [note.text for note in notes if note.slug in slugs]
+
+
+def other_launches(kernels: Sequence[Compared]) -> str | None:
+    """That one side launched most of its kernels less often than the other, in words; else None.
+
+    So it is where a recording was stopped after some time: it holds more of a program that became
+    faster. A changed program launches some kernels more or less often, and the others as before. Most are
+    more than half of the names that both sides have, and of base's time. To be asked where no steps say
+    how much was done. `kernels` are the rows of that report.
+    """
+    rows = [row for row in kernels if row.where == BOTH and row.base_values["kernel_sum_ns"]]
+    whole = sum(row.base_values["kernel_sum_ns"] or 0 for row in kernels)
+    for sign, word in ((-1, "fewer"), (1, "more")):
+        other = [row for row in rows if sign * _share(row) > _LITTLE]
+        spent = sum(row.base_values["kernel_sum_ns"] for row in other)
+        if 2 * len(other) > len(rows) and 2 * spent > whole:
+            before, after = (
+                sum(values["kernel_count"] or 0 for values in side)
+                for side in zip(*((r.base_values, r.other_values) for r in kernels), strict=True)
+            )
+            share = 100 * abs(after - before) / before if before else 0
+            return f"launches of most kernels: {share:.1f} % {word} ({before:,.0f} against {after:,.0f})"
+    return None
+
+
+def _share(row: Compared) -> float:
+    before, after = row.base_values["kernel_count"], row.other_values["kernel_count"]
+    return (after - before) / before if before and after is not None else 0.0
+
+
+def note(reasons: Sequence[str]) -> Note:
+    """That sums are not comparable, and why."""
+    text = f"not the same work ({'; '.join(reasons)}): sums and counts have no verdict"
+    return Note("work-differs", Severity.APPROXIMATED, text)
