@@ -19,7 +19,7 @@ from nsysconv.diff import gate, spelling
 from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, Intervals, compare_reports, main_measure
 from nsysconv.diff.names import MATCHES, Match
-from nsysconv.diff.noise import Interval, bootstrap_many
+from nsysconv.diff.noise import UNKNOWN_RUN_NOISE, Interval, deviations, within
 from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
 from nsysconv.diff.steps import in_all
@@ -267,15 +267,15 @@ class _Comparing:
                 rank = _only([row["rank"] for row in rows])
                 values.append(_by_key(samples, keys, names, number, rank))
             shared = [key for key in values[0] if key in values[1]]
-            found = (
-                bootstrap_many(
-                    np.array([values[0][key] for key in shared]),
-                    np.array([values[1][key] for key in shared]),
-                )
-                if shared
-                else []
-            )
-            return {k: i for k, i in zip(shared, found, strict=True) if i is not None}
+            if not shared:
+                return {}
+            base, other = (np.array([side[key] for key in shared]) for side in values)
+            halves = within(deviations(base), deviations(other), UNKNOWN_RUN_NOISE)
+            usable = np.flatnonzero(np.isfinite(halves))
+            ratios = other[usable].mean(axis=1) / base[usable].mean(axis=1)
+            ends = (ratios * np.exp(sign * halves[usable]) for sign in (-1, 1))
+            found = map(Interval, *(end.tolist() for end in ends))
+            return dict(zip([shared[row] for row in usable], found, strict=True))
 
         return intervals
 

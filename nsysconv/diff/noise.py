@@ -1,86 +1,132 @@
-"""Intervals of the ratio other / base, for telling a change from noise.
+"""Intervals of a change, for telling it from noise: all of 95 %, and all without random numbers.
 
-Several runs: `repeats`. One run a side, with a value per step: `bootstrap`.
+Several runs: `repeats` of a ratio, `repeats_difference` of a difference. One run a side: `within` where
+there is a value per step, else `single`.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 Array = np.ndarray
 
-FEWEST_STEPS = 20
-"""Of fewer steps `bootstrap` makes no interval."""
+CONFIDENCE = 0.95
+"""How often an interval holds the true change."""
 
+RUN_NOISE = 0.01
+"""Standard deviation of one run, as a share, of unchanged work on the same GPU and with steps.
+
+Four repeats a side of recorded training runs had 1.3 and 1.4 %, two machines with one model of GPU
+0.6 % (pytorch/pytorch #92358); nvbench ends a measurement at 0.5 % within one run.
+"""
+
+UNKNOWN_RUN_NOISE = 0.03
+"""As RUN_NOISE, where the GPU is another one or not known, or there are no steps to look at.
+
+Ten unchanged CI runs on one model of GPU had about 3 % (Forest-Neurotech/mach #73). GPUs of one model
+may differ by more: 8 % on average (Sinha et al., SC22).
+"""
+
+FEWEST_STEPS = 20
+"""Of fewer steps `within` makes no interval."""
+
+_NORMAL = 1.96
+_FEWEST_RUNS = 3
+_MOST_RUNS = 1000
+
+# Of the slowest cosines, c_1 and c_2 hold what drifts, and c_3 to c_8, or further, what does not.
+_DRIFTING = 2
+_STEADY = 8
+# How much more than the others the first two must hold for a run to be said to drift.
+_DRIFT_SHOWS = 1.5
 _PIECES = 4
-# Two runs that walk at random from one level: the mean's standard deviation about that level is
-# sqrt(1/3) of the walk's at its end, the spread of the means of four pieces sqrt(1/8) of it.
-_WALK_MEAN_TO_SPREAD = math.sqrt(8 / 3)
-# As if that spread were estimated with so many degrees of freedom: found by simulation, with walks and
-# trends as large as the white noise beside them and larger. (Walks alone have about five; but then
-# a smaller part of the short noise need be left in the spread.)
+# Two runs that walk at random from one level: the mean's variance about that level is 1/3 of the
+# walk's at its end, the variance of the means of four pieces 1/8 of it.
+_WALK_MEAN_TO_SPREAD = 8 / 3
+# As if that variance were estimated with so many degrees of freedom. Like _DRIFT_SHOWS and
+# _SHORT_NOISE_SHARE found by simulation, with walks and trends beside white noise.
 _WALK_DEGREES = 11.0
+_PAIRED_WALK_DEGREES = 7.0
 # How much of the spread that short noise alone would give is not taken for drift. All of it would
-# let through the drift of short runs that their noise half hides; none would triple the interval of
-# runs that do not drift.
+# let through the drift of short runs that their noise half hides.
 _SHORT_NOISE_SHARE = 0.5
-# Rounding moves a ratio by less.
+_PAIRED_CORRELATION = 0.5
+# Rounding moves the logarithm of a ratio by less.
 _ROUNDING = 1e-12
-_ROWS_AT_ONCE = 256
+_TRIMMED = 10
+"""One value in so many is cut at either end."""
 _CELLS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the ratio other / base may be; `low` may be 0 and `high` infinite."""
+    """Where the ratio other / base, or the difference other - base, may be; `high` may be infinite."""
 
     low: float
     high: float
 
     @property
     def excludes_no_change(self) -> bool:
-        """Whether the two sides differ by more than noise: 1 is outside."""
-        return not self.low <= 1 <= self.high
+        """Whether, of a ratio, the two sides differ by more than noise: 1 is outside."""
+        return self.excludes(1)
+
+    def excludes(self, value: float) -> bool:
+        """Whether a value is outside; the ends are inside."""
+        return not self.low <= value <= self.high
 
 
-def repeats(
-    base: Sequence[float], other: Sequence[float], *, confidence: float = 0.95
-) -> Interval | None:
+# -- several runs
+
+
+def repeats(base: Sequence[float], other: Sequence[float]) -> Interval | None:
     """The interval of the ratio of the geometric means, of one value per run.
 
-    Of Student's t on the logarithms, the wider of two intervals. Welch's (Biometrika 34, 1947), with the
-    degrees of freedom of Welch and Satterthwaite, lets each side vary in its own way, and is too narrow
-    where one has few runs and the other many. That of one variance for both is too narrow where the
-    side with fewer runs varies more. One run against several is taken to vary as these do.
+    As `repeats_difference`, of the logarithms. None also where a value is not positive.
+    """
+    if not all(0 < x < math.inf for side in (base, other) for x in side):
+        return None
+    found = repeats_difference(*([math.log(x) for x in side] for side in (base, other)))
+    return found and Interval(_exp(found.low), _exp(found.high))
+
+
+def repeats_difference(base: Sequence[float], other: Sequence[float]) -> Interval | None:
+    """The interval of the difference of the means, other - base, of one value per run, in their unit.
+
+    Of Student's t, the wider of two intervals. Welch's (Biometrika 34, 1947), with the degrees of
+    freedom of Welch and Satterthwaite, lets each side vary in its own way, and is too narrow where one
+    has few runs and the other many. That of one variance for both is too narrow where the side with
+    fewer runs varies more. One run against several is taken to vary as these do. A side without any
+    variance, such as one of zeros, leaves the degrees of freedom of the other.
 
     None where the sides have fewer than three values together or one has none, or where a value is not
-    positive and finite. Sides without any variance give one point.
+    finite. Sides without any variance give one point.
     """
     sides = (base, other)
     count = len(base) + len(other)
-    if not all(sides) or count < 3 or not all(0 < x < math.inf for side in sides for x in side):
+    if not all(sides) or count < 3 or not all(math.isfinite(x) for side in sides for x in side):
         return None
-    logs = [[math.log(x) for x in side] for side in sides]
     # Exact, so that equal values have no variance.
-    means = [statistics.mean(side) for side in logs]
-    variances = [statistics.variance(side) if len(side) > 1 else 0.0 for side in logs]
+    means = [statistics.mean(side) for side in sides]
+    variances = [statistics.variance(side) if len(side) > 1 else 0.0 for side in sides]
     degrees = [len(side) - 1 for side in sides]
     common = sum(v * d for v, d in zip(variances, degrees, strict=True)) / (count - 2)
     square = common * sum(1 / len(side) for side in sides)
-    half = t_quantile(confidence, count - 2) * math.sqrt(square) if square else 0.0
+    half = t_quantile(CONFIDENCE, count - 2) * math.sqrt(square) if square else 0.0
     if all(degrees):
         squares = [v / len(side) for v, side in zip(variances, sides, strict=True)]
-        half = max(half, _welch(squares, degrees, confidence))
+        half = max(half, _half_of_both(squares, degrees))
     change = means[1] - means[0]
-    return Interval(_exp(change - half), _exp(change + half))
+    return Interval(change - half, change + half)
 
 
-def _welch(squares: Sequence[float], degrees: Sequence[int], confidence: float) -> float:
+def _half_of_both(squares: Sequence[float], degrees: Sequence[float]) -> float:
     """Half of Welch's interval, of the squared standard errors of both means."""
     square = sum(squares)
     if not square:
@@ -88,148 +134,255 @@ def _welch(squares: Sequence[float], degrees: Sequence[int], confidence: float) 
     # Shares of the whole, for the squares of tiny variances are 0.
     shares = [each / square for each in squares]
     inverse = sum(share**2 / each for share, each in zip(shares, degrees, strict=True))
-    return t_quantile(confidence, 1 / inverse) * math.sqrt(square)
+    return t_quantile(CONFIDENCE, 1 / inverse) * math.sqrt(square)
 
 
-def bootstrap(
-    base: Array, other: Array, *, confidence: float = 0.95, rounds: int = 2000, seed: int = 0
-) -> Interval | None:
-    """The interval of the ratio of the means, of one run's values per step and side.
+def runs_needed(deviation: float, limit: float) -> int | None:
+    """How many runs a side show that nothing changed by the limit, in four of five comparisons.
 
-    As `bootstrap_many` of one row.
+    The least n with (t(.975, 2n-2) + t(.80, 2n-2)) deviation sqrt(2/n) <= limit, but no fewer than 3,
+    `deviation` being the standard deviation of one run and both being shares (or both of one unit). None
+    beyond 1000.
     """
-    rows = base[np.newaxis], other[np.newaxis]
-    return bootstrap_many(*rows, confidence=confidence, rounds=rounds, seed=seed)[0]
+
+    def is_enough(runs: int) -> bool:
+        degrees = 2 * runs - 2
+        quantiles = t_quantile(CONFIDENCE, degrees) + t_quantile(0.6, degrees)
+        return quantiles * deviation * math.sqrt(2 / runs) <= limit
+
+    possible = range(_FEWEST_RUNS, _MOST_RUNS + 1)
+    place = bisect.bisect_left(possible, True, key=is_enough)
+    return possible[place] if place < len(possible) else None
 
 
-def bootstrap_many(
-    base: Array, other: Array, *, confidence: float = 0.95, rounds: int = 2000, seed: int = 0
-) -> list[Interval | None]:
-    """Per row the interval of the ratio of the means, of values per step (rows x steps).
+def smallest_visible(half: float) -> float:
+    """The least change that an interval of this half width would tell from none, four times in five.
 
-    The sides may differ in their number of steps. None for all where one has fewer than FEWEST_STEPS,
-    and for a row whose mean is not positive and finite on a side. The same values and seed give the
-    same intervals.
-
-    Two parts are added as squares, on the logarithm of the ratio:
-
-    - Noise of up to a block's length, white or in bursts: the percentiles of a moving-block bootstrap
-      (H. R. Künsch, Annals of Statistics 17, 1989) with blocks of sqrt(steps), about their own
-      middle, widened from the normal's quantile to that of Student's t with as many degrees of
-      freedom as the shorter run has blocks, less one.
-    - Drift: how far the means of each run's quarters are apart, beyond what noise from block to block
-      explains (the mean square successive difference: J. von Neumann, Annals of Mathematical
-      Statistics 12, 1941). What a run drifts by within itself, its mean may have drifted from the
-      other's. No number of steps makes this part smaller. It is set for two random walks from one
-      level; linear trends of either direction are closer to it than walks.
-
-    What it cannot do. A run tells only of what happened in it: two runs that are each steady, at levels
-    of their own (another clock of the GPU, another node, another placement in memory), differ, and
-    nothing in them says that the next pair would differ the other way; only repeats do. So do runs
-    whose drift is slower than they are long, and two of which only one has the few bursts that both
-    might have had. And what drifts hides changes smaller than the drift; slow first steps are such a
-    drift, although both runs have them.
+    In the unit of the half width: (t(.975) + t(.80)) / t(.975) of it, which is 1.34 at 4 degrees of
+    freedom and 1.43 at many.
     """
-    result: list[Interval | None] = [None] * len(base)
+    return 1.4 * half
+
+
+# -- one run a side
+
+
+def single(noise: float) -> float:
+    """Half the interval of the logarithm of the ratio of two runs, each with this standard deviation.
+
+    The noise is a share: RUN_NOISE, UNKNOWN_RUN_NOISE or what is known of the machine.
+    """
+    return _NORMAL * math.sqrt(2) * noise
+
+
+def pp_floor(noise: float, share: float) -> float:
+    """Standard deviation, in percentage points, of the difference of two runs' percentages.
+
+    The noise is a share, as of `single`, by which the whole and the part vary; `share` (0 to 1) is the
+    mean percentage of both sides. The interval's half is 1.96 times that.
+    """
+    return math.sqrt(2) * noise * share * (1 - share) * 100
+
+
+def deviations(values: Array) -> Array:
+    """Each step's deviation from the mean, as a share of it, of values per step (rows x steps).
+
+    NaN in rows whose mean is not positive and finite.
+    """
+    values = values.astype(np.float64)
+    return _shares(values, values.mean(axis=1, keepdims=True))
+
+
+def deviations_of_sums(sums: Array, counts: Array) -> Array:
+    """As `deviations`, of sums whose counts by step are exact and whose means alone are noise.
+
+    What a step's sum is beyond its count times the row's mean, as a share of the mean sum.
+    """
+    sums, counts = sums.astype(np.float64), counts.astype(np.float64)
+    total = counts.sum(axis=1, keepdims=True)
+    mean = sums.sum(axis=1, keepdims=True) / np.where(total > 0, total, np.nan)
+    return _shares(sums - counts * mean, sums.mean(axis=1, keepdims=True), about=0.0)
+
+
+def trimmed_mean(values: Array) -> Array:
+    """Per row the mean of its steps (rows x steps) without a tenth of them at either end."""
+    ordered = np.sort(values, axis=1)
+    steps = values.shape[1]
+    mean: Array = ordered[:, steps // _TRIMMED : steps - steps // _TRIMMED].mean(axis=1)
+    return mean
+
+
+def deviations_of_trimmed(values: Array) -> Array:
+    """As `deviations`, of `trimmed_mean`.
+
+    What is cut of the mean counts as the nearest value that is not; all is divided by the 0.8 of the
+    steps that are left (Tukey and McLaughlin, Sankhya A 25, 1963).
+    """
+    ordered = np.sort(values, axis=1)
+    cut = values.shape[1] // _TRIMMED
+    nearest = np.clip(values, ordered[:, cut, np.newaxis], ordered[:, -1 - cut, np.newaxis])
+    nearest = nearest.astype(np.float64)
+    nearest -= nearest.mean(axis=1, keepdims=True)
+    left = 1 - 2 / _TRIMMED
+    return _shares(nearest, trimmed_mean(values)[:, np.newaxis], about=0.0) / left
+
+
+def _shares(values: Array, mean: Array, about: float = 1.0) -> Array:
+    """Values as shares of each row's mean, less what they are about."""
+    usable = (mean > 0) & np.isfinite(mean)
+    shares: Array = values / np.where(usable, mean, np.nan) - about
+    return shares
+
+
+def within(base: Array, other: Array, noise: float) -> Array:
+    """Per row half the interval of the logarithm of the ratio of the means, of two runs' deviations.
+
+    The sides (rows x steps, of `deviations` and the like) may differ in their number of steps. `noise` is
+    that between runs, as of `single`. NaN for all where a side has fewer than FEWEST_STEPS, and for a
+    row that holds NaN. Deviations in a unit, with a noise in it, give the half of a difference.
+
+    Three parts are added as squares:
+
+    - Noise of a step, alone or in bursts: the variance of the mean by the slowest cosines of each run
+      (`_Run.square`; Lazarus, Lewis, Stock and Watson, JBES 36, 2018), which no length of blocks needs
+      to be chosen for. What both sides share step by step, such as slow first steps and checkpoints,
+      is no noise of the ratio: where the step-to-step changes of the two correlate, the steps are
+      compared in pairs.
+    - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
+      quarters are apart. What a run drifts by within itself, its mean may have drifted from the
+      other's. No number of steps makes this part smaller.
+    - That of `single`, for nothing in a run tells how runs differ: by another clock of the GPU, another
+      node, another placement in memory. Only repeats do.
+
+    A moving-block bootstrap was used before: it needed random numbers and 2000 rounds, and the drift had
+    to be added always, which doubled the interval of steps that do not drift.
+    """
+    halves = np.full(len(base), np.nan)
     if min(base.shape[1], other.shape[1]) < FEWEST_STEPS:
-        return result
-    means = [side.mean(axis=1) for side in (base, other)]
-    usable = np.logical_and.reduce([(mean > 0) & np.isfinite(mean) for mean in means])
-    rows = np.flatnonzero(usable)
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        piece = rows[first : first + _ROWS_AT_ONCE]
-        sides = [
-            side[piece] / mean[piece, np.newaxis]
-            for side, mean in zip((base, other), means, strict=True)
-        ]
-        change = np.log(means[1][piece] / means[0][piece])
-        down, up = _half_widths(sides, confidence, rounds, seed)
-        for row, low, high in zip(
-            piece.tolist(), (change - down).tolist(), (change + up).tolist(), strict=True
-        ):
-            result[row] = Interval(_exp(low), _exp(high))
-    return result
+        return halves
+    rows = np.flatnonzero(np.isfinite(base.sum(axis=1)) & np.isfinite(other.sum(axis=1)))
+    at_once = max(1, _CELLS_AT_ONCE // max(base.shape[1], other.shape[1]))
+    for first in range(0, len(rows), at_once):
+        some = rows[first : first + at_once]
+        halves[some] = _half_widths(base[some], other[some], noise)
+    return halves
 
 
-def _half_widths(
-    sides: Sequence[Array], confidence: float, rounds: int, seed: int
-) -> tuple[Array, Array]:
-    """Per row how far the interval reaches down and up, of values with a mean of 1 on each side."""
-    random = np.random.default_rng(seed)
-    prefixes = [_prefix_sums(side) for side in sides]
-    blocks = min(_blocks(side.shape[1]) for side in sides)
-    base, other = (_resampled(prefix, rounds, random) for prefix in prefixes)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(other - base, (tail, 1 - tail), axis=0)
-    degrees = float(blocks - 1)
-    # The variance of what is drawn from so many blocks is that much too small.
-    wider = t_quantile(confidence, degrees) / statistics.NormalDist().inv_cdf(1 - tail)
-    wider *= math.sqrt(blocks / degrees)
-    factor = _WALK_MEAN_TO_SPREAD * t_quantile(confidence, _WALK_DEGREES)
-    drift = factor**2 * np.add(*map(_drift_squares, prefixes))
-    down, up = (
-        np.maximum(np.sqrt((wider * np.maximum(reach, 0)) ** 2 + drift), _ROUNDING)
-        for reach in (-low, high)
-    )
-    return down, up
+@dataclass(frozen=True)
+class _Run:
+    """What is looked at of one side's deviations, a row each. All of it is linear in them: that of the
+    difference of two sides is the difference of both."""
+
+    steps: int
+    cosines: Array
+    quarters: Array
+    blocks: Array
+
+    def __sub__(self, other: _Run) -> _Run:
+        return _Run(
+            self.steps,
+            self.cosines - other.cosines,
+            self.quarters - other.quarters,
+            self.blocks - other.blocks,
+        )
+
+    @property
+    def degrees(self) -> int:
+        """How many cosines the variance of the mean is taken from."""
+        return _cosines_of_noise(self.steps)
+
+    def square(self) -> Array:
+        """The variance of the mean: that of the slowest cosines, which hold what steps share."""
+        square: Array = (self.cosines[:, : self.degrees] ** 2).mean(axis=1) / self.steps
+        return square
+
+    def drift(self) -> Array:
+        """The variance of the quarters' means, less what noise from block to block explains.
+
+        Which is the mean square successive difference (J. von Neumann, Annals of Mathematical
+        Statistics 12, 1941).
+        """
+        short = (np.diff(self.blocks, axis=1) ** 2).mean(axis=1) / 2
+        explained = short * (_PIECES - 1) / self.blocks.shape[1]
+        spread = self.quarters.var(axis=1)
+        drift: Array = np.maximum(0, spread - _SHORT_NOISE_SHARE * explained)
+        return drift
 
 
-def _prefix_sums(values: Array) -> Array:
-    """Per row the sums of its first 0, 1, ... values."""
-    return np.pad(np.cumsum(values, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
+def _half_widths(base: Array, other: Array, noise: float) -> Array:
+    """`within` of rows without NaN, of enough steps."""
+    runs = _run_of(base), _run_of(other)
+    paired = _are_paired(base, other)
+    halves, drift = np.empty(len(base)), np.empty(len(base))
+    apart = np.flatnonzero(~paired)
+    squares = zip(*(run.square()[apart].tolist() for run in runs), strict=True)
+    degrees = [run.degrees for run in runs]
+    halves[apart] = [_half_of_both(both, degrees) for both in squares]
+    drift[apart] = _drift_half(_WALK_DEGREES, runs[0].drift()[apart] + runs[1].drift()[apart])
+    if paired.any():
+        change = runs[1] - runs[0]
+        t = t_quantile(CONFIDENCE, change.degrees)
+        halves[paired] = t * np.sqrt(change.square()[paired])
+        drift[paired] = _drift_half(_PAIRED_WALK_DEGREES, change.drift()[paired])
+    drift[~_show_drift(*runs)] = 0
+    return np.maximum(np.sqrt(halves**2 + drift**2 + single(noise) ** 2), _ROUNDING)
 
 
-def _block_length(steps: int) -> int:
-    return round(math.sqrt(steps))
+def _drift_half(degrees: float, square: Array) -> Array:
+    half: Array = t_quantile(CONFIDENCE, degrees) * np.sqrt(_WALK_MEAN_TO_SPREAD * square)
+    return half
 
 
-def _blocks(steps: int) -> int:
-    """How many whole blocks there are."""
-    return steps // _block_length(steps)
+def _run_of(values: Array) -> _Run:
+    steps = values.shape[1]
+    cosines = _cosines(values, max(_STEADY, _cosines_of_noise(steps)))
+    blocks = steps // round(math.sqrt(steps))
+    return _Run(steps, cosines, _means_of_pieces(values, _PIECES), _means_of_pieces(values, blocks))
 
 
-def _piece_means(prefix: Array, count: int) -> Array:
+def _cosines_of_noise(steps: int) -> int:
+    return max(2, round(0.4 * math.pow(steps, 2 / 3)))
+
+
+def _cosines(values: Array, count: int) -> Array:
+    """Per row the coefficients c_1 ... of so many orthonormal cosines of the second kind (DCT-II)."""
+    steps = values.shape[1]
+    found = np.zeros((len(values), count))
+    frequency = np.pi / steps * np.arange(1, count + 1)
+    at_once = max(1, _CELLS_AT_ONCE // count)
+    for first in range(0, steps, at_once):
+        some = values[:, first : first + at_once]
+        middle = np.arange(first, first + some.shape[1]) + 0.5
+        found += some @ np.cos(np.outer(middle, frequency))
+    return found * math.sqrt(2 / steps)
+
+
+def _means_of_pieces(values: Array, count: int) -> Array:
     """The means of so many pieces of each row, as equal in length as can be."""
-    edges = np.arange(count + 1) * (prefix.shape[1] - 1) // count
-    means: Array = np.diff(prefix[:, edges], axis=1) / np.diff(edges)
+    edges = np.arange(count + 1) * values.shape[1] // count
+    means: Array = np.add.reduceat(values, edges[:-1], axis=1) / np.diff(edges)
     return means
 
 
-def _resampled(prefix: Array, rounds: int, random: np.random.Generator) -> Array:
-    """Logarithms of the means of resampled runs, about that of their expected value (rounds x rows).
-
-    A resampled run strings together blocks of which any step but the last may be the first. All rows
-    share the blocks drawn.
-    """
-    steps = prefix.shape[1] - 1
-    length = _block_length(steps)
-    means = (prefix[:, length:] - prefix[:, :-length]).T / length
-    starts, drawn = len(means), -(-steps // length)
-    result = np.empty((rounds, means.shape[1]))
-    at_once = max(1, _CELLS_AT_ONCE // starts)
-    for first in range(0, rounds, at_once):
-        count = min(at_once, rounds - first)
-        start = random.integers(0, starts, (count, drawn))
-        # How often each block is drawn in each round: then one product of matrices serves all rows.
-        cells = (start + np.arange(count)[:, np.newaxis] * starts).ravel()
-        times = np.bincount(cells, minlength=count * starts).reshape(count, starts)
-        result[first : first + count] = times.astype(np.float64) @ means
-    # A row of which only few steps are not 0 may be resampled without any: far off, but a number.
-    smallest = np.finfo(np.float64).tiny
-    expected = np.maximum(means.mean(axis=0), smallest)
-    logs: Array = np.log(np.maximum(result / drawn, smallest)) - np.log(expected)
-    return logs
+def _are_paired(base: Array, other: Array) -> Array:
+    """Per row whether the step-to-step changes of both sides go together."""
+    if base.shape != other.shape:
+        return np.zeros(len(base), bool)
+    changes = [np.diff(side, axis=1) for side in (base, other)]
+    changes = [change - change.mean(axis=1, keepdims=True) for change in changes]
+    size = np.sqrt((changes[0] ** 2).sum(axis=1) * (changes[1] ** 2).sum(axis=1))
+    # With a product of 0, and not a quotient, where a side's steps are all alike.
+    together: Array = (changes[0] * changes[1]).sum(axis=1) > _PAIRED_CORRELATION * size
+    return together
 
 
-def _drift_squares(prefix: Array) -> Array:
-    """Per row the variance of its quarters' means, less what noise from block to block explains."""
-    blocks = _blocks(prefix.shape[1] - 1)
-    steps_between = np.diff(_piece_means(prefix, blocks), axis=1)
-    short = (steps_between**2).mean(axis=1) / 2
-    explained = short * (_PIECES - 1) / blocks
-    spread = _piece_means(prefix, _PIECES).var(axis=1)
-    squares: Array = np.maximum(0, spread - _SHORT_NOISE_SHARE * explained)
-    return squares
+def _show_drift(base: _Run, other: _Run) -> Array:
+    """Per row whether the slowest cosines of both sides hold more than the others do."""
+    squares = [run.cosines**2 for run in (base, other)]
+    slowest = np.hstack([each[:, :_DRIFTING] for each in squares])
+    steady = np.hstack([each[:, _DRIFTING:] for each in squares])
+    shown: Array = slowest.mean(axis=1) > _DRIFT_SHOWS * steady.mean(axis=1)
+    return shown
 
 
 def _exp(power: float) -> float:
@@ -237,6 +390,7 @@ def _exp(power: float) -> float:
     return math.exp(power) if power < 709 else math.inf
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(confidence: float, degrees: float) -> float:
     """The t that Student's t with these degrees of freedom is within, either way, so often.
 
