@@ -1,19 +1,34 @@
-"""Intervals of ratios: against tables, against a slow version, and how often they are wrong."""
+"""Intervals of changes: against tables, against a slow version, and how often they are wrong."""
 
 from __future__ import annotations
 
 import math
-from statistics import NormalDist, fmean
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import NormalDist, fmean, pvariance
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nsysconv.diff import noise
 from nsysconv.diff.noise import (
+    FEWEST_STEPS,
     Interval,
     _beta,
     deviations,
+    deviations_of_sums,
+    deviations_of_trimmed,
+    pp_floor,
     repeats,
+    repeats_difference,
+    runs_needed,
+    single,
+    smallest_visible,
     t_quantile,
+    trimmed_mean,
     within,
 )
 
@@ -68,6 +83,11 @@ def test_an_interval_excludes_no_change() -> None:
     assert not Interval(1.0, 1.2).excludes_no_change
     assert not Interval(0.8, 1.0).excludes_no_change
     assert not Interval(0.0, math.inf).excludes_no_change
+
+
+def test_an_interval_of_a_difference_excludes_0() -> None:
+    assert Interval(0.5, 2).excludes(0) and Interval(-2, -0.5).excludes(0)
+    assert not Interval(-0.5, 2).excludes(0) and not Interval(0, 2).excludes(0)
 
 
 def test_repeats_by_hand() -> None:
@@ -187,7 +207,160 @@ def test_repeats_is_as_often_wrong_as_it_says(runs: int) -> None:
     assert wrong <= 65  # of 50 expected
 
 
+# -- differences
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "low", "high"),
+    [
+        ([8.0, 8.4, 8.2], [9.9, 10.3, 10.4], 1.452, 2.548),
+        # The standard error is 1 / sqrt(3), of the two degrees of freedom of the other side.
+        ([0, 0, 0], [3, 5, 4], 4 - 4.302653 / math.sqrt(3), 4 + 4.302653 / math.sqrt(3)),
+        ([3, 5, 4], [0, 0, 0], -6.484, -1.516),
+        ([0, 0], [2, 2, 2], 2, 2),
+        # Variance 2 of one degree of freedom, standard error sqrt(2 (1 + 1/2)).
+        ([-1], [0, 2], 2 - 12.70620 * math.sqrt(3), 2 + 12.70620 * math.sqrt(3)),
+    ],
+    ids=["percentages", "from 0", "to 0", "no variance", "one run"],
+)
+def test_differences_of_runs(
+    base: list[float], other: list[float], low: float, high: float
+) -> None:
+    found = repeats_difference(base, other)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(low, abs=5e-4), pytest.approx(high, abs=5e-4))
+
+
+def test_the_interval_of_zeros_is_that_of_the_plan() -> None:
+    found = repeats_difference([0, 0, 0], [3, 5, 4])
+    assert found is not None and found.excludes(0)
+    assert (round(found.low, 3), round(found.high, 3)) == (1.516, 6.484)
+
+
+@pytest.mark.parametrize("bad", [[], [1.0, math.nan], [1.0, math.inf]])
+def test_no_difference_of_such_runs(bad: list[float]) -> None:
+    assert repeats_difference(bad, [1.0, 2.0]) is None
+    assert repeats_difference([1.0, 2.0], bad) is None
+    assert repeats_difference([1.0], [2.0]) is None
+
+
+RUNS = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
+
+
+@given(RUNS, RUNS)
+def test_ratios_are_differences_of_logarithms(base: list[float], other: list[float]) -> None:
+    difference = repeats_difference(base, other)
+    ratio = repeats([math.exp(x) for x in base], [math.exp(x) for x in other])
+    assert (difference is None) == (ratio is None) == (len(base) + len(other) < 3)
+    if difference is not None and ratio is not None and difference.high < 700:
+        assert math.log(ratio.high) == pytest.approx(difference.high, abs=1e-6)
+        if difference.low > -700:
+            assert math.log(ratio.low) == pytest.approx(difference.low, abs=1e-6)
+
+
+# -- how many runs
+
+
+@pytest.mark.parametrize(
+    ("deviation", "runs"),
+    [
+        (0.005, [6, 3, 3, 3, 3]),
+        (0.01, [17, 6, 4, 3, 3]),
+        (0.02, [64, 17, 9, 4, 3]),
+        (0.03, [143, 37, 17, 7, 3]),
+    ],
+)
+def test_runs_needed(deviation: float, runs: list[int]) -> None:
+    assert [runs_needed(deviation, limit) for limit in (0.01, 0.02, 0.03, 0.05, 0.1)] == runs
+
+
+def test_runs_needed_by_hand() -> None:
+    """Four runs a side, of 6 degrees of freedom: (2.4469 + 0.9057) / sqrt(2) = 2.3707."""
+    assert runs_needed(1, 2.371) == 4
+    assert runs_needed(1, 2.370) == 5
+
+
+def test_never_fewer_than_three_runs_nor_more_than_a_thousand() -> None:
+    assert runs_needed(0, 0.03) == 3
+    assert runs_needed(0.01, 0.01 * 2.8035 / math.sqrt(500)) == 1000
+    assert runs_needed(0.01, 0.01 * 2.8 / math.sqrt(500)) is None
+    assert runs_needed(0.01, 0) is None
+
+
+def test_the_smallest_visible_change() -> None:
+    assert smallest_visible(0.02) == pytest.approx(0.028)
+    (many, few) = ((t_quantile(0.95, d) + t_quantile(0.6, d)) / t_quantile(0.95, d) for d in (1e6, 4))
+    assert few < 1.4 < many
+
+
 # -- one run a side
+
+
+def test_one_run_without_steps() -> None:
+    """1.96 sqrt(2) 3 % = 8.32 %."""
+    assert math.exp(single(0.03)) == pytest.approx(1.0867, abs=5e-5)
+    assert math.exp(-single(0.03)) == pytest.approx(0.9202, abs=5e-5)
+    assert single(0) == 0
+
+
+def test_noise_of_a_percentage() -> None:
+    """Of 1 % of runs and an idle share of a half: sqrt(2) 0.01 / 4 = 0.354 percentage points."""
+    assert pp_floor(0.01, 0.5) == pytest.approx(0.35355, abs=1e-5)
+    assert pp_floor(0.01, 0) == pp_floor(0.01, 1) == 0
+    for share in (0.1, 0.9):
+        assert pp_floor(0.01, share) == pytest.approx(0.12728, abs=1e-5)
+
+
+def test_deviations_by_hand() -> None:
+    found = deviations(np.array([[8, 10, 12], [0, 0, 0], [-1, -1, -1]]))
+    assert found[0].tolist() == pytest.approx([-0.2, 0, 0.2])
+    assert np.isnan(found[1:]).all()
+
+
+def test_deviations_of_sums_by_hand() -> None:
+    """Counts of 1, 2 and 3, sums of 12, 18 and 30: 10 each; the mean sum is 20."""
+    found = deviations_of_sums(
+        np.array([[12, 18, 30], [0, 0, 0], [10, 30, 20]]),
+        np.array([[1, 2, 3], [0, 0, 0], [1, 3, 2]]),
+    )
+    assert found[0].tolist() == pytest.approx([0.1, -0.1, 0])
+    assert np.isnan(found[1]).all()
+    assert found[2].tolist() == [0, 0, 0], "of equal means only counts vary, which are no noise"
+
+
+def test_more_launches_as_long_as_before() -> None:
+    """100 and 105 launches in 20 steps: the sum's noise is that between runs, its ratio 1.05."""
+    base, other = np.full((1, 20), 5), np.full((1, 20), 5)
+    other[0, 3:8] = 6
+    sides = (deviations_of_sums(counts * 1000.0, counts) for counts in (base, other))
+    (half,) = within(*sides, 0.01).tolist()
+    assert other.sum() / base.sum() * math.exp(-half) == pytest.approx(1.0213, abs=5e-5)
+    assert other.sum() / base.sum() * math.exp(half) == pytest.approx(1.0795, abs=5e-5)
+
+
+def test_a_trimmed_mean_by_hand() -> None:
+    """Of 1, 2, ... 9 and 100 a tenth at either end: 2 to 9 are left, whose mean is 5.5."""
+    values = np.array([[100, 1, 2, 3, 4, 5, 6, 7, 8, 9]])
+    assert trimmed_mean(values).tolist() == [5.5]
+    found = deviations_of_trimmed(values)[0]
+    # 100 counts as 9 and 1 as 2: their mean is 5.5, too.
+    assert found[:3].tolist() == pytest.approx([3.5 / 5.5 / 0.8, -3.5 / 5.5 / 0.8, -3.5 / 5.5 / 0.8])
+    assert found[3] == pytest.approx(-2.5 / 5.5 / 0.8)
+
+
+def test_trimmed_deviations_of_a_row_of_zeros() -> None:
+    rare = np.zeros((1, 30))
+    rare[0, 4] = 1
+    assert np.isnan(deviations_of_trimmed(rare)).all()
+
+
+def test_trimming_narrows_what_few_slow_steps_widen() -> None:
+    random = np.random.default_rng(11)
+    sides = white(random, 100, 0.02) * np.where(np.arange(100) % 50 == 3, 3, 1), white(random, 100, 0.02)
+    rows = [side[np.newaxis] for side in sides]
+    (plain,) = within(*map(deviations, rows), 0).tolist()
+    (trimmed,) = within(*map(deviations_of_trimmed, rows), 0).tolist()
+    assert trimmed < plain / 4
 
 
 def p(steps: int, size: float, by: int = 7, of: int = 11) -> Array:
@@ -221,3 +394,303 @@ def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high
     ratio = fmean(other) / fmean(base)
     assert ratio * math.exp(-half) == pytest.approx(low, abs=2e-5)
     assert ratio * math.exp(half) == pytest.approx(high, abs=2e-5)
+
+
+def test_no_interval_of_too_few_steps() -> None:
+    few, enough = np.zeros((3, FEWEST_STEPS - 1)), np.zeros((3, FEWEST_STEPS))
+    assert FEWEST_STEPS == 20
+    assert np.isnan(within(few, enough, 0.01)).all()
+    assert np.isnan(within(enough, few, 0.01)).all()
+    assert within(enough, enough, 0.01).tolist() == [single(0.01)] * 3
+    assert within(np.zeros((0, 30)), np.zeros((0, 30)), 0.01).tolist() == []
+
+
+def slow_half(base: list[float], other: list[float], floor: float) -> float:
+    """The definition, one number after the other."""
+
+    def cosines(z: list[float], count: int) -> list[float]:
+        n = len(z)
+        return [
+            math.sqrt(2 / n) * sum(x * math.cos(math.pi * j * (i + 0.5) / n) for i, x in enumerate(z))
+            for j in range(1, count + 1)
+        ]
+
+    def many(z: list[float]) -> int:
+        return max(2, round(0.4 * len(z) ** (2 / 3)))
+
+    def variance(z: list[float]) -> float:
+        return fmean(c * c for c in cosines(z, many(z))) / len(z)
+
+    def drift(z: list[float]) -> float:
+        blocks = len(z) // round(math.sqrt(len(z)))
+        between = fmean((b - a) ** 2 for a, b in pairwise(pieces(z, blocks)))
+        return max(0, pvariance(pieces(z, 4)) - 0.5 * 3 / blocks * between / 2)
+
+    sides = [[x / fmean(side) - 1 for x in side] for side in (base, other)]
+    changes = [[b - a for a, b in pairwise(z)] for z in sides]
+    slow, rest = [], []
+    for z in sides:
+        found = [c * c for c in cosines(z, max(8, many(z)))]
+        slow += found[:2]
+        rest += found[2:]
+    drifts = fmean(slow) > 1.5 * fmean(rest)
+    if len(base) == len(other) and np.corrcoef(changes)[0, 1] > 0.5:
+        z = [b - a for a, b in zip(*sides, strict=True)]
+        half = t_quantile(0.95, many(z)) ** 2 * variance(z)
+        half += drifts * 8 / 3 * t_quantile(0.95, 7) ** 2 * drift(z)
+    else:
+        squares, degrees = [variance(z) for z in sides], [many(z) for z in sides]
+        both = sum(v * v / d for v, d in zip(squares, degrees, strict=True))
+        half = t_quantile(0.95, sum(squares) ** 2 / both) ** 2 * sum(squares)
+        half += drifts * 8 / 3 * t_quantile(0.95, 11) ** 2 * sum(map(drift, sides))
+    return math.sqrt(half + 2 * (1.96 * floor) ** 2)
+
+
+def pieces(values: list[float], count: int) -> list[float]:
+    edges = [i * len(values) // count for i in range(count + 1)]
+    return [fmean(values[low:high]) for low, high in pairwise(edges)]
+
+
+@pytest.mark.parametrize("shared", [0, 0.2, 0.9])
+@pytest.mark.parametrize("trend", [0, 0.5])
+@pytest.mark.parametrize("steps", [(20, 20), (40, 60), (101, 64), (150, 150), (333, 20)])
+def test_the_quick_version_is_the_slow_one(
+    steps: tuple[int, int], trend: float, shared: float
+) -> None:
+    random = np.random.default_rng(sum(steps))
+    both = random.gamma(3, 1000, max(steps))
+    base, other = (
+        (shared * both[:count] + (1 - shared) * random.gamma(3, 1000, (4, count)))
+        * (1 + trend * np.arange(count) / count)
+        for count in steps
+    )
+    found = within(deviations(base), deviations(other), 0.01).tolist()
+    slow = [slow_half(b, o, 0.01) for b, o in zip(base.tolist(), other.tolist(), strict=True)]
+    assert found == pytest.approx(slow)
+
+
+def test_rows_do_not_mind_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor in how many pieces their steps are looked at: 2 rows at once here, and 25 steps."""
+    random = np.random.default_rng(1)
+    both = random.gamma(5, 100, (7, 100))
+    base, other = both + random.gamma(5, 10, (7, 100)), both + random.gamma(5, 100, (7, 100))
+    base[2], other[5, 3] = 0, math.nan
+    sides = deviations(base), deviations(other)
+    whole = within(*sides, 0.01)
+    monkeypatch.setattr(noise, "_CELLS_AT_ONCE", 200)
+    assert np.isnan(whole).tolist() == [row in (2, 5) for row in range(7)]
+    assert within(*sides, 0.01).tolist() == pytest.approx(whole.tolist(), nan_ok=True)
+    for row in range(7):
+        (alone,) = within(*(side[row : row + 1] for side in sides), 0.01).tolist()
+        assert alone == pytest.approx(whole[row], nan_ok=True)
+
+
+def test_whole_numbers_and_their_unit_do_not_matter() -> None:
+    base, other = np.random.default_rng(2).integers(10**6, 2 * 10**6, (2, 1, 60))
+    ns = within(deviations(base), deviations(other), 0.01)
+    us = within(deviations(base / 1000), deviations(other / 1000), 0.01)
+    assert ns.tolist() == pytest.approx(us.tolist())
+
+
+def test_the_other_way_round_it_is_as_wide() -> None:
+    base, other = map(deviations, np.random.default_rng(3).gamma(9, 1, (2, 5, 80)))
+    assert within(base, other, 0).tolist() == pytest.approx(within(other, base, 0).tolist())
+
+
+def test_steps_that_are_all_alike() -> None:
+    """What rounding makes of a mean is no change, even where runs are said not to differ."""
+    base, other = np.full((1, 30), 0.7), np.full((1, 31), 0.7)
+    (half,) = within(deviations(base), deviations(other), 0).tolist()
+    change = abs(math.log(other.mean() / base.mean()))
+    assert change < 1e-12 <= half < 1e-10
+
+
+def test_a_side_whose_steps_are_all_alike() -> None:
+    """Not paired, and with the degrees of freedom of the other side: c_1 alone is not 0."""
+    other = 1 + 0.1 * np.cos(math.pi * (np.arange(100) + 0.5) / 100)
+    (half,) = within(np.zeros((1, 100)), deviations(other[np.newaxis]), 0).tolist()
+    quarters = pieces(other.tolist(), 4)
+    blocks = pieces(other.tolist(), 10)
+    drift = pvariance(quarters) - 0.15 * fmean((b - a) ** 2 for a, b in pairwise(blocks)) / 2
+    # 0.4 of 100^(2/3) is 9; c_1 is 0.1 sqrt(100 / 2).
+    square = 2.262157**2 * 0.5 / 9 / 100 + 8 / 3 * 2.200985**2 * drift
+    assert half == pytest.approx(math.sqrt(square))
+
+
+def test_what_both_sides_share_is_no_noise() -> None:
+    slow = np.where(np.arange(100) < 5, 10.0, 1.0)
+    random = np.random.default_rng(7)
+    base, other = (slow * white(random, 100, 0.01) for _ in range(2))
+    paired, apart = (
+        within(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
+        for side in (other, other[::-1])
+    )
+    assert paired < 0.01 < 0.3 < apart
+
+
+@pytest.mark.parametrize(("weight", "paired"), [(0.45, False), (0.55, True)])
+def test_steps_are_paired_where_their_changes_correlate(weight: float, paired: bool) -> None:
+    """Two series that have nothing in common, so weighted that the correlation is the weight."""
+    random = np.random.default_rng(0)
+    changes = random.standard_normal((2, 199))
+    changes -= changes.mean(axis=1, keepdims=True)
+    changes[1] -= changes[0] * (changes[0] @ changes[1]) / (changes[0] @ changes[0])
+    changes /= np.sqrt((changes**2).sum(axis=1, keepdims=True))
+    changes[1] = weight * changes[0] + math.sqrt(1 - weight**2) * changes[1]
+    assert np.corrcoef(changes)[0, 1] == pytest.approx(weight)
+    levels = 10 + np.cumsum(np.pad(changes, ((0, 0), (1, 0))), axis=1)
+    sides = [deviations(side[np.newaxis]) for side in levels]
+    assert noise._are_paired(*sides).tolist() == [paired]
+    assert noise._are_paired(sides[0], -sides[1]).tolist() == [False]
+
+
+def test_a_trend_that_both_sides_share_pairs_no_steps() -> None:
+    """The correlation is about the mean change."""
+    steps = np.random.default_rng(10).normal(np.arange(100, 200), 0.1, (2, 1, 100))
+    assert noise._are_paired(*steps).tolist() == [False]
+
+
+def test_drift_is_paid_for_only_where_it_shows() -> None:
+    random = np.random.default_rng(8)
+    base, other = white(random, 100, 0.05), white(random, 100, 0.05)
+    trend = 1 + 0.2 * np.arange(100) / 100
+    steady, drifting = (
+        within(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
+        for side in (other, other * trend)
+    )
+    assert steady < 0.02 and drifting > 0.1
+
+
+def test_noise_between_runs_is_added_as_a_square() -> None:
+    base, other = map(deviations, np.random.default_rng(5).normal(100, 5, (2, 3, 80)))
+    without, with_it = within(base, other, 0), within(base, other, 0.01)
+    assert (with_it**2).tolist() == pytest.approx((without**2 + single(0.01) ** 2).tolist())
+
+
+def test_many_rows_take_no_time() -> None:
+    base, other = np.random.default_rng(6).normal(100, 2, (2, 500, 500))
+    begun = time.process_time()
+    within(deviations(base), deviations(other), 0.01)
+    assert time.process_time() - begun < 2
+
+
+# -- how often it is wrong
+#
+# Pairs of runs of one program, with noise of 2 to 10 % per step and none between runs; a limit of 3 % is
+# exceeded where the means' ratio is beyond 1.03 and the interval excludes 1. More: `make verdict-power`.
+
+
+def white(random: np.random.Generator, steps: int, part: float) -> Array:
+    return 1 + part * random.standard_normal(steps)
+
+
+def walk(random: np.random.Generator, steps: int, part: float) -> Array:
+    """White noise, and a walk that ends as far away as that noise is large."""
+    path = np.cumsum(random.standard_normal(steps)) / math.sqrt(steps)
+    return white(random, steps, part) * np.exp(part * path)
+
+
+def walk_alone(random: np.random.Generator, steps: int, part: float) -> Array:
+    """A walk whose values within the run deviate by the part: it ends sqrt(6) times as far away."""
+    path = np.cumsum(random.standard_normal(steps)) / math.sqrt(steps)
+    return np.exp(math.sqrt(6) * part * path)
+
+
+def trend(random: np.random.Generator, steps: int, part: float) -> Array:
+    """White noise, and a trend of either direction that ends as far away as that noise is large."""
+    slope = random.choice([-1, 1]) * part
+    return white(random, steps, part) * (1 + slope * np.arange(steps) / steps)
+
+
+def steep_trend(random: np.random.Generator, steps: int, part: float) -> Array:
+    """A trend of any slope up to twice that."""
+    slope = random.uniform(-2, 2) * part
+    return white(random, steps, part) * (1 + slope * np.arange(steps) / steps)
+
+
+def trend_alone(random: np.random.Generator, steps: int, part: float) -> Array:
+    """A trend of either direction whose values within the run deviate by the part."""
+    slope = random.choice([-1, 1]) * math.sqrt(12) * part
+    return white(random, steps, part / 10) * (1 + slope * np.arange(steps) / steps)
+
+
+def memory(random: np.random.Generator, steps: int, part: float) -> Array:
+    """What remembers about ten steps: between white noise and drift."""
+    keeps = math.exp(-1 / 10)
+    fresh = math.sqrt(1 - keeps**2) * random.standard_normal(steps)
+    level = [random.standard_normal()]
+    for change in fresh[1:].tolist():
+        level.append(keeps * level[-1] + change)
+    return 1 + part * np.array(level)
+
+
+def bursts(length: int) -> Callable[[np.random.Generator, int, float], Array]:
+    """One step in ten takes three times as long; such steps come so many together, on average."""
+
+    def made(random: np.random.Generator, steps: int, part: float) -> Array:
+        slow: list[bool] = []
+        now = random.random() < 0.1
+        while len(slow) < steps:
+            slow += [now] * int(random.geometric(1 / length if now else 1 / (9 * length)))
+            now = not now
+        return white(random, steps, part) * np.where(slow[:steps], 3, 1)
+
+    return made
+
+
+def exact_bursts(random: np.random.Generator, steps: int, part: float) -> Array:
+    """Exactly one step in ten is slow, in clusters of five."""
+    slow = np.zeros(steps, bool)
+    for start in random.choice(steps // 5, max(1, steps // 50), replace=False):
+        slow[5 * start : 5 * start + 5] = True
+    return white(random, steps, part) * np.where(slow, 3, 1)
+
+
+NOISE = {
+    "white": white,
+    "walk": walk,
+    "walk alone": walk_alone,
+    "trend": trend,
+    "steep trend": steep_trend,
+    "trend alone": trend_alone,
+    "memory": memory,
+    "bursts of 3": bursts(3),
+    "bursts of 5": bursts(5),
+    "bursts of 10": bursts(10),
+    "bursts of 5, exactly": exact_bursts,
+}
+
+
+def exceeding(
+    kind: Callable[[np.random.Generator, int, float], Array],
+    steps: int,
+    pairs: int,
+    *,
+    change: float = 1.0,
+    parts: tuple[float, float] = (0.02, 0.10),
+) -> int:
+    """How many of so many pairs exceed the limit."""
+    random = np.random.default_rng(steps)
+    base, other = np.empty((2, pairs, steps))
+    for row in range(pairs):
+        part = random.uniform(*parts)
+        base[row] = kind(random, steps, part)
+        other[row] = change * kind(random, steps, part)
+    ratios = other.mean(axis=1) / base.mean(axis=1)
+    halves = within(deviations(base), deviations(other), 0.01)
+    return int(((ratios > 1.03) & (ratios * np.exp(-halves) > 1)).sum())
+
+
+@pytest.mark.parametrize("steps", LENGTHS)
+@pytest.mark.parametrize("kind", NOISE)
+def test_noise_is_rarely_taken_for_a_change(kind: str, steps: int) -> None:
+    assert exceeding(NOISE[kind], steps, PAIRS) <= PAIRS * 0.05
+
+
+@pytest.mark.parametrize("steps", [50, 100, 400])
+def test_a_change_of_ten_percent_is_found_under_white_noise_of_two(steps: int) -> None:
+    assert exceeding(white, steps, 100, change=1.1, parts=(0.02, 0.02)) >= 95
+
+
+def test_a_change_smaller_than_the_drift_is_not_found() -> None:
+    assert exceeding(trend_alone, 200, 100, change=1.05, parts=(0.1, 0.1)) <= 5

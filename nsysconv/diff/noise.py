@@ -93,7 +93,7 @@ def repeats(base: Sequence[float], other: Sequence[float]) -> Interval | None:
     if not all(0 < x < math.inf for side in (base, other) for x in side):
         return None
     found = repeats_difference(*([math.log(x) for x in side] for side in (base, other)))
-    return found and Interval(_exp(found.low), _exp(found.high))
+    return None if found is None else Interval(_exp(found.low), _exp(found.high))
 
 
 def repeats_difference(base: Sequence[float], other: Sequence[float]) -> Interval | None:
@@ -230,7 +230,8 @@ def deviations_of_trimmed(values: Array) -> Array:
 def _shares(values: Array, mean: Array, about: float = 1.0) -> Array:
     """Values as shares of each row's mean, less what they are about."""
     usable = (mean > 0) & np.isfinite(mean)
-    shares: Array = values / np.where(usable, mean, np.nan) - about
+    shares: Array = values / np.where(usable, mean, np.nan)
+    shares -= about
     return shares
 
 
