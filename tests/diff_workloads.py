@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from machine import APPLY, REDUCE, SAXPY, STENCIL, a100, stream
@@ -18,6 +19,10 @@ from workload import (
     Thread,
     Workload,
 )
+from write_kineto import write_kineto
+from write_nsys import write_nsys
+from write_nvprof_database import write_nvprof_database
+from write_nvprof_log import gpu_trace_csv, write_log
 
 STEPS = 25
 STEP_NS = 400_000
@@ -134,3 +139,105 @@ def doubled(events: Events) -> Events:
 CHANGES: dict[str, Change] = {
     "slower": slower, "removed": removed, "more": more, "waiting": waiting, "doubled": doubled,
 }  # fmt: skip
+
+
+# -- as the files of each source
+
+
+def _nsys(workload: Workload, folder: Path) -> Path:
+    write_nsys(workload, folder / "run.sqlite", "3.25.0")
+    return folder / "run.sqlite"
+
+
+def _kineto(workload: Workload, folder: Path) -> Path:
+    write_kineto(workload, workload.processes[0], folder / "run.json", "2.13")
+    return folder / "run.json"
+
+
+def _database(workload: Workload, folder: Path) -> Path:
+    write_nvprof_database(workload, workload.processes[0], folder / "run.nvvp", "12")
+    return folder / "run.nvvp"
+
+
+def _log(workload: Workload, folder: Path) -> Path:
+    write_log(folder / "run.csv", gpu_trace_csv(workload, workload.processes[0], calls=True))
+    return folder / "run.csv"
+
+
+SOURCES: dict[str, Callable[[Workload, Path], Path]] = {
+    "nsys": _nsys, "kineto": _kineto, "nvprof database": _database, "nvprof log": _log,
+}  # fmt: skip
+"""What writes a workload as a file of a source into a folder, and says which file."""
+
+
+# -- runs of which each length is given
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel, the call that launches it, and how long the GPU then has nothing to do."""
+
+    function: Function
+    kernel_ns: int
+    call_ns: int = 2_000
+    then_idle_ns: int = 1_000
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy to the device."""
+
+    copy_ns: int
+    size: int = COPY_BYTES
+
+
+def run_of(
+    steps: Sequence[Sequence[Launch | Copy]],
+    *,
+    annotated: bool = True,
+    step_ns: Sequence[int] = (),
+    between_ns: int = 10_000,
+) -> Workload:
+    """A run that does this in its steps, one thing after the other on one stream.
+
+    A step lasts until its work is done, or as long as `step_ns` says, and so much longer is the time
+    until the next one begins. Not `annotated`: nothing in the recording says that there are steps.
+    """
+    calls: list[ApiCall] = []
+    kernels: list[Kernel] = []
+    copies: list[Memcpy] = []
+    ranges: list[Range] = []
+    at, number = 10_000, 1_000
+    for step, work in enumerate(steps):
+        begin = at
+        for item in work:
+            number += 1
+            if isinstance(item, Launch):
+                started = at + item.call_ns + 1_000
+                calls.append(
+                    ApiCall(_MAIN, number, "cudaLaunchKernel_v7000", at, at + item.call_ns)
+                )
+                ended = started + item.kernel_ns
+                kernels.append(Kernel(_STREAM, number, item.function, started, ended))
+                at = ended + item.then_idle_ns
+            else:
+                calls.append(ApiCall(_MAIN, number, "cudaMemcpyAsync_v3020", at, at + 2_000))
+                copies.append(
+                    Memcpy(_STREAM, number, "HtoD", "pinned", "device", item.size, at + 3_000,
+                           at + 3_000 + item.copy_ns)
+                )  # fmt: skip
+                at += 3_000 + item.copy_ns + 1_000
+        if step_ns:
+            if begin + step_ns[step] < at:
+                raise ValueError(f"step {step} has more to do than fits into it")
+            at = begin + step_ns[step]
+        if annotated:
+            ranges.append(Range(_MAIN, f"ProfilerStep#{step}", begin, at))
+        at += between_ns
+    events = Events(
+        calls=tuple(calls), kernels=tuple(kernels), memcpys=tuple(copies), ranges=tuple(ranges)
+    )
+    return Workload(
+        "planted", "Lengths that were chosen", at + 10_000, (_GPU,), (_PROCESS,), (_MAIN,),
+        (_STREAM,), events,
+    )  # fmt: skip

@@ -5,16 +5,22 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import golden_cases
 import pytest
 from conftest import examples
+from diff_asking import Pair, of_lengths, sides
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nsysconv import api
 from nsysconv.diff.limits_file import LimitsFile, read
 from nsysconv.errors import InputError, UsageError
 
 GEMM = "kernels[/gemm/].avg_ns:2%"
 SUM = "overview.kernel_sum_ns:3%"
+
+
+WINDOW = "overview.window_ns:20%"
 
 
 def limits(folder: Path, text: str | bytes) -> Path:
@@ -190,3 +196,88 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         assert caught.value.where == str(path)
     with pytest.raises(InputError, match="cannot be read"):
         read("a\0b")
+
+
+# -- in a diff
+
+
+@pytest.fixture
+def slower_by_four_percent(tmp_path: Path) -> Pair:
+    """One run a side, which may differ by 8.7 % without a change; with `run_noise` 0.3 % by 0.8."""
+    return sides(tmp_path, of_lengths([100]), of_lengths([104]))
+
+
+def test_limits_are_judged_and_named_by_their_lines(
+    slower_by_four_percent: Pair, tmp_path: Path
+) -> None:
+    path = limits(tmp_path, f"# of the nightly job\nlimits = [\n  '{WINDOW}',\n  '{SUM}',\n]\n")
+    found = api.compare(*slower_by_four_percent, ["overview"], limits=path)
+    assert [report.name for report in found.reports] == ["diff_overview", "limits"]
+    first, second = found.reports[-1].rows()
+    assert (first["state"], second["state"], found.exit_status) == ("within", "cannot tell", 4)
+    for row, text, place in ((first, WINDOW, "limits.toml:3"), (second, SUM, "limits.toml:4")):
+        assert text in row["limit"]
+        assert place in " ".join(map(str, row.values()))
+
+
+def test_limits_of_a_file_and_of_the_call_are_judged_both(
+    slower_by_four_percent: Pair, tmp_path: Path
+) -> None:
+    path = limits(tmp_path, f"limits = ['{WINDOW}']")
+    found = api.compare(*slower_by_four_percent, limits=path, fail_on=["overview.kernel_count:0%"])
+    rows = found.reports[-1].rows()
+    assert {row["state"] for row in rows} == {"within"}
+    assert sorted(row["limit"].split(":")[0].split(".")[-1] for row in rows) == [
+        "kernel_count", "window_ns"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "status"),
+    [
+        ("", {}, 4), ("run_noise = '0.3%'", {}, 1), ("cannot_tell = 'pass'", {}, 0),
+        ("cannot_tell = 'pass'\nrun_noise = '0.3%'", {}, 1),
+        # What the call says counts for more than the file does.
+        ("run_noise = '0.3%'", {"run_noise": "3%"}, 4),
+        ("cannot_tell = 'pass'", {"cannot_tell": "fail"}, 4), ("", {"cannot_tell": "pass"}, 0),
+    ],
+)  # fmt: skip
+def test_options_in_a_file(
+    said: str, options: dict[str, str], status: int, slower_by_four_percent: Pair, tmp_path: Path
+) -> None:
+    path = limits(tmp_path, f"{said}\nlimits = ['{SUM}']\n")
+    assert api.compare(*slower_by_four_percent, limits=path, **options).exit_status == status
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    called = golden_cases.run(
+        "diff", *slower_by_four_percent, "--limits", str(path), *flags, cwd=tmp_path
+    )
+    assert called.status == status
+    assert "limits.toml:" in called.out
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        (f"limits = [\n'{SUM}',\n'overview.window_n:3%']", "limits.toml:3", "window_n"),
+        (f"# noise\nrun_noise = 'much'\nlimits = ['{SUM}']", "limits.toml", "much"),
+    ],
+)
+def test_what_a_limit_cannot_say_is_refused_with_its_place(
+    text: str, place: str, what: str, slower_by_four_percent: Pair, tmp_path: Path
+) -> None:
+    path = limits(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        api.compare(*slower_by_four_percent, limits=path)
+    assert place in caught.value.where
+    assert what in caught.value.what
+
+
+def test_flags_of_the_command_line(slower_by_four_percent: Pair, tmp_path: Path) -> None:
+    for flags, status in (
+        ((), 4), (("--cannot-tell", "pass"), 0), (("--cannot-tell", "fail"), 4),
+        (("--run-noise", "0.3%"), 1), (("--run-noise", "much"), 2), (("--cannot-tell", "no"), 2),
+        (("--limits", "none.toml"), 3),
+    ):  # fmt: skip
+        called = golden_cases.run(
+            "diff", *slower_by_four_percent, "--fail-on", SUM, *flags, cwd=tmp_path
+        )
+        assert (called.status, flags) == (status, flags), called.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -12,12 +11,8 @@ from typing import Any
 import machine
 import pytest
 from conftest import few
-from diff_workloads import CHANGES, COPY_BYTES, LATE_NS, STEPS, training
-from workload import Function, Workload
-from write_kineto import write_kineto
-from write_nsys import write_nsys
-from write_nvprof_database import write_nvprof_database
-from write_nvprof_log import gpu_trace_csv, write_log
+from diff_workloads import CHANGES, COPY_BYTES, LATE_NS, SOURCES, STEPS, training
+from workload import Function
 
 from nsysconv import api
 from nsysconv.importers import demangle
@@ -26,31 +21,6 @@ from nsysconv.report import Report
 Row = dict[str, Any]
 FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
 SYMBOLS = {function.mangled: function.itanium for function in FUNCTIONS}
-
-
-def _nsys(workload: Workload, folder: Path) -> Path:
-    write_nsys(workload, folder / "run.sqlite", "3.25.0")
-    return folder / "run.sqlite"
-
-
-def _kineto(workload: Workload, folder: Path) -> Path:
-    write_kineto(workload, workload.processes[0], folder / "run.json", "2.13")
-    return folder / "run.json"
-
-
-def _database(workload: Workload, folder: Path) -> Path:
-    write_nvprof_database(workload, workload.processes[0], folder / "run.nvvp", "12")
-    return folder / "run.nvvp"
-
-
-def _log(workload: Workload, folder: Path) -> Path:
-    write_log(folder / "run.csv", gpu_trace_csv(workload, workload.processes[0], calls=True))
-    return folder / "run.csv"
-
-
-SOURCES: dict[str, Callable[[Workload, Path], Path]] = {
-    "nsys": _nsys, "kineto": _kineto, "nvprof database": _database, "nvprof log": _log,
-}  # fmt: skip
 
 
 @cache

@@ -1,0 +1,460 @@
+"""Changes of one kind each, planted into whole runs: what is said of every column, limit and run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import golden_cases
+import pytest
+import slow_intervals as slow
+from conftest import REAL, real
+from diff_asking import (
+    SUM,
+    SYMBOLS,
+    WITH_STEPS,
+    WITH_UUID,
+    Pair,
+    ask,
+    interval,
+    near,
+    of_lengths,
+    of_steps,
+    pairs,
+    pairs_with_steps,
+    sides,
+    states,
+)
+from diff_workloads import CHANGES, LATE_NS, SOURCES, Copy, Launch, run_of, training
+from machine import APPLY, REDUCE, SAXPY, STENCIL
+from slow_intervals import FIVE_MORE, HUNDRED, REPEATED
+from workload import Function, Workload
+
+from nsysconv import api
+from nsysconv.importers import demangle
+
+# Noise of runs: parts in a thousand, mean 0.
+NOISE = (4, -5, 2, -3, 2)
+
+
+@pytest.fixture(autouse=True)
+def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demangler of other machines' C++ library, whether there is one here or not."""
+    monkeypatch.setattr(demangle, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
+
+
+def longer(length: int, per_mille: int) -> int:
+    return length * (1000 + per_mille) // 1000
+
+
+# -- what is counted, and not measured
+
+
+@pytest.mark.parametrize("source", WITH_STEPS)
+def test_more_launches_are_counted(source: str, tmp_path: Path) -> None:
+    """Every fourth of 20 steps launches six kernels, not five, each as long as before.
+
+    The sum is 1.05 times the mean's interval, which is that of the floor.
+    """
+    launch = Launch(SAXPY, 50_000)
+    base = run_of([[launch] * 5] * 20)
+    other = run_of([[launch] * (6 if i % 4 == 0 else 5) for i in range(20)])
+    runs = sides(tmp_path, [base], [other], (source, source))
+    half = 1.96 * math.sqrt(2) * (0.01 if source in WITH_UUID else 0.03)
+    expected = 1.05 * math.exp(-half), 1.05 * math.exp(half)
+    wanted = {
+        "kernels.kernel_count:3%": "exceeded", "kernels.kernel_count:4": "exceeded",
+        "kernels.kernel_count:5": "within", "kernels.kernel_count:5%": "within",
+        "kernels.kernel_sum_ns:3%": slow.state(expected, 5.0, 3),
+        "kernels.avg_ns:3%": "within" if source in WITH_UUID else "cannot tell",
+    }  # fmt: skip
+    said = ask(runs, ("kernels",), wanted)
+    row = said.row("kernels")
+    assert (row["base_kernel_count"], row["other_kernel_count"]) == (100, 105)
+    assert (row["by_count_kernel_sum_ns"], row["by_mean_kernel_sum_ns"]) == (5 * 50_000, 0)
+    assert row["verdict_kernel_count"] == "worse"
+    assert source not in WITH_UUID or expected == pytest.approx((1.0213, 1.0795), abs=5e-5)
+    assert (interval(row), row["verdict"]) == (near(expected), slow.verdict(expected))
+    assert said.states == wanted
+    # Fewer are no change for the worse.
+    said = ask((runs[1], runs[0]), ("kernels",), ["kernels.kernel_count:0%"])
+    assert said.row("kernels")["verdict_kernel_count"] == "better"
+    assert said.states == {"kernels.kernel_count:0%": "within"}
+
+
+def test_counts_of_repeats_are_noise_where_these_disagree(tmp_path: Path) -> None:
+    def runs(*counts: int) -> list[Workload]:
+        return [run_of([[Launch(SAXPY, 50_000)] * count]) for count in counts]
+
+    limit = "kernels.kernel_count:3%"
+    said = ask(sides(tmp_path / "a", runs(100, 100, 100), runs(105, 105, 105)), ("kernels",), [limit])
+    assert said.row("kernels")["verdict_kernel_count"] == "worse"
+    assert said.states == {limit: "exceeded"}
+    low, _ = slow.difference_of_repeats([95, 100, 105], [98, 105, 112])
+    assert low < 0
+    said = ask(sides(tmp_path / "b", runs(95, 100, 105), runs(98, 105, 112)), ("kernels",), [limit])
+    assert said.row("kernels")["verdict_kernel_count"] == "~"
+    assert said.states == {limit: "cannot tell"}
+
+
+@pairs_with_steps
+def test_more_copies(pair: Pair, tmp_path: Path) -> None:
+    """Five for three. Bytes are exact; of the time there is one value a side, far more than 8.7 % up."""
+    work = [*[Copy(10_000)] * 3, Launch(SAXPY, 50_000)]
+    base, other = run_of([work] * 20), run_of([[*[Copy(10_000)] * 2, *work]] * 20)
+    wanted = {
+        "overview.memcpy_sum_ns:3%": "exceeded", "overview.memcpy_count:3%": "exceeded",
+        "transfers.bytes_sum:66%": "exceeded", "transfers.bytes_sum:67%": "within",
+    }  # fmt: skip
+    said = ask(sides(tmp_path, [base], [other], pair), ("transfers", "overview"), wanted)
+    assert said.row("transfers")["verdict_bytes_sum"] == "worse"
+    row = said.row("overview")
+    assert (row["verdict_memcpy_sum_ns"], row["verdict_memcpy_count"]) == ("worse", "worse")
+    assert said.states == wanted
+
+
+# -- each column by itself
+
+
+def host_later(folder: Path, pair: Pair, noise: Sequence[int] = NOISE) -> Pair:
+    """20 steps, of which the other side begins each 300 us later; kernels vary alike on both sides."""
+
+    def run(per_mille: int, between_ns: int) -> Workload:
+        step = [Launch(SAXPY, longer(200_000, per_mille)), Launch(REDUCE, longer(100_000, per_mille))]
+        return run_of([step] * 20, between_ns=between_ns)
+
+    base, other = ([run(each, between) for each in noise] for between in (10_000, 310_000))
+    return sides(folder, base, other, pair)
+
+
+@pairs
+def test_time_between_steps_is_in_the_window_alone(pair: Pair, tmp_path: Path) -> None:
+    wanted = {
+        "overview.window_ns:3%": "exceeded", "overview.idle_ns:3%": "exceeded",
+        "overview.idle_pct:1pp": "exceeded", f"{SUM}:3%": "within",
+        "overview.kernel_union_ns:3%": "within", "kernels.avg_ns:3%": "within",
+    }  # fmt: skip
+    said = ask(host_later(tmp_path, pair), ("overview", "kernels"), wanted)
+    row = said.row("overview")
+    assert row["basis"] == "repeats"
+    worse = ("verdict_window_ns", "verdict_idle_ns", "verdict_idle_pct")
+    assert [row[name] for name in worse] == ["worse"] * 3
+    assert (row["verdict"], row["verdict_kernel_union_ns"]) == ("same", "same")
+    # All that is left to say of kernels is that they are as they were.
+    assert [each for each in said.rows["kernels"] if each["diff_kernel_sum_ns"]] == []
+    assert said.states == wanted
+
+
+def test_a_change_below_three_percent_is_the_same(tmp_path: Path) -> None:
+    """Kernels are 0.5 % longer, give or take 0.5; the window is twice as long."""
+
+    def run(per_mille: int, between_ns: int) -> Workload:
+        return run_of([[Launch(SAXPY, longer(200_000, per_mille))]] * 20, between_ns=between_ns)
+
+    base = [run(each, 10_000) for each in NOISE]
+    other = [run(each + 5, 310_000) for each in NOISE]
+    expected = slow.repeats([1000 + each for each in NOISE], [1005 + each for each in NOISE])
+    assert expected[0] < 1 < expected[1]
+    assert slow.verdict(expected) == "same"
+    row = ask(sides(tmp_path, base, other), ("overview",)).row("overview")
+    assert (row["verdict"], row["verdict_window_ns"]) == ("same", "worse")
+    assert interval(row) == near(expected)
+
+
+@pairs
+def test_time_between_steps_of_one_run_a_side(pair: Pair, tmp_path: Path) -> None:
+    """The window has no values by step: it is nearly twice as long, which is far beyond 8.7 %."""
+    wanted = {"overview.window_ns:3%": "exceeded", "overview.idle_pct:1pp": "exceeded"}
+    said = ask(host_later(tmp_path, pair, [0]), ("overview",), wanted)
+    row = said.row("overview")
+    assert (row["verdict_window_ns"], row["verdict_idle_pct"]) == ("worse", "worse")
+    assert said.states == wanted
+
+
+@pairs
+def test_one_new_gap(pair: Pair, tmp_path: Path) -> None:
+    """500 us in 10 ms: of one run a side this may be how runs differ, of three alike it cannot."""
+    assert LATE_NS == 500_000
+    limits = ("overview.window_ns:3%", "overview.window_ns:100us")
+    one = sides(tmp_path / "one", [training()], [training(CHANGES["waiting"])], pair)
+    assert states(one, limits) == dict.fromkeys(limits, "cannot tell")
+    three = sides(tmp_path / "three", [training()] * 3, [training(CHANGES["waiting"])] * 3, pair)
+    assert states(three, limits) == dict.fromkeys(limits, "exceeded")
+
+
+# -- other numbers of steps
+
+
+@pytest.mark.parametrize(("steps", "basis"), [((20, 10), "single run"), ((40, 20), "within run")])
+@pairs_with_steps
+def test_half_the_steps_each_slower(
+    pair: Pair, steps: tuple[int, int], basis: str, tmp_path: Path
+) -> None:
+    """35 % less in sum, and 30 % more in each step."""
+    runs = sides(tmp_path, of_steps([10.0] * steps[0]), of_steps([13.0] * steps[1]), pair)
+    sums = (SUM, "overview.window_ns", "kernels.kernel_sum_ns", "kernels.kernel_count",
+            "steps.dur_ns", "api_vs_kernel.api_sum_ns")  # fmt: skip
+    means = ("kernels.per_step_ns", "kernels.avg_ns", "steps.avg_ns")
+    wanted = {f"{name}:3%": "cannot tell" for name in sums}
+    assert states(runs, wanted) == wanted
+    wanted |= {f"{name}:3%": "exceeded" for name in means}
+    said = ask(runs, ("kernels", "overview"), wanted)
+    assert said.states == wanted
+    assert "steps" in said.limits[f"{SUM}:3%"]["reason"]
+    assert said.result.answer.startswith("slower")
+    row = said.row("kernels")
+    assert (row["basis"], row["verdict"]) == (basis, None)
+    half = 1.96 * math.sqrt(2) * (0.01 if basis == "within run" and "kineto" not in pair else 0.03)
+    for measure in ("per_step_ns", "avg_ns"):
+        assert row[f"verdict_{measure}"] == "worse"
+        expected = 1.3 * math.exp(-half), 1.3 * math.exp(half)
+        assert interval(row, measure) == pytest.approx(expected, abs=5e-4)
+    row = said.row("overview")
+    of_sums = ("verdict", "verdict_window_ns", "verdict_kernel_count", "verdict_kernel_union_ns")
+    assert [row[name] for name in of_sums] == [None] * 4
+
+
+def test_half_the_steps_each_as_long_are_not_faster(tmp_path: Path) -> None:
+    runs = sides(tmp_path, of_steps([10.0] * 40), of_steps([10.0] * 20))
+    assert not api.compare(*runs).answer.startswith("faster")
+
+
+def test_repeats_with_other_numbers_of_steps(tmp_path: Path) -> None:
+    by_run = [[start + 0.01 * run for run in range(4)] for start in (10, 11)]
+    base, other = ([of_steps([each] * count)[0] for each in values]
+                   for values, count in zip(by_run, (12, 8), strict=True))  # fmt: skip
+    wanted = {"kernels.kernel_sum_ns:3%": "cannot tell", "kernels.per_step_ns:3%": "exceeded",
+              "kernels.per_step_ns:12%": "within"}  # fmt: skip
+    said = ask(sides(tmp_path, base, other), ("kernels",), wanted)
+    row = said.row("kernels")
+    assert (row["basis"], row["verdict"], row["verdict_per_step_ns"]) == ("repeats", None, "worse")
+    assert interval(row, "per_step_ns") == near(slow.repeats(*by_run))
+    assert said.states == wanted
+
+
+@pytest.mark.parametrize("pair", [("nvprof log", "nsys"), ("kineto", "nvprof log")], ids="-".join)
+def test_a_whole_profile_is_no_step(pair: Pair, tmp_path: Path) -> None:
+    """One side has no annotation, and so nothing that could be compared with the other's steps."""
+    runs = sides(tmp_path, of_steps([10.0] * 20), of_steps([9.0] * 20), pair)
+    limits = ("steps.dur_ns:3%", "steps.avg_ns:3%", "kernels.per_step_ns:3%")
+    said = ask(runs, ("steps", "kernels"), limits)
+    assert said.states == dict.fromkeys(limits, "cannot tell")
+    judged = {value for row in said.rows.get("steps", []) for name, value in row.items()
+              if name.startswith("verdict")}  # fmt: skip
+    assert judged <= {None}
+    # Each kernel has one value a side: 0.9 * 1.087 is less than 1.
+    assert said.row("kernels")["verdict_avg_ns"] == "better"
+
+
+# -- differences and zero
+
+
+@pairs
+def test_percentages_differ_by_points(pair: Pair, tmp_path: Path) -> None:
+    """8.0 8.4 8.2 against 9.9 10.3 10.4 %: 2.00 points more, 1.452 to 2.548."""
+    base, other = (8.0, 8.4, 8.2), (9.9, 10.3, 10.4)
+    assert slow.difference_of_repeats(base, other) == pytest.approx((1.452, 2.548), abs=5e-4)
+
+    def run(idle_pct: float) -> Workload:
+        """Two kernels with so much of a window of 10 ms between them; 3 us are for the second's call."""
+        idle = round(10_000_000 * idle_pct / 100)
+        busy = (10_000_000 - idle) // 2
+        first = Launch(SAXPY, busy, then_idle_ns=idle - 3_000)
+        return run_of([[first, Launch(SAXPY, 10_000_000 - idle - busy)]], annotated=False)
+
+    runs = sides(tmp_path, [run(each) for each in base], [run(each) for each in other], pair)
+    wanted = {
+        "overview.idle_pct:1pp": "exceeded", "overview.idle_pct:1.9pp": "exceeded",
+        "overview.idle_pct:2.1pp": "cannot tell", "overview.idle_pct:2.5pp": "cannot tell",
+        "overview.idle_pct:2.6pp": "within",
+    }  # fmt: skip
+    said = ask(runs, ("overview",), wanted)
+    row = said.row("overview")
+    assert row["diff_idle_pct"] == pytest.approx(2.0)
+    assert row["verdict_idle_pct"] == "worse"
+    assert said.states == wanted
+
+
+@pairs_with_steps
+def test_what_comes_from_nothing_has_no_ratio(pair: Pair, tmp_path: Path) -> None:
+    """0 0 0 against 3 5 4 ms: 4 ms more, 1.516 to 6.484."""
+    assert slow.difference_of_repeats([0, 0, 0], [3, 5, 4]) == pytest.approx((1.516, 6.484), abs=5e-4)
+    work = [Launch(SAXPY, 10_000_000)]
+    other = [run_of([[*work, Launch(APPLY, ms * 1_000_000)]]) for ms in (3, 5, 4)]
+    limit = "kernels[/apply/].kernel_sum_ns"
+    wanted = {
+        f"{limit}:3%": "exceeded", f"{limit}:300%": "exceeded", f"{limit}:3.9ms": "exceeded",
+        f"{limit}:4.1ms": "cannot tell", f"{limit}:6.4ms": "cannot tell", f"{limit}:6.5ms": "within",
+    }  # fmt: skip
+    said = ask(sides(tmp_path, [run_of([work])] * 3, other, pair), ("kernels",), wanted)
+    row = said.row("kernels", "apply")
+    assert (row["where"], row["diff_kernel_sum_ns"]) == ("only in other", 4_000_000)
+    assert (row["ratio_kernel_sum"], *interval(row)) == (None, None, None)
+    assert row["verdict"] == "worse"
+    assert said.states == wanted
+
+
+# -- price, volume, mix
+
+
+@pairs
+def test_a_mix_is_split_kernel_by_kernel(pair: Pair, tmp_path: Path) -> None:
+    """More launches, and slower; no change; one gone; one new: 0 us by count in all, 210 us by mean."""
+
+    def mixed(*kernels: tuple[Function, int, int]) -> Workload:
+        """So many launches of each, of so many us in sum."""
+        return run_of([[Launch(function, total * 1_000 // count)
+                        for function, count, total in kernels for _ in range(count)]])  # fmt: skip
+
+    base = mixed((SAXPY, 100, 4000), (REDUCE, 200, 1000), (STENCIL, 50, 500))
+    other = mixed((SAXPY, 105, 4410), (REDUCE, 200, 1000), (APPLY, 10, 300))
+    said = ask(sides(tmp_path, [base], [other], pair), ("kernels", "overview"))
+    expected = {"saxpy": (200, 210), "stencil": (-500, 0), "apply": (300, 0)}
+    rows = {name: said.row("kernels", name) for name in expected}
+    assert {
+        name: (row["by_count_kernel_sum_ns"] / 1000, row["by_mean_kernel_sum_ns"] / 1000)
+        for name, row in rows.items()
+    } == expected
+    # The mean over all kernels would make -550 and +760 of it.
+    row = said.row("overview")
+    assert row["diff_kernel_sum_ns"] == 210_000
+    assert row.get("by_count_kernel_sum_ns") in (None, 0)
+    assert row.get("by_mean_kernel_sum_ns") in (None, 210_000)
+
+
+# -- other sources, other orders
+
+
+@pytest.mark.parametrize("pair", [("nvprof database", "nsys"), ("nsys", "nvprof database")],
+                         ids="-".join)  # fmt: skip
+def test_kernels_known_by_symbols_are_judged(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    limit = "kernels.kernel_sum_ns:3%"
+    runs = sides(tmp_path, of_steps([10.0] * 20), of_steps([11.0] * 20), pair)
+    said = ask(runs, ("kernels",), [limit])
+    row = said.row("kernels")
+    assert (row["where"], row["basis"], row["verdict"]) == ("both", "within run", "worse")
+    half = 1.96 * math.sqrt(2) * 0.01
+    assert interval(row) == pytest.approx((1.1 * math.exp(-half), 1.1 * math.exp(half)), abs=5e-4)
+    assert said.states == {limit: "exceeded"}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_same_rows_in_another_order_are_no_change(source: str, tmp_path: Path) -> None:
+    """Deviations that are added up in another order differ in their last digits."""
+    run = run_of([[Launch(SAXPY, 1_000 + 7 * i % 501) for i in range(60)]])
+    events = run.events
+    turned = replace(
+        run, events=replace(events, kernels=events.kernels[::-1], calls=events.calls[::-1])
+    )
+    runs = sides(tmp_path, [run], [turned], (source, source))
+    said = ask(runs, ("overview", "kernels", "api_vs_kernel", "steps"))
+    assert said.rows == {"overview": [], "kernels": [], "api_vs_kernel": [], "steps": []}
+
+
+# -- unequal work where no step tells it
+
+
+@pairs
+def test_less_work_in_the_same_time_is_not_better(pair: Pair, tmp_path: Path) -> None:
+    """Two cuts of 0.3 s, one with a tenth fewer kernels, each as long."""
+
+    def run(launches: int) -> Workload:
+        apart = 300_000_000 // (launches - 1)
+        work = [Launch(SAXPY, 800_000, then_idle_ns=apart - 800_000 - 3_000)] * launches
+        return run_of([work], annotated=False)
+
+    limit = f"{SUM}:3%"
+    said = ask(sides(tmp_path, [run(300)], [run(270)], pair), ("overview",), [limit])
+    row = said.row("overview")
+    assert row["ratio_kernel_sum"] == pytest.approx(0.9)
+    assert row["ratio_window"] == pytest.approx(1.0, abs=1e-3)
+    assert "better" not in [value for name, value in row.items() if name.startswith("verdict")]
+    assert said.states == {limit: "cannot tell"}
+    assert "work" in said.limits[limit]["reason"]
+    assert not said.result.answer.startswith("faster")
+
+
+@real
+def test_two_cuts_of_a_training_run_are_not_faster() -> None:
+    """300 ms each, before and after a change that made kernels shorter and the GPU wait."""
+    before, after = (
+        str(REAL / "nsys_sqlite" / f"GindaChen+nsys-ai__mfu_2gpu_{when}.sqlite")
+        for when in ("before", "after")
+    )
+    limit = f"{SUM}:3%"
+    said = ask((before, after), ("overview",), [limit])
+    assert len(said.rows["overview"]) == 2
+    for row in said.rows["overview"]:
+        judged = {name: value for name, value in row.items() if name.startswith("verdict")}
+        assert len(judged) > 4
+        assert "better" not in judged.values(), judged
+    assert (said.states, said.result.exit_status) == ({limit: "cannot tell"}, 4)
+    assert "work" in said.limits[limit]["reason"]
+    assert not said.result.answer.startswith("faster")
+    assert ask((before, after), (), [limit], cannot_tell="pass").result.exit_status == 0
+
+
+# -- the answer, and what comes first
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "word"),
+    [
+        (HUNDRED, FIVE_MORE, "slower"), (FIVE_MORE, HUNDRED, "faster"),
+        (HUNDRED, [101.0, 99.0, 100.0, 102.0, 100.0], "same"), ([100], [104], "cannot tell"),
+        (HUNDRED, REPEATED["R5"][1], "cannot tell"), ([100], [120], "slower"),
+    ],
+)  # fmt: skip
+def test_the_answer(base: Sequence[float], other: Sequence[float], word: str, tmp_path: Path) -> None:
+    runs = sides(tmp_path, of_lengths(base), of_lengths(other))
+    found = api.compare(*runs)
+    assert found.answer.startswith(word)
+    assert "\n" not in found.answer
+    names = [report.name.removeprefix("diff_") for report in found.reports]
+    assert names[:2] == ["account", "culprits"]
+    named = api.compare(*runs, ["overview"])
+    assert [report.name for report in named.reports] == ["diff_overview"]
+    assert named.answer.startswith(word)
+
+
+def test_what_the_host_adds_is_slower(tmp_path: Path) -> None:
+    assert api.compare(*host_later(tmp_path, ("nsys", "nsys"))).answer.startswith("slower")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_people_read_the_answer_first(form: str, tmp_path: Path) -> None:
+    runs = sides(tmp_path, of_lengths(HUNDRED), of_lengths(FIVE_MORE))
+    shown = golden_cases.run("diff", *runs, "-f", form, cwd=tmp_path).out
+    assert api.compare(*runs).answer in shown
+    assert shown.lstrip("#*> ").startswith("slower")
+
+
+# -- limits over several rows
+
+
+def test_rows_that_hardly_matter_do_not_exceed(tmp_path: Path) -> None:
+    """A kernel of 0.05 % of the time is 20 % slower: 0.01 % of all, where 0.2 % are let pass."""
+
+    def run(tiny_ns: int, per_mille: int) -> Workload:
+        return run_of([[Launch(SAXPY, longer(10_000_000, per_mille)), Launch(APPLY, tiny_ns)]])
+
+    runs = sides(tmp_path, *([run(tiny, each) for each in NOISE] for tiny in (5_000, 6_000)))
+    wanted = {"kernels.kernel_sum_ns:3%": "within", "kernels[/apply/].kernel_sum_ns:3%": "exceeded"}
+    assert states(runs, wanted) == wanted
+
+
+def test_one_of_several_rows_is_enough(tmp_path: Path) -> None:
+    def run(reduce_ns: int, per_mille: int) -> Workload:
+        return run_of([[Launch(SAXPY, longer(1_000_000, per_mille)),
+                        Launch(REDUCE, longer(reduce_ns, per_mille))]])  # fmt: skip
+
+    runs = sides(tmp_path, *([run(reduce, each) for each in NOISE] for reduce in (300_000, 360_000)))
+    limit = "kernels.kernel_sum_ns:3%"
+    said = ask(runs, (), [limit])
+    assert said.states == {limit: "exceeded"}
+    assert "reduce" in said.limits[limit]["row"]
