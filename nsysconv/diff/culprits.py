@@ -188,14 +188,15 @@ def _why(each: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
             words.append((abs(by_count), kind.times.format(f"{float(ratio):.1f}")))
         else:
             words.append((abs(by_count), (kind.more if ratio > 1 else kind.less).format(_percent(ratio))))
-    if abs(by_mean) >= _WORTH_SAYING * largest and by_mean and spent:
-        ratio = (spent_after / count_after) / (spent / count)
-        text = (
-            f"{kind.each} {float(ratio):.1f} times as long"
-            if ratio >= 2
-            else f"{kind.each} {_percent(ratio)} {'longer' if ratio > 1 else 'shorter'}"
-        )
-        words.append((abs(by_mean), text))
+    if abs(by_mean) >= _WORTH_SAYING * largest and by_mean:
+        ratio = (spent_after / count_after) / (spent / count) if spent else Fraction(0)
+        if ratio >= 2:
+            text = f"{float(ratio):.1f} times as long"
+        elif spent:
+            text = f"{_percent(ratio)} {'longer' if ratio > 1 else 'shorter'}"
+        else:
+            text = "longer"  # than nothing
+        words.append((abs(by_mean), f"{kind.each} {text}"))
     words.sort(key=lambda word: -word[0])
     return ", ".join(text for _, text in words)
 
