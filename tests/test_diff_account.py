@@ -218,7 +218,8 @@ def test_windows_are_compared_where_a_side_has_no_steps(stepless: int) -> None:
 
 
 def test_steps_of_real_annotations() -> None:
-    """Steps [0, 50) and [50, 110), in which a kernel runs to 110, against one of [0, 80)."""
+    """Steps [0, 50) and [50, 110), in which a kernel runs to 110, against one of [0, 80): the rounding
+    example of the documentation."""
     two = [Range(0, 50, "ProfilerStep#1"), Range(50, 90, "ProfilerStep#2"), Call(5, 6, 1),
            Call(60, 61, 2), Kernel(10, 30, 1), Kernel(70, 110, 2)]  # fmt: skip
     one = [Range(0, 80, "ProfilerStep#1"), Call(5, 6, 1), Kernel(10, 70, 1)]
@@ -228,7 +229,7 @@ def test_steps_of_real_annotations() -> None:
     assert (device.base, device.other) == (55, 80)
     # Before: 10 / 2 and 10; idle [30, 70) / 2 with host to 60, launch to 61; after [70, 80).
     assert changes(device) == {
-        "before": 5, BY_MEAN: 30, "idle_host": -15, "idle_launch": 0 - 1, "idle_queue": -4, "after": 10,
+        "before": 5, BY_MEAN: 30, "idle_host": -15, "idle_launch": -1, "idle_queue": -4, "after": 10,
     }  # fmt: skip
 
 

@@ -146,7 +146,7 @@ CUT = (
                  "idle_queue": 20}),
     ((0, 120), {"before": 10, "computation": 30, "idle_host": 24, "idle_profiler": 6,
                 "idle_launch": 20, "idle_queue": 20, "after": 10}),
-    ((15, 33), {"computation": 5, "idle_host": 10, "idle_profiler": 3}),
+    ((10, 33), {"computation": 10, "idle_host": 10, "idle_profiler": 3}),
     ((33, 60), {"idle_host": 14, "idle_profiler": 3, "idle_launch": 10}),
     ((60, 95), {"idle_launch": 10, "idle_queue": 20, "computation": 5}),
     ((65, 66), {"idle_launch": 1}),

@@ -256,8 +256,8 @@ def split(
 ) -> tuple[Fraction, Fraction]:
     """What another count, and what another mean makes of the change of sums, each (count, sum) by name.
 
-    By count is (count1 - count0) × sum0 / count0, and all of the change of what one side alone has; by
-    mean is the rest.
+    By count is (count1 - count0) × sum0 / count0, which is all of the change of what base alone has, and
+    all of what other alone has; by mean is the rest.
     """
     whole = sum((spent for _, spent in other.values()), Fraction(0))
     whole -= sum((spent for _, spent in base.values()), Fraction(0))
@@ -265,7 +265,7 @@ def split(
     by_count = Fraction(0)
     for name in dict.fromkeys((*base, *other)):
         (count, spent), (count_after, spent_after) = base.get(name, nothing), other.get(name, nothing)
-        if count and count_after:
+        if count:
             by_count += (count_after - count) * spent / count
         else:
             by_count += spent_after - spent
