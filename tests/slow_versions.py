@@ -112,7 +112,7 @@ def figures(values: Sequence[int | None]) -> Figures:
 
 @dataclass(frozen=True)
 class Gap:
-    """A gap, its parts, and for every host instant what the launching thread did."""
+    """A gap, its parts, for every host instant what the launching thread did, and each instant's part."""
 
     device: int | None
     stream: str | None
@@ -120,6 +120,7 @@ class Gap:
     dur: int
     parts: dict[str, int]
     during: list[tuple[str, str]] = field(default_factory=list)
+    part_at: dict[int, str] = field(default_factory=dict)
 
     @property
     def cause(self) -> str:
@@ -205,13 +206,13 @@ class Slow:
         inside.sort(key=lambda op: -1 if op.stream is None else op.stream)
         call = self.owner(inside[0]) if inside else None
         parts = dict.fromkeys(PARTS, 0)
-        during = []
+        during, part_at = [], {}
         for t in range(begin, end):
-            part = self._part(t, inside, call)
+            part = part_at[t] = self._part(t, inside, call)
             parts[part] += 1
             if part == "host" and call is not None:
                 during.append(self._activity(t, call))
-        return Gap(device, stream, begin, end - begin, parts, during)
+        return Gap(device, stream, begin, end - begin, parts, during, part_at)
 
     def _part(self, t: int, enders: list[Any], call: Call | None) -> str:
         if not enders:

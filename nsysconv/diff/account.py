@@ -1,0 +1,379 @@
+"""What the change of a run's time is made of: parts, per device, that add up to the change.
+
+Definitions, with a worked example: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import chain
+from math import floor
+
+from nsysconv.diff.rows import Key, Naming, Spelling, naming
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Column, ProfileRef, Report, report_table
+from nsysconv.timeline.account import CLASSES, Account, Accounts
+from nsysconv.units import Unit
+
+Run = Sequence[Accounts]
+"""One run of a side: the accounts of its profile, or those of each of its ranks."""
+
+BY_COUNT, BY_MEAN, OVERLAP = (
+    "computation_by_count",
+    "computation_by_mean",
+    "computation_overlap",
+)
+
+PARTS = tuple(
+    chain.from_iterable(
+        (BY_COUNT, BY_MEAN, OVERLAP) if name == "computation" else (name,) for name in CLASSES
+    )
+)
+"""The parts of a change: the classes of an account, computation split in three."""
+
+WORDS = {
+    "before": "before the first GPU operation",
+    BY_COUNT: "kernels: another number of launches",
+    BY_MEAN: "kernels: longer or shorter launches",
+    OVERLAP: "kernels: less or more overlap of kernels",
+    "communication": "communication not hidden by computation",
+    "memcpy": "copies not hidden by kernels",
+    "memset": "memory sets not hidden by kernels and copies",
+    "migration": "migrations of unified memory not hidden",
+    "idle_host": "idle: before the host launched",
+    "idle_launch": "idle: while the host launched",
+    "idle_queue": "idle: launched, and not started",
+    "idle_migration": "idle: before a migration of unified memory",
+    "idle_profiler": "idle: while the profiler was at work",
+    "idle_unknown": "idle: no call is known of what followed",
+    "idle_end": "idle: nothing followed",
+    "after": "after the last GPU operation",
+}
+"""The parts in words for people."""
+
+MINOR = "other"
+"""What minor parts are called where they are joined."""
+
+_MINOR_SHARE = Fraction(5, 1000)
+_KEYS = (
+    Column("rank", Unit.ID, "Rank of the only ranked process behind the row.", key=True),
+    Column("device_id", Unit.ID, "The device, as the base numbers it.", key=True),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a change, in ns. `base` and `other` are what it took on either side: None where it
+    has no such value, or the side does not record it. A minor one is less than 0.5 % of the whole."""
+
+    name: str
+    base: int | None
+    other: int | None
+    change: int
+    is_minor: bool
+
+
+@dataclass(frozen=True)
+class DeviceChange:
+    """The change of one device's time, in ns; the changes of `parts` add up to other less base.
+
+    A side that has no such device took 0. Rank and device are None where devices are added up over them.
+    """
+
+    rank: int | None
+    device_id: int | None
+    base: int
+    other: int
+    parts: tuple[Part, ...]
+
+    @property
+    def change(self) -> int:
+        """Other less base, in ns."""
+        return self.other - self.base
+
+
+@dataclass(frozen=True)
+class Change:
+    """The account of a change; `devices` None where a side does not record what it needs.
+
+    `steps`: how many steps a run of base and of other has, on average, by which times are divided; None
+    where a side has none: times are then those of the windows. `device_counts`: how many devices a run
+    has, on average. `dropped`: over these keys devices are added up, for the sides tell them otherwise.
+    `not_recorded` says what is missing, and on which side.
+    """
+
+    devices: tuple[DeviceChange, ...] | None
+    steps: tuple[Fraction, Fraction] | None = None
+    device_counts: tuple[Fraction, Fraction] = (Fraction(1), Fraction(1))
+    dropped: tuple[str, ...] = ()
+    not_recorded: tuple[str, ...] = ()
+
+
+def account_of_change(
+    base: Sequence[Run], other: Sequence[Run], spelling: Spelling = str
+) -> Change:
+    """What the change of each device's time is made of, from base to other.
+
+    Per step where all profiles of both sides that hold GPU work have steps, each divided by its own
+    number of steps; else over the windows. Of several runs the mean counts. Devices are the same if rank
+    and order are, as in the comparison of reports. `spelling` makes one of all spellings of a name.
+    """
+    sides = base, other
+    missing = [
+        f"{fact.label} ({name})"
+        for name, runs in zip(("base", "other"), sides, strict=True)
+        for fact in dict.fromkeys(fact for run in runs for each in run for fact in each.missing)
+    ]
+    if missing:
+        return Change(None, not_recorded=tuple(missing))
+    by_step = all(_has_steps(runs) for runs in sides)
+    found = [[_of_run(run, by_step) for run in runs] for runs in sides]
+    rows = [
+        [{"rank": each.rank, "device_id": each.device_id} for each in chain.from_iterable(runs)]
+        for runs in found
+    ]
+    names = naming(_KEYS, (rows[0], rows[1]), {})
+    before, after = (_means(side, runs, names, spelling) for side, runs in enumerate(found))
+    devices = [
+        _device(key, names, before.get(key, _Mean()), after.get(key, _Mean()))
+        for key in dict.fromkeys((*before, *after))
+    ]
+    steps = _steps(found[0]), _steps(found[1])
+    counts = _device_count(found[0]), _device_count(found[1])
+    return Change(tuple(devices), steps if by_step else None, counts, names.dropped)
+
+
+def _has_steps(runs: Sequence[Run]) -> bool:
+    """Whether each profile of a side that has accounts has those of steps, and there is such a one."""
+    used = [each for run in runs for each in run if each.of_window]
+    return bool(used) and all(each.of_steps for each in used)
+
+
+def _of_run(run: Run, by_step: bool) -> list[Account]:
+    """The accounts of all devices of a run."""
+    return [
+        account for each in run for account in ((each.of_steps or ()) if by_step else each.of_window)
+    ]
+
+
+def _steps(runs: Sequence[Sequence[Account]]) -> Fraction:
+    """The mean over the runs of how many steps they have."""
+    most = [max((account.span.steps or 0 for account in run), default=0) for run in runs]
+    return Fraction(sum(most), len(most) or 1)
+
+
+def _device_count(runs: Sequence[Sequence[Account]]) -> Fraction:
+    """The mean over the runs of how many devices they have."""
+    return Fraction(sum(map(len, runs)), len(runs) or 1)
+
+
+@dataclass
+class _Mean:
+    """A device on one side: times of classes, and count and time of kernels that compute, by name; all
+    per step where there are steps, and means over the runs."""
+
+    of: Account | None = None
+    times: dict[str, Fraction] = field(default_factory=lambda: dict.fromkeys(CLASSES, Fraction(0)))
+    kernels: dict[str, tuple[Fraction, Fraction]] = field(default_factory=dict)
+    not_recorded: frozenset[str] = frozenset()
+
+    @property
+    def whole(self) -> Fraction:
+        """The length of the step, or of the window."""
+        return sum(self.times.values(), Fraction(0))
+
+    @property
+    def overlap(self) -> Fraction:
+        """By how much the kernels' durations exceed the time of computation."""
+        spent = sum((spent for _, spent in self.kernels.values()), Fraction(0))
+        return spent - self.times["computation"]
+
+    def add(self, account: Account, parts: int, spelling: Spelling) -> None:
+        """Adds one of so many equal parts of an account."""
+        self.of = self.of or account
+        self.not_recorded |= account.not_recorded
+        for name, time in account.times.items():
+            self.times[name] += Fraction(time, parts)
+        for work in account.works:
+            if work.part == "computation":
+                name = spelling(work.name)
+                count, spent = self.kernels.get(name, (Fraction(0), Fraction(0)))
+                self.kernels[name] = (
+                    count + Fraction(work.count, parts),
+                    spent + Fraction(work.sum_ns, parts),
+                )
+
+
+def _means(
+    side: int, runs: Sequence[Sequence[Account]], names: Naming, spelling: Spelling
+) -> dict[Key, _Mean]:
+    """The devices of a side by what they are called on both."""
+    found: dict[Key, _Mean] = {}
+    for run in runs:
+        rows = [{"rank": each.rank, "device_id": each.device_id} for each in run]
+        for key, account in zip(names.named(side, rows), run, strict=True):
+            parts = len(runs) * (account.span.steps or 1)
+            found.setdefault(key, _Mean()).add(account, parts, spelling)
+    return found
+
+
+def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:
+    """The change of one device."""
+    whole = round(base.whole), round(other.whole)
+    before, after = (
+        dict(zip(CLASSES, rounded([mean.times[name] for name in CLASSES], total), strict=True))
+        for mean, total in zip((base, other), whole, strict=True)
+    )
+    more = after["computation"] - before["computation"]
+    by_count, by_mean = split(base.kernels, other.kernels)
+    in_three = [by_count, by_mean, base.overlap - other.overlap]
+    least = _MINOR_SHARE * (whole[0] or whole[1])
+    computation = zip((BY_COUNT, BY_MEAN, OVERLAP), rounded(in_three, more), strict=True)
+    parts = {name: Part(name, None, None, change, abs(change) < least) for name, change in computation}
+    for name in PARTS:
+        if name in before:
+            change = after[name] - before[name]
+            parts[name] = Part(
+                name,
+                None if name in base.not_recorded else before[name],
+                None if name in other.not_recorded else after[name],
+                change,
+                abs(change) < least,
+            )
+    account = base.of or other.of
+    return DeviceChange(
+        account.rank if account is not None and "rank" in names.keys else None,
+        account.device_id if account is not None and "device_id" in names.keys else None,
+        *whole,
+        tuple(parts[name] for name in PARTS),
+    )
+
+
+def split(
+    base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
+) -> tuple[Fraction, Fraction]:
+    """What another count, and what another mean makes of the change of sums, each (count, sum) by name.
+
+    By count is (count1 - count0) × sum0 / count0, which is all of the change of what base alone has, and
+    all of what other alone has; by mean is the rest.
+    """
+    whole = sum((spent for _, spent in other.values()), Fraction(0))
+    whole -= sum((spent for _, spent in base.values()), Fraction(0))
+    nothing = Fraction(0), Fraction(0)
+    by_count = Fraction(0)
+    for name in dict.fromkeys((*base, *other)):
+        (count, spent), (count_after, spent_after) = base.get(name, nothing), other.get(name, nothing)
+        if count:
+            by_count += (count_after - count) * spent / count
+        else:
+            by_count += spent_after - spent
+    return by_count, whole - by_count
+
+
+def rounded(values: Sequence[Fraction], whole: int) -> list[int]:
+    """The values as whole numbers that add up to `whole`: each rounded down, and what is then missing
+    given to those with the largest remainders, of equal ones to the first."""
+    result = [floor(value) for value in values]
+    for_all, left = divmod(whole - sum(result), len(result))
+    order = sorted(range(len(result)), key=lambda i: (result[i] - values[i], i))
+    for rank, place in enumerate(order):
+        result[place] += for_all + (rank < left)
+    return result
+
+
+# -- the report
+
+COLUMNS = (
+    *_KEYS,
+    Column(
+        "part",
+        Unit.TEXT,
+        "What the time went to; first all of it: the time per step, or the window where a side has no "
+        "steps. The other rows of a device add up to that.",
+        key=True,
+    ),
+    Column("change_ns", Unit.NS, "Other less base.", better="less", adds=True),
+    Column("change_pct", Unit.PCT, "The change as a share of all of base's time.", better="less"),
+    Column(
+        "base_ns",
+        Unit.NS,
+        "What base spent on it; null where that is not recorded, and for what only a change has: another "
+        "count, another mean, another overlap.",
+        better="less",
+    ),
+    Column("other_ns", Unit.NS, "What other spent on it.", better="less"),
+    Column(
+        "weight",
+        Unit.TEXT,
+        "minor: less than 0.5 % of all of the time; null otherwise.",
+        brief=False,
+    ),
+)
+
+
+def joined(change: Change) -> Change:
+    """The account with the minor parts of each device as one, which is called `other` and stands last."""
+    if change.devices is None:
+        return change
+    return replace(change, devices=tuple(map(_joined, change.devices)))
+
+
+def _joined(device: DeviceChange) -> DeviceChange:
+    minor = [part for part in device.parts if part.is_minor]
+    if not minor:
+        return device
+    base, other = (
+        None if None in values else sum(value or 0 for value in values)
+        for values in ([part.base for part in minor], [part.other for part in minor])
+    )
+    rest = Part(MINOR, base, other, sum(part.change for part in minor), is_minor=True)
+    return replace(device, parts=(*(part for part in device.parts if not part.is_minor), rest))
+
+
+def account_report(
+    change: Change, profiles: Sequence[ProfileRef] = (), notes: Sequence[Note] = ()
+) -> Report:
+    """The account of a change as a report: per device all of the time, then its parts, the greatest
+    change first."""
+    said = list(notes)
+    if change.dropped:
+        text = f"devices are added up over {', '.join(change.dropped)}, which the sides tell otherwise"
+        said.append(Note("rows-combined", Severity.INFO, text))
+    table, count = None, 0
+    if change.devices is not None:
+        rows = [row for device in change.devices for row in _rows(device, change.steps is not None)]
+        names = [column.name for column in COLUMNS]
+        cells = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        table, count = report_table(COLUMNS, cells), len(rows)
+    return Report(
+        name="account",
+        title="What the change is made of",
+        columns=COLUMNS,
+        table=table,
+        profiles=tuple(profiles),
+        notes=tuple(said),
+        not_recorded=change.not_recorded,
+        row_count=count,
+    )
+
+
+def _rows(device: DeviceChange, by_step: bool) -> list[tuple[object, ...]]:
+    """The rows of a device, in the order of COLUMNS."""
+    name = "time per step" if by_step else "window"
+    whole = Part(name, device.base, device.other, device.change, is_minor=False)
+    ordered = sorted(device.parts, key=lambda part: (part.name == MINOR, -abs(part.change)))
+    return [
+        (
+            device.rank,
+            device.device_id,
+            WORDS.get(part.name, part.name),
+            part.change,
+            100 * part.change / device.base if device.base else None,
+            part.base,
+            part.other,
+            "minor" if part.is_minor else None,
+        )
+        for part in (whole, *ordered)
+    ]

@@ -1,0 +1,305 @@
+"""Where the time of a device went: each instant of a span in one class, and what ran in it by name.
+
+Definitions, with worked examples: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nsysconv.facts import Fact, in_order
+from nsysconv.report import MISSING
+from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
+from nsysconv.timeline.kernel_categories import communicates
+from nsysconv.timeline.ops import GpuOps, Kind, taken
+from nsysconv.timeline.statistics import number
+from nsysconv.timeline.steps import STEP_RANGE, Steps, extent, steps
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+
+OPERATION_CLASSES = ("computation", "communication", "memcpy", "memset", "migration")
+"""What operations may be, in the order that decides where several run at once."""
+
+IDLE_CLASSES = tuple(f"idle_{part}" for part in PARTS)
+"""The parts of the gaps in which no operation runs."""
+
+CLASSES = ("before", *OPERATION_CLASSES, *IDLE_CLASSES, "after")
+"""What an instant of a span may go to, in the order that decides."""
+
+NEEDS = frozenset({Fact.KERNELS})
+"""Facts without which there is no account."""
+
+_COMPUTATION, _COMMUNICATION = 0, 1
+_CLASS_OF_KIND = np.zeros(len(Kind), np.int8)
+_CLASS_OF_KIND[[Kind.MEMCPY, Kind.MEMSET, Kind.MIGRATION]] = 2, 3, 4
+_FACTS = {
+    "memcpy": Fact.MEMCPYS,
+    "memset": Fact.MEMSETS,
+    "migration": Fact.UNIFIED_MEMORY,
+}
+_NAMES = {
+    Kind.MEMCPY: "[memcpy]",
+    Kind.MEMSET: "[memset]",
+    Kind.MIGRATION: "[UM]",
+    Kind.GRAPH: "[graph launch]",
+}
+
+
+@dataclass(frozen=True)
+class Span(Window):
+    """The time that an account is of: [start, end) in ns since the profile's zero, and how many steps lie
+    in it (None: it was not taken from steps)."""
+
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The operations of one class and name that intersect a span: how many, and their durations inside
+    it in ns, added up; where several run at once each counts."""
+
+    part: str
+    name: str
+    count: int
+    sum_ns: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the time of one device went, in ns. `times` has each of CLASSES; they add up to the span.
+
+    `works` are the operations by class and name. The time of a class of operations is what they add to
+    the classes before: `overlap` is the rest of their durations. Classes of which the profile records
+    nothing are in `not_recorded`: their time is 0, and part of the idle time.
+    """
+
+    device_id: int | None
+    rank: int | None
+    span: Span
+    times: Mapping[str, int]
+    works: tuple[Work, ...]
+    not_recorded: frozenset[str]
+
+    def overlap(self, part: str) -> int:
+        """What the durations of a class's operations exceed its time by, in ns: they ran at the same time
+        as others of it, or as something of a class before it."""
+        return sum(work.sum_ns for work in self.works if work.part == part) - self.times[part]
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The accounts of a profile's devices, which stay when its events are dropped.
+
+    `of_steps`: over the extent of the steps; None where there are none, or where CPU and GPU times are
+    not on one clock. Both are empty where `missing` names facts that an account needs.
+    """
+
+    of_window: tuple[Account, ...]
+    of_steps: tuple[Account, ...] | None
+    missing: tuple[Fact, ...] = ()
+
+
+def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
+    """The accounts of each device that has a window, over it and over the steps of that name."""
+    return timeline.told(("accounts", pattern), lambda: _accounts(timeline, pattern))
+
+
+def account(timeline: Timeline, device: int, span: Span) -> Account:
+    """Where the time of a span went on a device, MISSING being the one of operations that name none.
+
+    The parts of a gap lie one after the other in time; of a gap and of an operation that the span cuts
+    what is inside counts. A device that has no window is all the time before its first operation.
+    """
+    return _Device.of(timeline, device).account(timeline, span)
+
+
+def window_span(timeline: Timeline, device: int) -> Span | None:
+    """The window of a device; None where it has none."""
+    found = window(timeline, device, timeline.ops_on(device))
+    return None if found is None else Span(found.start, found.end)
+
+
+def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
+    """From the begin of the first step to the end of the last, of all processes, and how many steps the
+    process with the most steps has. Steps that a slice cuts are left out.
+
+    None where there is none, or where CPU and GPU times are not on one clock.
+    """
+    if timeline.clocks_disagree:
+        return None
+    found = [mine for mine in (_uncut(timeline, each) for each in steps(timeline, pattern)) if len(mine)]
+    if not found:
+        return None
+    start, end = min(mine.start.min() for mine in found), max(mine.end.max() for mine in found)
+    return Span(int(start), int(end), max(map(len, found)))
+
+
+def recording_span(timeline: Timeline) -> Span | None:
+    """From the first start to the last end of what the processes did, migrations left out; with a slice
+    that says when, the slice.
+
+    None where nothing is recorded, or where CPU and GPU times are not on one clock.
+    """
+    if timeline.clocks_disagree:
+        return None
+    limits = None if timeline.is_whole else timeline.limits(np.empty(0, np.int64))
+    limits = limits or extent(timeline)
+    return None if limits is None else Span(*limits)
+
+
+def _uncut(timeline: Timeline, mine: Steps) -> Steps:
+    """The steps of a process that lie in the slice as a whole."""
+    process = np.array([mine.pid])
+    low, high = timeline.limits(process) or (mine.start.min(), mine.end.max())
+    inside = timeline.in_processes(process) & (mine.start >= low) & (mine.end <= high)
+    return mine.take(np.flatnonzero(inside))
+
+
+def _accounts(timeline: Timeline, pattern: str) -> Accounts:
+    missing = NEEDS - timeline.profile.facts
+    if missing:
+        return Accounts((), None, tuple(in_order(missing)))
+    in_steps = steps_span(timeline, pattern)
+    of_window, of_steps = [], []
+    for device in timeline.devices:
+        mine = _Device.of(timeline, device)
+        if mine.window is None:
+            continue
+        of_window.append(mine.account(timeline, Span(mine.window.start, mine.window.end)))
+        if in_steps is not None:
+            of_steps.append(mine.account(timeline, in_steps))
+    return Accounts(tuple(of_window), None if in_steps is None else tuple(of_steps))
+
+
+@dataclass(frozen=True)
+class _Device:
+    """The operations of a device, the class of each as a place in OPERATION_CLASSES, and its gaps."""
+
+    device: int
+    ops: GpuOps
+    place: Array
+    window: Window | None
+    gaps: Gaps | None
+
+    @classmethod
+    def of(cls, timeline: Timeline, device: int) -> _Device:
+        """What spans of one device share."""
+        ops = timeline.ops_on(device)
+        talks = timeline.kept("account talks", lambda: communicates(timeline))
+        if ops is not timeline.ops:
+            talks = talks[timeline.places_on(device)]
+        place = _CLASS_OF_KIND.take(ops.kind)
+        place[talks] = _COMMUNICATION
+        by_device = timeline.kept(
+            "account gaps", lambda: {found.device: found for found in gaps(timeline, "no_op")}
+        )
+        return cls(device, ops, place, window(timeline, device, ops), by_device.get(device))
+
+    def account(self, timeline: Timeline, span: Span) -> Account:
+        """The account of a span."""
+        low = high = span.end
+        if self.window is not None:
+            # What of the span lies in the window; where nothing does, on the side where the span is.
+            low = min(max(self.window.start, span.start), span.end)
+            high = min(max(self.window.end, low), span.end)
+        times = {"before": low - span.start}
+        times |= zip(OPERATION_CLASSES, self._exclusive(low, high), strict=True)
+        times |= zip(IDLE_CLASSES, self._idle(timeline, low, high), strict=True)
+        times["after"] = span.end - high
+        facts = timeline.profile.facts
+        return Account(
+            None if self.device == MISSING else self.device,
+            timeline.rank_of(timeline.pids_on(self.device)),
+            span,
+            times,
+            tuple(self._works(timeline, low, high)),
+            frozenset(part for part, fact in _FACTS.items() if fact not in facts),
+        )
+
+    def _exclusive(self, low: int, high: int) -> list[int]:
+        """Per class of operations how much of [low, high) it covers and no class before it does."""
+        ops, count = self.ops, len(OPERATION_CLASSES)
+        covered = [0] * count
+        latest = [low] * count
+        for block in blocks(len(ops)):
+            start, end, place = ops.start[block], np.clip(ops.end[block], low, high), self.place[block]
+            if start[0] >= high:
+                break
+            there = np.bincount(place, minlength=count)
+            before: int | None = None
+            added, reach = 0, low
+            for i in range(count):
+                # Where neither this block nor any before adds of this class, all is as without it.
+                if there[i] or latest[i] != before:
+                    which = place <= i
+                    s, e = (start, end) if which.all() else (start[which], end[which])
+                    reaches = np.maximum.accumulate(np.append(latest[i], e))
+                    added = int(np.maximum(e - np.maximum(s, reaches[:-1]), 0).sum())
+                    reach = int(reaches[-1])
+                before, latest[i] = latest[i], reach
+                covered[i] += added
+        return [covered[0], *(covered[i] - covered[i - 1] for i in range(1, count))]
+
+    def _idle(self, timeline: Timeline, low: int, high: int) -> list[int]:
+        """The parts of the gaps inside [low, high)."""
+        result = np.zeros(len(PARTS), np.int64)
+        if self.gaps is None or high <= low:
+            return [0] * len(PARTS)
+        first = int(np.searchsorted(self.gaps.end, low, side="right"))
+        last = int(np.searchsorted(self.gaps.start, high, side="left"))
+        inside = self.gaps.take(slice(first, max(first, last)))
+        for block in blocks(len(inside)):
+            mine = inside.take(block)
+            # A gap's parts follow from moments: those of what is left of it from these moments, cut.
+            start, end, host_end = (np.clip(m, low, high) for m in (mine.start, mine.end, mine.host_end))
+            cut = replace(mine, start=start, end=end, host_end=host_end)
+            result += parts(timeline, cut).sum(axis=1)
+        return [int(time) for time in result]
+
+    def _works(self, timeline: Timeline, low: int, high: int) -> Iterator[Work]:
+        """The operations that intersect [low, high) by class and name, most time first."""
+        ops = self.ops
+        rows, texts = _kernel_names(timeline)
+        name = np.zeros(len(ops), np.int32)
+        kernels = ops.kind == Kind.KERNEL
+        name[kernels] = rows.take(taken(ops.row, kernels))
+        group, (kinds, names) = number(ops.kind, name)
+        count = len(kinds)
+        of_class, launches, spent = np.zeros((3, count), np.int64)
+        of_class[group] = self.place
+        for block in blocks(len(ops)):
+            start, end = ops.start[block], ops.end[block]
+            if start[0] >= high:
+                break
+            inside = np.flatnonzero((start < high) & (np.maximum(end, start + 1) > low))
+            members = group[block].take(inside)
+            cut = np.minimum(end.take(inside), high) - np.maximum(start.take(inside), low)
+            launches += counts(members, count)
+            spent += sums(members, cut, count)
+        found: dict[tuple[str, str], list[int]] = {}
+        for i in np.flatnonzero(launches).tolist():
+            kind = Kind(int(kinds[i]))
+            text = texts[int(names[i])] if kind == Kind.KERNEL else _NAMES[kind]
+            # Two ids may stand for one name.
+            entry = found.setdefault((OPERATION_CLASSES[of_class[i]], text), [0, 0])
+            entry[0] += int(launches[i])
+            entry[1] += int(spent[i])
+        for (part, text), (several, time) in sorted(found.items(), key=lambda it: (-it[1][1], it[0])):
+            yield Work(part, text, several, time)
+
+
+def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
+    """Per row of the kernels' table a number, and the names by number."""
+
+    def names() -> tuple[Array, Sequence[str]]:
+        name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
+        place, (ids,) = number(name_id)
+        texts = timeline.profile.names(ids)
+        return place, [texts[i] for i in ids.tolist()]
+
+    return timeline.whole.kept("account names", names)

@@ -1,0 +1,402 @@
+"""Where the time of a device went: by hand, against other reports, and instant by instant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import REAL_FILES, REAL_TRACES, Shelf, examples, few, name_of, real
+from hypothesis import given
+from hypothesis import strategies as st
+from slow_versions import Slow, instants
+from small_store import (
+    Call,
+    Graph,
+    Kernel,
+    Memcpy,
+    Memset,
+    Migration,
+    Overhead,
+    Range,
+    Row,
+    Total,
+    opened,
+)
+
+from nsysconv import Slice
+from nsysconv.facts import Fact
+from nsysconv.queries import comm_overlap, idle_summary
+from nsysconv.queries.contract import Request
+from nsysconv.report import MISSING
+from nsysconv.timeline import groups
+from nsysconv.timeline.account import (
+    CLASSES,
+    OPERATION_CLASSES,
+    Account,
+    Accounts,
+    Span,
+    account,
+    accounts,
+    recording_span,
+    steps_span,
+    window_span,
+)
+from nsysconv.timeline.idle import PARTS
+from nsysconv.timeline.timeline import Timeline
+
+NCCL = "ncclDevKernel_AllReduce"
+
+
+def step(number: int, start: int, end: int, **more: Any) -> Range:
+    return Range(start, end, f"ProfilerStep#{number}", **more)
+
+
+def told(timeline: Timeline, device: int = 0, span: Span | None = None) -> dict[str, int]:
+    """The classes that have some time; that all add up is checked everywhere."""
+    span = span or window_span(timeline, device)
+    assert span is not None
+    found = account(timeline, device, span)
+    assert_adds_up(found)
+    return {name: time for name, time in found.times.items() if time}
+
+
+def assert_adds_up(found: Account) -> None:
+    assert tuple(found.times) == CLASSES
+    assert all(type(time) is int and time >= 0 for time in found.times.values())
+    assert sum(found.times.values()) == found.span.length
+
+
+def times(*rows: Row, span: tuple[int, int] | None = None, **options: Any) -> dict[str, int]:
+    with opened(*rows, **options) as profile:
+        return told(profile.timeline, span=None if span is None else Span(*span))
+
+
+# -- classes
+
+
+EXAMPLE = (
+    Kernel(0, 40, stream=1, name="K1"), Kernel(30, 60, stream=2, name="K2"),
+    Kernel(50, 80, stream=3, name=NCCL),
+    Call(95, 100, 4), Kernel(100, 120, 4, stream=1, name="K1"),
+)  # fmt: skip
+
+
+def test_the_example_of_the_documentation() -> None:
+    assert times(*EXAMPLE) == {
+        "computation": 60 + 20, "communication": 20, "idle_host": 15, "idle_launch": 5}  # fmt: skip
+
+
+def test_an_instant_goes_to_the_first_class_of_what_runs_in_it() -> None:
+    rows = (
+        Migration(0, 60), Memset(10, 50), Memcpy(20, 45), Kernel(25, 40, name=NCCL), Kernel(30, 35),
+    )  # fmt: skip
+    assert times(*rows) == {
+        "computation": 5, "communication": 10, "memcpy": 10, "memset": 15}  # fmt: skip
+    assert times(*rows, span=(0, 60)) == {
+        "before": 10, "computation": 5, "communication": 10, "memcpy": 10, "memset": 15, "after": 10,
+    }  # fmt: skip
+
+
+def test_migrations_between_operations_have_time_of_their_own() -> None:
+    assert times(Kernel(0, 10), Migration(5, 30), Kernel(40, 50)) == {
+        "computation": 20, "migration": 20, "idle_unknown": 10}  # fmt: skip
+
+
+def test_a_graph_recorded_as_one_interval_is_computation() -> None:
+    assert times(Graph(0, 10), Kernel(5, 20, stream=8, name=NCCL)) == {
+        "computation": 10, "communication": 10}  # fmt: skip
+
+
+def test_operations_without_a_time_are_nowhere() -> None:
+    assert times(Kernel(None, None), Kernel(10, 20)) == {"computation": 10}
+
+
+def test_each_device_has_its_own_account() -> None:
+    with opened(Kernel(0, 10), Kernel(5, 30, device=1), Memcpy(25, 40, device=1)) as profile:
+        assert told(profile.timeline, 0) == {"computation": 10}
+        assert told(profile.timeline, 1) == {"computation": 25, "memcpy": 10}
+
+
+def test_operations_that_name_no_device_have_an_account() -> None:
+    with opened(Kernel(0, 10, device=None)) as profile:
+        found = account(profile.timeline, MISSING, Span(0, 12))
+    assert found.device_id is None
+    assert found.times["computation"] == 10
+
+
+def test_the_rank_is_that_of_the_only_ranked_process() -> None:
+    with opened(Kernel(0, 10), Kernel(0, 10, pid=2, device=1), ranks={1: 5, 2: 6}) as profile:
+        assert [found.rank for found in accounts(profile.timeline).of_window] == [5, 6]
+
+
+# -- spans
+
+
+CUT = (
+    Call(0, 5, 1), Kernel(10, 20, 1), Overhead(30, 36), Call(50, 70, 2), Kernel(90, 110, 2),
+)  # fmt: skip
+"""A gap [20, 90): host to 50 but for 6 of the profiler, launch to 70, then queue."""
+
+
+@pytest.mark.parametrize(("span", "expected"), [
+    ((10, 110), {"computation": 30, "idle_host": 24, "idle_profiler": 6, "idle_launch": 20,
+                 "idle_queue": 20}),
+    ((0, 120), {"before": 10, "computation": 30, "idle_host": 24, "idle_profiler": 6,
+                "idle_launch": 20, "idle_queue": 20, "after": 10}),
+    ((10, 33), {"computation": 10, "idle_host": 10, "idle_profiler": 3}),
+    ((33, 60), {"idle_host": 14, "idle_profiler": 3, "idle_launch": 10}),
+    ((60, 95), {"idle_launch": 10, "idle_queue": 20, "computation": 5}),
+    ((65, 66), {"idle_launch": 1}),
+    ((19, 21), {"computation": 1, "idle_host": 1}),
+    ((0, 10), {"before": 10}),
+    ((2, 8), {"before": 6}),
+    ((110, 130), {"after": 20}),
+    ((115, 130), {"after": 15}),
+    ((50, 50), {}),
+])  # fmt: skip
+def test_a_span_cuts_operations_and_gaps(
+    span: tuple[int, int], expected: dict[str, int]
+) -> None:
+    assert times(*CUT, span=span) == expected
+
+
+def test_a_gap_is_unknown_without_links_between_calls_and_operations() -> None:
+    assert times(Kernel(10, 20), Call(50, 70, 2), Kernel(90, 110), span=(15, 100)) == {
+        "computation": 15, "idle_unknown": 70}  # fmt: skip
+
+
+def test_a_gap_that_a_migration_ends_is_the_migrations() -> None:
+    assert times(Kernel(0, 10), Migration(30, 40), Kernel(40, 50), span=(20, 50)) == {
+        "idle_migration": 10, "migration": 10, "computation": 10}  # fmt: skip
+
+
+FAR = 5_000_000_000
+
+
+def test_clocks_that_disagree_leave_the_window_alone() -> None:
+    rows = (
+        Call(0, 5, 1), Call(6, 8, 2), step(1, 0, 9),
+        Kernel(FAR, FAR + 10, 1), Kernel(FAR + 30, FAR + 40, 2),
+    )  # fmt: skip
+    with opened(*rows) as profile:
+        assert profile.timeline.clocks_disagree
+        assert told(profile.timeline) == {"computation": 20, "idle_unknown": 20}
+        assert steps_span(profile.timeline) is recording_span(profile.timeline) is None
+        assert accounts(profile.timeline).of_steps is None
+
+
+def test_a_device_without_a_window_is_before_its_first_operation() -> None:
+    with opened(Migration(5, 10), Kernel(0, 20, device=1)) as profile:
+        assert window_span(profile.timeline, 0) is None
+        assert told(profile.timeline, 0, Span(0, 20)) == {"before": 20}
+        assert [found.device_id for found in accounts(profile.timeline).of_window] == [1]
+
+
+def test_steps_are_counted_by_the_process_that_has_most() -> None:
+    rows = (
+        step(1, 10, 20), step(2, 20, 30), step(3, 35, 50), step(1, 5, 20, pid=2, tid=12),
+        Call(11, 12, 1), Kernel(40, 70, 1),
+    )  # fmt: skip
+    with opened(*rows) as profile:
+        assert steps_span(profile.timeline) == Span(5, 70, 3)
+        assert steps_span(profile.timeline, "epoch *") is None
+
+
+def test_steps_that_a_slice_cuts_are_left_out() -> None:
+    rows = [step(i, 10 * i, 10 * i + 10) for i in range(5)]
+    with opened(*rows, Kernel(0, 50)) as profile:
+        profile.narrow(Slice((5, 40)))
+        assert steps_span(profile.timeline) == Span(10, 40, 3)
+        profile.narrow(Slice((12, 18)))
+        assert steps_span(profile.timeline) is None
+
+
+def test_a_recording_lasts_from_the_first_to_the_last_thing_that_happened() -> None:
+    with opened(Call(3, 5), Kernel(10, 20), Range(15, 44, "r"), Migration(0, 90)) as profile:
+        assert recording_span(profile.timeline) == Span(3, 44)
+        assert told(profile.timeline, 0, Span(3, 44)) == {
+            "before": 7, "computation": 10, "after": 24}  # fmt: skip
+        profile.narrow(Slice((8, 30)))
+        assert recording_span(profile.timeline) == Span(8, 30)
+
+
+def test_a_slice_is_the_window() -> None:
+    with opened(*CUT) as profile:
+        profile.narrow(Slice((5, 30)))
+        assert window_span(profile.timeline, 0) == Span(5, 30)
+        assert told(profile.timeline) == {"idle_queue": 5, "computation": 10, "idle_end": 10}
+
+
+# -- works
+
+
+def works(*rows: Row, span: tuple[int, int], **options: Any) -> dict[tuple[str, str], Any]:
+    with opened(*rows, **options) as profile:
+        found = account(profile.timeline, 0, Span(*span))
+    return {(work.part, work.name): (work.count, work.sum_ns) for work in found.works}
+
+
+def test_works_are_by_class_and_name_and_cut() -> None:
+    rows = (
+        Kernel(0, 10, name="a"), Kernel(5, 30, stream=8, name="a"), Kernel(30, 50, name="b"),
+        Kernel(20, 60, name=NCCL), Graph(35, 45), Memcpy(0, 20), Memset(0, 10), Migration(40, 99),
+        Kernel(50, 60, name="late"), Kernel(10, 10, name="early"),
+    )  # fmt: skip
+    assert works(*rows, span=(10, 50)) == {
+        ("computation", "a"): (1, 20), ("computation", "b"): (1, 20),
+        ("computation", "early"): (1, 0), ("computation", "[graph launch]"): (1, 10),
+        ("communication", NCCL): (1, 30), ("memcpy", "[memcpy]"): (1, 10), ("migration", "[UM]"): (1, 10),
+    }  # fmt: skip
+
+
+def test_the_time_of_a_class_is_its_durations_less_their_overlap() -> None:
+    with opened(*EXAMPLE) as profile:
+        (found,) = accounts(profile.timeline).of_window
+    assert {part: found.overlap(part) for part in OPERATION_CLASSES} == {
+        "computation": 10, "communication": 10, "memcpy": 0, "memset": 0, "migration": 0}  # fmt: skip
+
+
+# -- what is not recorded
+
+
+def test_without_kernels_there_is_no_account() -> None:
+    with opened(Total("kernel", 5, 100, name="k"), holds={Fact.KERNEL_TOTALS}) as profile:
+        assert accounts(profile.timeline) == Accounts((), None, (Fact.KERNELS,))
+
+
+def test_what_is_not_recorded_is_not_nothing() -> None:
+    with opened(Kernel(0, 10), without={Fact.MEMCPYS, Fact.UNIFIED_MEMORY}) as profile:
+        (found,) = accounts(profile.timeline).of_window
+    assert found.not_recorded == {"memcpy", "migration"}
+
+
+def test_accounts_stay_when_events_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(*EXAMPLE) as profile:
+        before = accounts(profile.timeline)
+        profile.timeline.forget()
+        assert accounts(profile.timeline) is before
+
+
+# -- against the slow version
+
+
+@pytest.fixture
+def small_blocks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "_BLOCK", 3)
+        yield
+
+
+LAST = 40
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> list[Row]:
+    """Operations on three streams of two devices, calls of two threads, and the profiler at work."""
+    moment = st.integers(0, LAST)
+    span = st.tuples(moment, moment).map(lambda pair: (min(pair), max(pair)))
+    lasting = st.tuples(moment, st.integers(1, 9)).map(lambda it: (it[0], it[0] + it[1]))
+    rows: list[Row] = []
+    for tid in (11, 12):
+        at = draw(moment)
+        for _ in range(draw(st.integers(0, 5))):
+            end = at + draw(st.integers(0, 9))
+            rows.append(Call(at, end, len(rows) + 1, tid=tid))
+            at = end + draw(st.integers(1, 6))
+    ids = st.integers(0, len(rows) + 1)
+    kinds = st.sampled_from((Kernel, Kernel, Kernel, "nccl", Memcpy, Memset, Graph, Migration))
+    streams, devices = st.integers(7, 9), st.integers(0, 1)
+    for _ in range(draw(st.integers(1, 12))):
+        kind = draw(kinds)
+        if kind is Migration:
+            rows.append(Migration(*draw(lasting), device=draw(devices)))
+        elif kind == "nccl":
+            rows.append(Kernel(*draw(lasting), draw(ids), draw(streams), 1, draw(devices), NCCL))
+        else:
+            rows.append(kind(*draw(lasting), draw(ids), draw(streams), 1, draw(devices)))
+    rows += [Overhead(*draw(span)) for _ in range(draw(st.integers(0, 2)))]
+    return rows
+
+
+def slow_class(slow: Slow, device: int | None, t: int, parts: dict[int, str]) -> str:
+    window = slow.window(device, None)
+    if window is None or t < window[0]:
+        return "before"
+    if t >= window[1]:
+        return "after"
+    held = [op for op in slow.ops if op.device == device and op.start <= t < op.end]
+    talks = [op for op in held if isinstance(op, Kernel) and op.name == NCCL]
+    for name, those in (
+        ("computation", [op for op in held if isinstance(op, Kernel | Graph) and op not in talks]),
+        ("communication", talks),
+        *((name, [op for op in held if isinstance(op, kind)]) for name, kind in
+          (("memcpy", Memcpy), ("memset", Memset), ("migration", Migration))),
+    ):  # fmt: skip
+        if those:
+            return name
+    return f"idle_{parts[t]}"
+
+
+@pytest.mark.usefixtures("small_blocks")
+@examples(200)
+@given(profiles(), st.tuples(st.integers(-2, 55), st.integers(-2, 55)).map(sorted))
+def test_instant_by_instant(rows: list[Row], moments: list[int]) -> None:
+    slow, span = Slow(rows), Span(*moments)
+    with opened(*rows) as profile:
+        for device in profile.timeline.devices:
+            found = account(profile.timeline, device, span)
+            assert_adds_up(found)
+            parts = {t: part for gap in slow.gaps("no_op", None) if gap.device == device
+                     for t, part in gap.part_at.items()}  # fmt: skip
+            expected = Counter(slow_class(slow, device, t, parts) for t in range(*moments))
+            assert Counter(found.times) == expected
+            window = slow.window(device, None) or (0, 0)
+            core = instants([window]) & set(range(*moments))
+            spent = {part: sum(len(instants([(op.start, op.end)]) & core) for op in slow.ops
+                               if op.device == device and slow_part(op) == part)
+                     for part in OPERATION_CLASSES}  # fmt: skip
+            assert {part: found.overlap(part) + found.times[part] for part in spent} == spent
+
+
+def slow_part(op: Any) -> str:
+    if isinstance(op, Kernel):
+        return "communication" if op.name == NCCL else "computation"
+    return {Graph: "computation", Memcpy: "memcpy", Memset: "memset", Migration: "migration"}[type(op)]
+
+
+# -- real files
+
+
+@real
+@pytest.mark.parametrize("path", few([*REAL_FILES, *REAL_TRACES], 6), ids=name_of)
+def test_real_windows_agree_with_the_reports(path: Path, shelf: Shelf) -> None:
+    timeline = Timeline(shelf.profile(path))
+    found = accounts(timeline)
+    if Fact.KERNELS not in timeline.profile.facts:
+        assert found == Accounts((), None, (Fact.KERNELS,))
+        return
+    overlap = comm_overlap.compute(timeline, Request(options={"rules": None}))
+    idle = idle_summary.compute(timeline, Request())
+    exposed = (f"exposed_{name}_ns" for name in ("communication", "memcpy", "memset", "um"))
+    columns = ("device_id", "window_ns", "computation_union_ns", *exposed, "idle_ns")
+    expected = [row for row in zip(*(overlap[name] for name in columns), strict=True)
+                if row[1] is not None]  # fmt: skip
+    assert [(each.device_id, each.span.length,
+             *(None if part in each.not_recorded else each.times[part] for part in OPERATION_CLASSES),
+             sum(each.times[f"idle_{part}"] for part in PARTS))
+            for each in found.of_window] == expected  # fmt: skip
+    for each in found.of_window:
+        assert_adds_up(each)
+        mine = [i for i, device in enumerate(idle["device_id"]) if device == each.device_id]
+        assert {part: each.times[f"idle_{part}"] for part in PARTS} == {
+            part: sum(idle[f"{part}_sum_ns"][i] for i in mine) for part in PARTS}  # fmt: skip
+    for each in found.of_steps or ():
+        assert_adds_up(each)
+        assert each.span.steps
+    span = recording_span(timeline)
+    for device in timeline.devices if span else ():
+        assert span is not None
+        assert_adds_up(account(timeline, device, span))
