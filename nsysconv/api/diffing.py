@@ -16,21 +16,23 @@ from nsysconv.api.opening import OpenProfile, ShownReport, check_limit, shown
 from nsysconv.api.sides import Side, check_sides, open_side
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.diff import gate, spelling
+from nsysconv.diff.answers import step_counts
 from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, Intervals, compare_reports, main_measure
 from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.noise import Interval, bootstrap_many
 from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
-from nsysconv.diff.steps import in_all
+from nsysconv.diff.steps import in_all, not_annotated, without_rows
 from nsysconv.errors import UsageError, there_are
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries.contract import Request
+from nsysconv.queries.per_step import has_sums_per_step
 from nsysconv.report import Column, Report, common_slice
 from nsysconv.timeline.samples import Samples, call_sums, kernel_sums, step_durations
 from nsysconv.timeline.slices import Slice
-from nsysconv.timeline.steps import STEP_RANGE
+from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 
 DEFAULT = (
@@ -175,6 +177,9 @@ class _Comparing:
             for side in sides
             for profile in side.profiles
         }
+        # What is one step as a whole cannot be compared with steps.
+        self._unlike_steps = not_annotated(*self._of_each_profile("steps")) if "steps" in names else ()
+        self._have_steps = any(any(step_counts(t, self._steps)) for t in (*base, *other))
         self._notes = differences(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
@@ -188,12 +193,15 @@ class _Comparing:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         query = queries.query(name)
         facts = query.NEEDS | query.USES | query.TOTALS
+        if not self._have_steps and has_sums_per_step(query):
+            facts -= STEP_FACTS
+        unlike = self._unlike_steps if name == "steps" else ()
         found = compare_reports(
             base,
             other,
             spelling=self._spelling(name),
             intervals=self._intervals(name),
-            notes=[note for note in self._notes if note.touches(facts)],
+            notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
             judged=not self._empty and not self._other_work(main_measure(_columns(name))),
             one_sided=not self._other_makers,
         )
@@ -215,11 +223,16 @@ class _Comparing:
         base, other = self._timelines
         return spelling.of_kernels(base, other, self._match)
 
+    def _of_each_profile(self, name: str) -> list[list[Report]]:
+        """A report of each profile of each side."""
+        return [[self._answers[p.timeline][name] for p in side.profiles] for side in self._sides]
+
     def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
         """A report of one run: of its only profile, or of all its ranks one below the other."""
         found = [self._answers[profile.timeline][name] for profile in run]
         if name == "steps":
-            found = [in_all(report) for report in found]
+            comparable = map(without_rows, found) if self._unlike_steps else found
+            found = [in_all(report) for report in comparable]
         if name == "idle_host":
             found = [unnumbered(report) for report in found]
         whole = found[0]

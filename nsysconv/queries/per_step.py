@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nsysconv.queries.contract import Answer, Array, Data, Request
+from nsysconv.queries.contract import Answer, Array, Data, Query, Request
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.steps import STEP_FACTS, step_count
 from nsysconv.timeline.timeline import Timeline
@@ -35,11 +35,17 @@ def with_sums_per_step(
 ) -> Answer:
     """The answer with a column more for each of `sums`, which says per name the column that it divides.
 
-    Without steps these are null, and nothing is said of what tells steps.
+    Where these are null, nothing is said of what tells steps.
     """
     count = step_count(timeline, request.step_pattern)
     divided = {name: _divided(data[of], count) for name, of in sums.items()}
-    return Answer({**data, **divided}, unused=frozenset() if count else STEP_FACTS)
+    known = any(np.isfinite(values).any() for values in divided.values())
+    return Answer({**data, **divided}, unused=frozenset() if known else STEP_FACTS)
+
+
+def has_sums_per_step(query: Query) -> bool:
+    """Whether sums per step are what a report looks at steps for."""
+    return any(column.name in _UNITS for column in query.COLUMNS)
 
 
 def _divided(values: Sequence[int | None] | Array, count: int) -> Array:
