@@ -68,12 +68,12 @@ def test_api_calls() -> None:
 
 def test_copies() -> None:
     row = only("transfers", *STEPS, *WORK)
-    assert (row["per_step_ns"], row["per_step_bytes"]) == (4.0, 1000.0)
+    assert (row["per_step_ns"], row["bytes_per_step"]) == (4.0, 1000.0)
 
 
 def test_a_copy_whose_size_is_not_recorded_has_none_per_step() -> None:
     row = only("transfers", *STEPS, Memcpy(0, 30, bytes=None))
-    assert (row["per_step_ns"], row["per_step_bytes"]) == (10.0, None)
+    assert (row["per_step_ns"], row["bytes_per_step"]) == (10.0, None)
 
 
 def test_idle_time() -> None:

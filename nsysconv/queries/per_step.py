@@ -12,11 +12,11 @@ from nsysconv.timeline.steps import STEP_FACTS, step_count
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_UNITS = {"per_step_ns": Unit.NS, "per_step_bytes": Unit.BYTES}
+_UNITS = {"per_step_ns": Unit.NS, "bytes_per_step": Unit.BYTES}
 
 
 def per_step(name: str, of: str) -> Column:
-    """The column of that name (`per_step_ns`, `per_step_bytes`): the sum in column `of` per step."""
+    """The column of that name (`per_step_ns`, `bytes_per_step`): the sum in column `of` per step."""
     return Column(
         name,
         _UNITS[name],

@@ -44,7 +44,7 @@ COLUMNS = (
     Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded.", key=True),
     Column("memcpy_count", Unit.COUNT, "Copies."),
     Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
-    per_step("per_step_bytes", "bytes_sum"),
+    per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
     Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
     Column("bytes_min", Unit.BYTES, "Smallest.", brief=False),
@@ -76,7 +76,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per device, peer, direction and kinds; most bytes first within a device."""
     recorded = Fact.MEMCPYS in timeline.profile.facts
     data = _of_copies(timeline) if recorded else _of_totals(timeline)
-    sums = {"per_step_bytes": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
+    sums = {"bytes_per_step": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
     return with_sums_per_step(data, timeline, request, sums)
 
 
