@@ -480,6 +480,12 @@ MEANINGS: dict[str, str] = {
         "The two sides of a comparison, or runs of one side, have different numbers of steps. Sums and "
         "counts are over different amounts of work; compare means, or record as many steps."
     ),
+    "steps-not-annotated": (
+        "On one side of a comparison the steps are annotated, on the other each process is one step from "
+        "its begin to its end. A step has nothing in common with a whole process: they are not compared. "
+        "Where the steps have another name on that side, or are ranges of a name of their own, "
+        "`--step-range` says which; else annotate them and record again."
+    ),
     "stray-pid": (
         "Processes of several virtual machines or nodes share one process number; they are shown as one."
     ),

@@ -50,7 +50,8 @@ class Column:
     quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of `adds`
     columns may be added up over rows, as all counts may; `counted_by` names the column that counts what
     such a sum is of. `printed` columns belong to a table that is printed as people know it; `said` ones
-    people are told in words, in place of a column.
+    people are told in words, in place of a column; `optional` ones they see where a row has a value, and
+    are not told of where none has.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Column:
     counted_by: str = ""
     printed: Printed | None = None
     said: bool = False
+    optional: bool = False
 
     @property
     def kind(self) -> Kind:

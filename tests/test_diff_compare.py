@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from nsysconv.diff.compare import Comparison, compare_reports
 from nsysconv.diff.compared import main_measure
 from nsysconv.diff.ranges import range_key, unnumbered
-from nsysconv.diff.steps import STEP_COUNT, in_all
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit
@@ -259,27 +258,7 @@ def test_the_main_measure() -> None:
     assert main_measure(COLUMNS[5:]).name == "kernel_pct"
 
 
-# -- steps and ranges
-
-
-def test_steps_are_one_row() -> None:
-    columns = (
-        Column("profile", Unit.TEXT, "", key=True),
-        Column("rank", Unit.ID, "", key=True),
-        Column("pid", Unit.ID, "", key=True),
-        Column("step", Unit.TEXT, "", key=True),
-        Column("occurrence", Unit.ID, "", key=True),
-        Column("start_ns", Unit.NS, ""),
-        Column("dur_ns", Unit.NS, "", better="less", adds=True),
-        Column("kernel_ns", Unit.NS, "", better="less", adds=True),
-    )
-    found = in_all(
-        report((None, 7, "a", 1, 0, 10, None), (None, 7, "b", 1, 10, 12, 4), columns=columns)
-    )
-    assert found.rows() == [
-        {"profile": "p", "rank": None, STEP_COUNT: 2, "dur_ns": 22, "kernel_ns": None, "avg_ns": 11.0}
-    ]
-    assert {c.counted_by for c in found.columns if not c.key} == {"", STEP_COUNT}
+# -- ranges
 
 
 @pytest.mark.parametrize(

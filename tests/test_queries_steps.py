@@ -19,11 +19,13 @@ from small_store import (
     opened,
 )
 
+from nsysconv.api import Slice
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu", "other")
 WHOLE = "[whole profile]"
+BETWEEN = "[between steps]"
 
 
 def spans(*rows: Row, **options: Any) -> list[tuple[str, int, int]]:
@@ -80,6 +82,51 @@ def test_steps_may_lie_apart() -> None:
     assert spans(step(1, 0, 50), step(2, 80, 90))[1] == ("ProfilerStep#2", 80, 90)
 
 
+# Process 1: steps [0, 40) [50, 90) [120, 160). Between them [40, 50) and [90, 120), of which a kernel has
+# [95, 110) and an operator [40, 45). Process 2: steps [0, 30) [30, 60), and nothing between.
+APART = (step(1, 0, 40), step(2, 50, 90), step(3, 120, 160),
+         step(1, 0, 30, pid=2), step(2, 30, 60, pid=2),
+         Operator(35, 45, "load"), Kernel(95, 110), Kernel(60, 70), Kernel(40, 50, pid=2))  # fmt: skip
+
+
+def of_process(pid: int, **options: Any) -> list[tuple[str, int | None, int, int, int, int]]:
+    """Step, occurrence, start, duration, time of kernels and of the CPU."""
+    names = ("step", "occurrence", "start_ns", "dur_ns", "kernel_ns", "cpu_ns")
+    return [tuple(row[name] for name in names) for row in answers("steps", *APART, **options)
+            if row["pid"] == pid]  # fmt: skip
+
+
+def test_time_between_steps_is_a_row_of_the_process() -> None:
+    assert of_process(1) == [
+        ("ProfilerStep#1", 1, 0, 40, 0, 5), ("ProfilerStep#2", 1, 50, 40, 10, 0),
+        ("ProfilerStep#3", 1, 120, 40, 0, 0), (BETWEEN, None, 40, 10 + 30, 15, 5)]  # fmt: skip
+    assert [row[0] for row in of_process(2)] == ["ProfilerStep#1", "ProfilerStep#2"]
+
+
+def test_rows_of_a_process_add_up_to_the_extent_of_its_steps() -> None:
+    assert sum(row[3] for row in of_process(1)) == 160 - 0
+    (between,) = [row for row in answers("steps", *APART) if row["step"] == BETWEEN]
+    assert sum(between[f"{name}_ns"] for name in CLASSES) == between["dur_ns"]
+
+
+def test_the_time_between_the_steps_of_a_slice() -> None:
+    """[20, 100) cuts the first step, and lies between the second and the third."""
+    assert of_process(1, time=(20, 100)) == [
+        ("ProfilerStep#1", 1, 20, 20, 0, 5), ("ProfilerStep#2", 1, 50, 40, 10, 0),
+        (BETWEEN, None, 40, 10, 0, 5)]  # fmt: skip
+    assert BETWEEN not in [row[0] for row in of_process(1, part=Slice(step="2"))]
+
+
+def test_time_between_steps_cannot_be_chosen_as_a_step() -> None:
+    with pytest.raises(UsageError, match="between"):
+        answers("steps", *APART, part=Slice(step=BETWEEN))
+
+
+def test_by_step_the_time_between_them_has_no_utilisation() -> None:
+    rows = answers("gpu_utilization", *APART, by="step")
+    assert BETWEEN not in {row["step"] for row in rows}
+
+
 def test_a_step_may_be_swallowed_by_the_one_before() -> None:
     rows = (Call(50, 60, 1), Kernel(70, 300, 1), step(3, 180, 400))
     assert spans(*TWO, *rows) == [
@@ -106,10 +153,10 @@ NAMED = (Range(0, 40, "epoch 1"), Range(0, 10, "batch"), Range(20, 30, "batch"),
 
 
 def test_any_range_may_be_a_step() -> None:
-    assert spans(*NAMED, step_range="batch") == [("batch", 0, 10), ("batch", 20, 30)]
-    assert spans(*NAMED, step_range="epoch *") == [("epoch 1", 0, 40), ("epoch 2", 50, 90)]
+    assert spans(*NAMED, step_range="batch") == [("batch", 0, 10), ("batch", 20, 30), (BETWEEN, 10, 20)]
+    assert spans(*NAMED, step_range="epoch *")[:2] == [("epoch 1", 0, 40), ("epoch 2", 50, 90)]
     occurrences = [row["occurrence"] for row in answers("steps", *NAMED, step_range="batch")]
-    assert occurrences == [1, 2]
+    assert occurrences == [1, 2, None]
 
 
 def test_nothing_but_the_star_is_special_in_a_name() -> None:

@@ -376,7 +376,7 @@ class Choice:
             for i in range(self._random.randint(1, 3)):
                 end = min(LAST, at + self._random.randint(1, 12))
                 self.rows.append(Range(at, end, f"ProfilerStep#{i}", tid=tid, pid=pid))
-                at = end
+                at = end + self._random.choice((0, 0, 3))
 
     def _operators(self, pid: int, tid: int) -> None:
         for _ in range(self._random.randint(0, 3)):
@@ -525,7 +525,9 @@ def test_outermost_calls_of_a_thread(rows: list[list[int]]) -> None:
 @examples(40)
 @given(st.integers(0, 2**32))
 def test_steps_of_random_profiles(seed: int) -> None:
-    """Steps, and the class of each of their instants."""
+    """Steps, the class of each of their instants, and of each instant from the first to the last step in
+    which there is none.
+    """
     choice = Choice(seed)
     slow = Slow(choice.rows, recording_ns=LAST)
     steps = {pid: slow.steps(pid) for pid in choice.pids}
@@ -533,9 +535,14 @@ def test_steps_of_random_profiles(seed: int) -> None:
         return
     expected = []
     for pid, found in steps.items():
-        for name, start, end in found:
-            spent = Counter(slow.class_at(pid, t) for t in range(start, end))
-            expected.append((pid, name, start, end - start, *(spent[one] for one in STEP_CLASSES)))
+        parts = [(name, range(start, end), start) for name, start, end in found]
+        inside = {t for _, moments, _ in parts for t in moments}
+        between = [t for t in range(found[0][1], found[-1][2]) if t not in inside] if found else []
+        if between:
+            parts.append(("[between steps]", between, between[0]))
+        for name, moments, start in parts:
+            spent = Counter(slow.class_at(pid, t) for t in moments)
+            expected.append((pid, name, start, len(moments), *(spent[one] for one in STEP_CLASSES)))
     with opened(*choice.rows, recording_ns=LAST) as profile:
         rows = profile.report("steps").rows()
     assert sorted((row["pid"], row["step"], row["start_ns"], row["dur_ns"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,12 +15,14 @@ from nsysconv import queries
 from nsysconv.api.opening import OpenProfile
 from nsysconv.api.sides import Side
 from nsysconv.diff import gate, spelling, work
+from nsysconv.diff.account import Change, account_of_change, account_report, joined
 from nsysconv.diff.answer import STEP, WINDOW, Answer
-from nsysconv.diff.answers import pace, uuids, window_lengths
+from nsysconv.diff.answers import pace, step_counts, uuids
 from nsysconv.diff.change import change_of
 from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.diff.compared import PER_STEP
+from nsysconv.diff.culprits import culprits
 from nsysconv.diff.disturbances import not_in_turns, outlier_runs, slow_steps
 from nsysconv.diff.names import Match
 from nsysconv.diff.noise import (
@@ -33,10 +35,12 @@ from nsysconv.diff.noise import (
 )
 from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
-from nsysconv.diff.steps import in_all
+from nsysconv.diff.steps import in_all, not_annotated, without_rows
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Request
-from nsysconv.report import Column, Report, common_slice
+from nsysconv.queries.per_step import has_sums_per_step
+from nsysconv.report import Column, ProfileRef, Report, common_slice
+from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.samples import (
     Samples,
     call_sums,
@@ -44,7 +48,7 @@ from nsysconv.timeline.samples import (
     step_durations,
     step_periods,
 )
-from nsysconv.timeline.steps import STEP_RANGE
+from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -116,6 +120,7 @@ class Comparing:
         self._other_makers = other_makers
         self._single = all(len(side.profiles) == 1 for side in sides)
         self._samples: dict[tuple[Timeline, object], Samples | None] = {}
+        self._comparisons: dict[str, Comparison] = {}
         self._steps = step_range or STEP_RANGE
         self._request = Request(step_range=step_range)
         sources = {p.profile.ref.source for side in sides for p in side.profiles}
@@ -136,6 +141,8 @@ class Comparing:
             for side in sides
             for profile in side.profiles
         }
+        # What is one step as a whole cannot be compared with steps.
+        self._unlike_steps = not_annotated(*self._of_each_profile("steps")) if "steps" in names else ()
         self._notes = differences(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
@@ -147,22 +154,30 @@ class Comparing:
 
     def report(self, name: str) -> Comparison:
         """What changed in one report."""
-        comparison = self._compared(name)
+        comparison = self._comparison(name)
         if name != "kernels" or self._other_makers or comparison.rows is None:
             return comparison
         notes = (*comparison.report.notes, *spelling.other_arguments(comparison.rows))
         return replace(comparison, report=replace(comparison.report, notes=notes))
 
+    def _comparison(self, name: str) -> Comparison:
+        if name not in self._comparisons:
+            self._comparisons[name] = self._compared(name)
+        return self._comparisons[name]
+
     def _compared(self, name: str, *, judged: bool = True) -> Comparison:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         query = queries.query(name)
         facts = query.NEEDS | query.USES | query.TOTALS
+        if not self._have_some_steps and has_sums_per_step(query):
+            facts -= STEP_FACTS
+        unlike = self._unlike_steps if name == "steps" else ()
         return compare_reports(
             base,
             other,
             spelling=self._spelling(name),
             half_widths=self._half_widths(name),
-            notes=[note for note in self._notes if note.touches(facts)],
+            notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
             comparable=lambda column: judged and not self._incomparable(column),
             one_sided=not self._other_makers,
             noise=self._noise,
@@ -180,21 +195,30 @@ class Comparing:
         return reasons
 
     @cached_property
-    def _have_steps(self) -> bool:
-        """Whether steps are annotated on both sides."""
-        return None not in [value for side in self._paces for value in side]
+    def _have_some_steps(self) -> bool:
+        """Whether steps are annotated in any profile."""
+        return any(any(step_counts(t, self._steps)) for side in self._timelines for t in side)
 
     @cached_property
-    def _paces(self) -> list[list[float | None]]:
-        """Per side and run the mean time per step, of the slowest process; None without steps."""
-        return [
-            [
-                max(times) if None not in times else None  # type: ignore[type-var]
-                for run in side.runs
-                if (times := [pace(profile.timeline, self._steps) for profile in run])
-            ]
-            for side in self._sides
-        ]
+    def _have_steps(self) -> bool:
+        """Whether steps are annotated on both sides."""
+        return None not in [time for side in self._times_per_step for time in side]
+
+    @cached_property
+    def _times_per_step(self) -> list[list[float | None]]:
+        """Per side and run the longest time per step of its devices; None without steps."""
+        return [[_longest(map(self._time_per_step, run)) for run in side.runs] for side in self._sides]
+
+    def _time_per_step(self, profile: OpenProfile) -> float | None:
+        timeline = profile.timeline
+        of_steps = self._accounts(profile).of_steps
+        if of_steps is None:
+            # No GPU operation lies in the steps, or their clocks disagree.
+            return pace(timeline, self._steps)
+        return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
+
+    def _accounts(self, profile: OpenProfile) -> Accounts:
+        return accounts(profile.timeline, self._steps)
 
     def _incomparable(self, column: Column) -> bool:
         """Whether no verdict may be built on a column."""
@@ -213,11 +237,16 @@ class Comparing:
         base, other = self._timelines
         return spelling.of_kernels(base, other, self._match)
 
+    def _of_each_profile(self, name: str) -> list[list[Report]]:
+        """A report of each profile of each side."""
+        return [[self._answers[p.timeline][name] for p in side.profiles] for side in self._sides]
+
     def _of_run(self, name: str, run: Sequence[OpenProfile]) -> Report:
         """A report of one run: of its only profile, or of all its ranks one below the other."""
         reports = [self._answers[profile.timeline][name] for profile in run]
         if name == "steps":
-            reports = [in_all(report) for report in reports]
+            comparable = map(without_rows, reports) if self._unlike_steps else reports
+            reports = [in_all(report) for report in comparable]
         if name == "idle_host":
             reports = [unnumbered(report) for report in reports]
         whole = reports[0]
@@ -244,6 +273,7 @@ class Comparing:
                 self._samples[timeline, samples] = samples(timeline, self._steps)
         look(timeline, steps=self._steps)
         pace(timeline, self._steps)
+        accounts(timeline, self._steps)
         profile.forget()
         return dict(zip(names, reports, strict=True))
 
@@ -282,7 +312,7 @@ class Comparing:
         base, other = self._sides
         if self._have_steps:
             what, half = STEP, self._half_of_periods()
-            values = self._paces
+            values = self._times_per_step
         else:
             what, half = WINDOW, None
             values = [[self._window(run) for run in side.runs] for side in self._sides]
@@ -320,8 +350,33 @@ class Comparing:
 
     def _window(self, run: Sequence[OpenProfile]) -> float | None:
         """The longest window of a run's devices."""
-        lengths = [each for p in run for each in window_lengths(p.timeline).values()]
-        return max(lengths, default=None)
+        windows = [each.span.length for p in run for each in self._accounts(p).of_window]
+        return max(windows, default=None)
+
+    @cached_property
+    def change(self) -> Change:
+        """The account of the change."""
+        base, other = (
+            [[*map(self._accounts, run)] for run in side.runs] for side in self._sides
+        )
+        return account_of_change(base, other, self._kernels)
+
+    def account(self, *, for_people: bool) -> Report:
+        """What the change is made of; for people small parts as one."""
+        change = joined(self.change) if for_people else self.change
+        notes = [note for note in self._notes if note.slug == "work-differs"]
+        return account_report(change, self._refs, notes)
+
+    def culprits(self) -> Report:
+        """The kernels, calls and idle times that changed most."""
+        kernels, calls, gaps = (
+            self._comparison(name).rows or () for name in ("kernels", "api_vs_kernel", "idle_host")
+        )
+        return culprits(kernels, calls, gaps, of=self.change, profiles=self._refs)
+
+    @property
+    def _refs(self) -> tuple[ProfileRef, ...]:
+        return tuple(profile.profile.ref for side in self._sides for profile in side.profiles)
 
     def verdict(
         self, limit: gate.Limit, columns: Sequence[Column], comparison: Comparison
@@ -346,6 +401,12 @@ class Comparing:
             for row in comparison.rows
         ]
         return gate.judge(limit, column, rows)
+
+
+def _longest(times: Iterable[float | None]) -> float | None:
+    """The longest of these; None where one is not known, and of none."""
+    known = list(times)
+    return None if None in known else max(known, default=None)  # type: ignore[type-var]
 
 
 def _doubts(side: Side, name: str) -> list[Note]:

@@ -22,7 +22,11 @@ from nsysconv.phases import phase
 from nsysconv.report import Column, Report
 from nsysconv.timeline.slices import Slice
 
+ACCOUNT, CULPRITS = "account", "culprits"
+_OF_CULPRITS = ("kernels", "api_vs_kernel", "idle_host")
 DEFAULT = (
+    ACCOUNT,
+    CULPRITS,
     "overview",
     "kernels",
     "api_vs_kernel",
@@ -90,11 +94,11 @@ def compare(
     """
     chosen = list(DEFAULT if reports is None else several(reports))
     check_limit(limit)
-    unknown = [name for name in chosen if name not in _COMPARABLE]
+    can_be = (ACCOUNT, CULPRITS, *_COMPARABLE)
+    unknown = [name for name in chosen if name not in can_be]
     if unknown:
         raise UsageError(
-            f"no report {unknown[0]!r} that can be compared",
-            hint=there_are(unknown[0], _COMPARABLE),
+            f"no report {unknown[0]!r} that can be compared", hint=there_are(unknown[0], can_be)
         )
     file = None if limits is None else limits_file.read(limits)
     columns = {name: _columns(name) for name in _COMPARABLE}
@@ -114,13 +118,22 @@ def compare(
         if reports is None and others:
             # Of kernels of other makers hardly a name is the same.
             chosen.insert(chosen.index("kernels"), "kernel_categories")
-        named = list(dict.fromkeys([*chosen, *(each.report for each in wanted)]))
+        named = [name for name in chosen if name in _COMPARABLE]
+        named = list(dict.fromkeys([*named, *(each.report for each in wanted)]))
+        asked = [*named, *(_OF_CULPRITS if CULPRITS in chosen else ())]
         comparing = Comparing(
-            sides, named, matched, step_range, other_makers=others, run_noise=noise
+            sides, asked, matched, step_range, other_makers=others, run_noise=noise
         )
         compared = {name: comparing.report(name) for name in named}
         most = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
-        changes = [compared[name].report.limited(most) for name in chosen]
+        makers = {
+            ACCOUNT: lambda: comparing.account(for_people=for_people),
+            CULPRITS: comparing.culprits,
+        }
+        changes = [
+            makers[name]() if name in makers else compared[name].report.limited(most)
+            for name in chosen
+        ]
         if for_people:
             changes = [report.briefly() for report in changes]
         verdicts = [

@@ -1,16 +1,117 @@
-"""Steps of a run as one row: how many there were, and how long they took together."""
+"""Steps of a run as one row: how many there were, and how long they took together.
+
+Formulas, with a worked example: docs/definitions.md.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, Report, report_table
+from nsysconv.timeline.steps import BETWEEN, WHOLE
 from nsysconv.units import Unit
 
 STEP_COUNT = "step_count"
-_MEAN = Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True)
 _OF_A_STEP = ("pid", "step", "occurrence")
+# Of so many steps the shortest and the longest are left out of the usual one.
+_TRIMMED = 10
+_OF_ALL = (
+    Column("avg_ns", Unit.NS, "Mean duration of a step.", better="less", real=True),
+    Column(
+        "trimmed_ns",
+        Unit.NS,
+        "Mean duration of the usual step: without a tenth of the steps, rounded down, that are the "
+        "shortest and as many that are the longest.",
+        better="less",
+        real=True,
+    ),
+    Column(
+        "between_ns",
+        Unit.NS,
+        "Time between steps; 0 where one follows the other, null where none is annotated.",
+        better="less",
+        adds=True,
+    ),
+    Column(
+        "period_ns",
+        Unit.NS,
+        "Mean time from the begin of a step to that of the next: steps and the time between them, "
+        "divided by the number of steps.",
+        better="less",
+        real=True,
+    ),
+)
+
+
+def whole_only(report: Report) -> bool:
+    """Whether a report with a row per step has no annotated step, but all of each process as one."""
+    rows = report.rows()
+    return bool(rows) and all(row["step"] == WHOLE for row in rows)
+
+
+def without_rows(report: Report) -> Report:
+    """The report as one that was not recorded, where it has no annotated step; else as it is."""
+    if not whole_only(report):
+        return report
+    return replace(report, table=None, not_recorded=("annotated steps",), row_count=0)
+
+
+def not_annotated(base: Sequence[Report], other: Sequence[Report]) -> tuple[Note, ...]:
+    """What keeps the steps of two sides from being compared: one has annotated steps, the other has
+    profiles that are a step as a whole. Nothing where all are alike.
+    """
+    without = [[whole_only(report) for report in side if report.rows()] for side in (base, other)]
+    of_all = [each for side in without for each in side]
+    if all(of_all) or not any(of_all):
+        return ()
+    sides = [
+        f"{'' if all(side) else 'a profile of '}{name} has no annotated steps"
+        for name, side in zip(("base", "other"), without, strict=True)
+        if any(side)
+    ]
+    text = f"{' and '.join(sides)}: --step-range names ranges that are steps"
+    return (Note("steps-not-annotated", Severity.APPROXIMATED, text),)
+
+
+@dataclass
+class _Steps:
+    """The steps of one rank, one at least: their durations, and the sums of each measure over them.
+
+    `between` is the time between them, None where no step is annotated.
+    """
+
+    sums: dict[str, int | None]
+    durations: list[int] = field(default_factory=list)
+    between: int | None = None
+
+    def add(self, step: dict[str, Any]) -> None:
+        """Takes in a row of the report."""
+        if step["step"] == BETWEEN:
+            self.between = (self.between or 0) + step["dur_ns"]
+            return
+        if step["step"] != WHOLE:
+            self.between = self.between or 0
+        self.durations.append(step["dur_ns"])
+        for name in self.sums:
+            self.sums[name] = _sum(self.sums[name], step[name])
+
+    def measures(self) -> dict[str, Any]:
+        """The values of the columns that are no keys."""
+        count = len(self.durations)
+        ends = count // _TRIMMED
+        usual = sorted(self.durations)[ends : count - ends]
+        periods = None if self.between is None else sum(self.durations) + self.between
+        return {
+            **self.sums,
+            STEP_COUNT: count,
+            "avg_ns": sum(self.durations) / count,
+            "trimmed_ns": sum(usual) / len(usual),
+            "between_ns": self.between,
+            "period_ns": None if periods is None else periods / count,
+        }
 
 
 def in_all(report: Report) -> Report:
@@ -24,27 +125,23 @@ def in_all(report: Report) -> Report:
         *keys,
         Column(STEP_COUNT, Unit.COUNT, "Steps."),
         *(replace(column, counted_by=STEP_COUNT) for column in measures),
-        _MEAN,
+        *_OF_ALL,
     )
     if report.table is None:
         return replace(report, columns=columns)
-    rows: dict[tuple[object, ...], dict[str, Any]] = {}
+    found: dict[tuple[object, ...], _Steps] = {}
     for step in report.rows():
         key = tuple(step[column.name] for column in keys)
-        if key not in rows:
-            rows[key] = {column.name: step[column.name] for column in (*keys, *measures)}
-            rows[key][STEP_COUNT] = 1
-            continue
-        row = rows[key]
-        row[STEP_COUNT] = _sum(row[STEP_COUNT], 1)
-        for column in measures:
-            row[column.name] = _sum(row[column.name], step[column.name])
-    for row in rows.values():
-        count, whole = row[STEP_COUNT], row["dur_ns"]
-        row[_MEAN.name] = None if count is None or whole is None else whole / count
-    table = report_table(columns, {c.name: [row[c.name] for row in rows.values()] for c in columns})
+        if key not in found:
+            found[key] = _Steps({column.name: 0 for column in measures})
+        found[key].add(step)
+    names = [column.name for column in keys]
+    rows = [
+        dict(zip(names, key, strict=True)) | steps.measures() for key, steps in found.items()
+    ]
+    table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
     return replace(report, columns=columns, table=table, row_count=len(rows))
 
 
-def _sum(first: object, second: object) -> int | None:
+def _sum(first: Any, second: Any) -> int | None:
     return first + second if isinstance(first, int) and isinstance(second, int) else None

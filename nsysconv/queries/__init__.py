@@ -275,7 +275,7 @@ def _report(asked: Wanted, timeline: Timeline, request: Request, found: Answer) 
         table=None,
         profiles=(timeline.profile.ref,),
         slice=timeline.described,
-        notes=tuple(_notes(module, timeline, found.notes)),
+        notes=tuple(_notes(module, timeline, found.notes, found.unused)),
         picture=picture_of(module),
     )
     return _with_rows(report, replace(found, data=filled), request)
@@ -376,8 +376,13 @@ def unanswered(error: NotRecorded, timeline: Timeline) -> Report:
     )
 
 
-def _notes(module: Query, timeline: Timeline, own: tuple[Note, ...]) -> list[Note]:
-    facts = module.NEEDS | module.USES | module.TOTALS
+def _notes(
+    module: Query,
+    timeline: Timeline,
+    own: tuple[Note, ...],
+    unused: frozenset[Fact] = frozenset(),
+) -> list[Note]:
+    facts = (module.NEEDS | module.USES | module.TOTALS) - unused
     found = [*timeline.profile.notes, *own]
     if Fact.KERNELS in facts or Fact.MEMCPYS in facts:
         found += timeline.op_notes

@@ -6,19 +6,30 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request, ranks_by_group
+from nsysconv.queries.contract import (
+    PROFILE,
+    RANK,
+    Answer,
+    Array,
+    Data,
+    Option,
+    Request,
+    ranks_by_group,
+)
+from nsysconv.queries.per_step import per_step, with_sums_per_step
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.launches import first_ops
 from nsysconv.timeline.ops import Kind, taken
 from nsysconv.timeline.statistics import number
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
 from nsysconv.units import Unit
 
 TITLE = "API time against GPU time"
 NEEDS = frozenset({Fact.API_CALLS})
-USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS})
+USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}) | STEP_FACTS
 TOTALS = frozenset({Fact.API_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
@@ -39,6 +50,7 @@ COLUMNS = (
         better="less",
         counted_by="call_count",
     ),
+    per_step("per_step_ns", "api_sum_ns"),
     Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
     Column(
@@ -85,11 +97,18 @@ PICTURE = Picture("bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum
 
 NO_CALL = "[no API call]"
 
+# What is told of the operations that calls launched.
+_OF_OPS = COLUMNS[7:]
 
-def compute(timeline: Timeline, request: Request) -> Data:
+
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per layer and function, most API time first; then operations without a call."""
-    if Fact.API_CALLS not in timeline.profile.facts:
-        return _of_totals(timeline)
+    recorded = Fact.API_CALLS in timeline.profile.facts
+    data = _of_calls(timeline) if recorded else _of_totals(timeline)
+    return with_sums_per_step(data, timeline, request, {"per_step_ns": "api_sum_ns"})
+
+
+def _of_calls(timeline: Timeline) -> Data:
     calls, ops = timeline.calls, timeline.ops
     group, layers, names = _groups(timeline)
     count = len(layers)
@@ -112,7 +131,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         data["queue_count"][-1] = MISSING  # without a call nothing waits from its end on
         layers, names = [*layers, None], [*names, NO_CALL]
     else:
-        for column in COLUMNS[6:]:
+        for column in _OF_OPS:
             data[column.name] = np.full(count, np.nan if column.real else MISSING)
     called = timeline.called
     rank = ranks_by_group(timeline, taken(calls.pid, called), taken(group, called), count)
@@ -135,7 +154,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "rank": [rank[i] for i in order],
         "layer": [layers[i] for i in order],
         "name": [names[i] for i in order],
-        **{column.name: data[column.name][at] for column in COLUMNS[4:]},
+        **{name: values[at] for name, values in data.items()},
     }
 
 
@@ -152,7 +171,7 @@ def _of_totals(timeline: Timeline) -> Data:
         "name": [name for _, name, _ in found],
         "call_count": [calls.count for _, _, calls in found],
         "api_sum_ns": [calls.sum_ns for _, _, calls in found],
-        **{column.name: [None] * len(found) for column in COLUMNS[6:]},
+        **{column.name: [None] * len(found) for column in _OF_OPS},
     }
 
 

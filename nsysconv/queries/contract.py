@@ -11,6 +11,7 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
 from nsysconv.report import Column, Picture, ProfileRef
+from nsysconv.timeline.steps import STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -35,6 +36,11 @@ class Request:
     step_range: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def step_pattern(self) -> str:
+        """What steps are called: as somebody asked for, else as usually."""
+        return STEP_RANGE if self.step_range is None else self.step_range
+
 
 @dataclass(frozen=True)
 class Option:
@@ -51,12 +57,14 @@ class Option:
 @dataclass(frozen=True)
 class Answer:
     """What a query says beside its rows: how many there are in all, where only the first are given
-    (`row_count` None: these are all), and caveats that only computing them tells.
+    (`row_count` None: these are all), and caveats that only computing them tells. Of `unused`, facts of
+    the query's USES, nothing in this answer is made: notes on them have no place below it.
     """
 
     data: Data
     row_count: int | None = None
     notes: tuple[Note, ...] = ()
+    unused: frozenset[Fact] = frozenset()
 
 
 class Query(Protocol):

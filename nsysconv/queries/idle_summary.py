@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
+from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Option, Request
+from nsysconv.queries.per_step import per_step, with_sums_per_step
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.buckets import decade
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts, stream_label
 from nsysconv.timeline.statistics import number
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 TITLE = "Idle time by length of the gaps and cause"
 NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD})
+USES = frozenset({Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD}) | STEP_FACTS
 PART_DOCS = {
     "host": "before the launching call began",
     "launch": "while that call ran",
@@ -54,6 +58,7 @@ COLUMNS = (
     ),
     Column("gap_count", Unit.COUNT, "Gaps.", better="less"),
     Column("gap_sum_ns", Unit.NS, "Their length together.", better="less", counted_by="gap_count"),
+    per_step("per_step_ns", "gap_sum_ns"),
     *(
         Column(
             f"{part}_sum_ns",
@@ -74,16 +79,17 @@ PICTURE = Picture(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per device, kind, stream and bucket with gaps."""
-    rows: dict[str, list[object]] = {column.name: [] for column in COLUMNS[1:]}
+    names = [column.name for column in COLUMNS[1:] if not column.optional]
+    rows: dict[str, list[Any]] = {name: [] for name in names}
     for kind in request.idle_kinds:
         for found in gaps(timeline, kind):
             _add(rows, timeline, found)
-    return rows
+    return with_sums_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
 
 
-def _add(rows: dict[str, list[object]], timeline: Timeline, found: Gaps) -> None:
+def _add(rows: dict[str, list[Any]], timeline: Timeline, found: Gaps) -> None:
     group, (bucket,) = number(decade(found.dur))
     count = len(bucket)
     rows["bucket_min_ns"] += bucket.tolist()

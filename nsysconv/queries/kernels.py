@@ -5,16 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    Answer,
+    Data,
+    Option,
+    Request,
+    ranks_by_group,
+)
+from nsysconv.queries.per_step import per_step, with_sums_per_step
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.statistics import grouped_statistics, number, percent
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
 TITLE = "Kernels by name"
 NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.DEVICES})
+USES = frozenset({Fact.DEVICES}) | STEP_FACTS
 TOTALS = frozenset({Fact.KERNEL_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
@@ -32,6 +43,7 @@ COLUMNS = (
         better="less",
         counted_by="kernel_count",
     ),
+    per_step("per_step_ns", "kernel_sum_ns"),
     Column(
         "kernel_pct",
         Unit.PCT,
@@ -64,11 +76,15 @@ PICTURE = Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "d
 _NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "mangled_name_id"}
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per device and name, most kernel time first."""
+    recorded = Fact.KERNELS in timeline.profile.facts
+    data = _of_kernels(timeline, request) if recorded else _of_totals(timeline)
+    return with_sums_per_step(data, timeline, request, {"per_step_ns": "kernel_sum_ns"})
+
+
+def _of_kernels(timeline: Timeline, request: Request) -> Data:
     profile = timeline.profile
-    if Fact.KERNELS not in profile.facts:
-        return _of_totals(timeline)
     ids_column = _NAME_COLUMNS[request.kernel_names]
     column = timeline.columns("kernel", ("dur_ns", "device_id", "pid", "name_id", ids_column))
     names = column.pop(ids_column)

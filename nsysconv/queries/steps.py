@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError, there_are
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, Data, Option, Request
+from nsysconv.queries.contract import PROFILE, Array, Data, Option, Request
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
 from nsysconv.timeline.statistics import distinct
-from nsysconv.timeline.steps import STEP_RANGE, WHOLE, Steps, class_times
+from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -38,6 +39,10 @@ STEP = Column(
     f"Name of the step; `{WHOLE}`: no step was annotated, and this is all of the process.",
     key=True,
 )
+_STEP = replace(
+    STEP,
+    doc=f"{STEP.doc} `{BETWEEN}` is no step but the time between those of the process, together.",
+)
 OCCURRENCE = Column(
     "occurrence", Unit.ID, "Which step of that name it is in its process, from 1.", key=True
 )
@@ -57,14 +62,19 @@ COLUMNS = (
     PROFILE,
     STEP_RANK,
     Column("pid", Unit.ID, "The process.", key=True),
-    STEP,
+    _STEP,
     OCCURRENCE,
-    Column("start_ns", Unit.NS, "When the step began.", brief=False),
+    Column(
+        "start_ns",
+        Unit.NS,
+        "When the step began, or the first stretch of time between steps.",
+        brief=False,
+    ),
     Column(
         "dur_ns",
         Unit.NS,
-        "How long it took, to the end of the last GPU operation launched in it; the sum of the "
-        "columns that follow.",
+        "How long it took, to the end of the last GPU operation launched in it, or how long all "
+        "stretches between steps; the sum of the columns that follow.",
         better="less",
         adds=True,
     ),
@@ -87,32 +97,43 @@ PICTURE = Picture(
     by=("rank", "pid"),
 )
 
-_ANY = frozenset({Fact.RANGES, Fact.OPERATORS})
 # A class is recorded if one of these facts is.
 _FACTS = {
     "kernel": frozenset({Fact.KERNELS}),
     "memcpy": frozenset({Fact.MEMCPYS}),
     "memset": frozenset({Fact.MEMSETS}),
-    "communication": frozenset({Fact.KERNELS}) | _ANY,
+    "communication": frozenset({Fact.KERNELS}) | STEP_FACTS,
     "runtime": frozenset({Fact.API_CALLS}),
-    "data_loader": _ANY,
-    "cpu": _ANY,
+    "data_loader": STEP_FACTS,
+    "cpu": STEP_FACTS,
 }
 
 
 def compute(timeline: Timeline, request: Request) -> Data:
-    """One row per process and step, in time order; times are null where clocks disagree."""
+    """One row per process and step, in time order, then one for the time between them if there is any;
+    times of classes are null where clocks disagree.
+    """
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
+        between = steps.between()
         keys = [identity(timeline, steps, i) for i in range(len(steps))]
+        if len(between):
+            keys.append(identity(timeline, between, 0) | {"occurrence": None})
         for name in ("rank", "pid", "step", "occurrence"):
             columns[name] += [key[name] for key in keys]
-        columns["start_ns"] += steps.start.tolist()
-        columns["dur_ns"] += (steps.end - steps.start).tolist()
-        for name, values in class_times(timeline, steps, _pattern(request)).items():
+        columns["start_ns"] += [*steps.start.tolist(), *between.start[:1].tolist()]
+        both = steps.and_these(between)
+        columns["dur_ns"] += _rows(both.end - both.start, len(steps))
+        for name, values in class_times(timeline, both, request.step_pattern).items():
             told = _told(timeline, name)
-            columns[f"{name}_ns"] += values.tolist() if told else [None] * len(steps)
+            columns[f"{name}_ns"] += _rows(values, len(steps)) if told else [None] * len(keys)
     return columns
+
+
+def _rows(values: Array, count: int) -> list[int]:
+    """The first `count` values, which are those of steps, and the sum of the others, if there are any."""
+    others = values[count:]
+    return [*values[:count].tolist(), *([int(others.sum())] if len(others) else [])]
 
 
 def _told(timeline: Timeline, name: str) -> bool:
@@ -122,22 +143,18 @@ def _told(timeline: Timeline, name: str) -> bool:
     return name not in _FACTS or bool(_FACTS[name] & timeline.profile.facts)
 
 
-def _pattern(request: Request) -> str:
-    return STEP_RANGE if request.step_range is None else request.step_range
-
-
 def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
     """The steps that a request asks for, cut to its slice; each process's as one.
 
     Where none is annotated, one step is all of a process; but a name that somebody asked for has to
     be there. Raises UsageError with the names there are, NotRecorded where nothing bears names.
     """
-    found = found_in.steps(timeline, _pattern(request))
+    found = found_in.steps(timeline, request.step_pattern)
     if not found and request.step_range is None:
         found = found_in.whole_profile(timeline)
     elif not found:
         profile = timeline.profile
-        if not _ANY & profile.facts:
+        if not STEP_FACTS & profile.facts:
             advice = profile.advice.get(Fact.RANGES)
             raise NotRecorded(report, [Fact.RANGES], [advice] if advice else [])
         spans = ranges(timeline)

@@ -5,17 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
+from nsysconv.queries.contract import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    Answer,
+    Data,
+    Option,
+    Request,
+    ranks_by_group,
+)
 from nsysconv.queries.copies import direction_code, direction_names, kind_names, moved
+from nsysconv.queries.per_step import per_step, with_sums_per_step
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
 TITLE = "Transfers by direction and memory kind"
 NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS})
+USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS}) | STEP_FACTS
 TOTALS = frozenset({Fact.MEMORY_TOTALS})
 OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
@@ -33,6 +44,7 @@ COLUMNS = (
     Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded.", key=True),
     Column("memcpy_count", Unit.COUNT, "Copies."),
     Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
+    per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
     Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
     Column("bytes_min", Unit.BYTES, "Smallest.", brief=False),
@@ -44,6 +56,7 @@ COLUMNS = (
         better="less",
         counted_by="memcpy_count",
     ),
+    per_step("per_step_ns", "memcpy_sum_ns"),
     Column(
         "throughput_bytes_per_s",
         Unit.BYTES_PER_S,
@@ -59,10 +72,15 @@ PICTURE = Picture(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> Answer:
     """One row per device, peer, direction and kinds; most bytes first within a device."""
-    if Fact.MEMCPYS not in timeline.profile.facts:
-        return _of_totals(timeline)
+    recorded = Fact.MEMCPYS in timeline.profile.facts
+    data = _of_copies(timeline) if recorded else _of_totals(timeline)
+    sums = {"bytes_per_step": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
+    return with_sums_per_step(data, timeline, request, sums)
+
+
+def _of_copies(timeline: Timeline) -> Data:
     copies = moved(timeline)
     group, (device, peer, direction, src, dst) = number(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind

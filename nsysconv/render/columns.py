@@ -59,14 +59,17 @@ class Table:
 
 
 def all_columns(report: Report) -> Table:
-    """Every declared column that is not said in words."""
+    """Every declared column that people are to see."""
     return Table(tuple(shown(column, values) for column, values in _columns(report)), ())
 
 
 def _columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
-    """The columns that are not said in words, printed as they are known only if all of them are."""
+    """The columns that are not said in words, printed as they are known only if all of them are; optional
+    ones where a row has a value.
+    """
     for column, values in zip(report.columns, report.by_column(), strict=True):
-        if not column.said:
+        hidden = column.optional and all(value is None for value in values)
+        if not column.said and not hidden:
             yield column if report.is_printed else replace(column, printed=None), values
 
 

@@ -124,9 +124,9 @@ class Profile:
         """Lets go of all columns."""
         self._columns.clear()
 
-    def texts(self, table: str, column: str) -> Texts:
-        """A text column of an event table, rows without text left out."""
-        return self._store.read_texts(self.id, table, column)
+    def texts(self, table: str, column: str, prefix: str = "") -> Texts:
+        """A text column of an event table: of the rows whose text begins so; capitals may differ."""
+        return self._store.read_texts(self.id, table, column, prefix)
 
     def constants(self, table: str) -> Mapping[str, int]:
         """Columns that are known to hold one value in all of this profile's rows of a table."""
@@ -169,6 +169,14 @@ class Profile:
             )
             found.update({int(row["id"]): str(row["text"]) for row in rows})
         return {i: found.get(i, f"[name {i}]") for i in wanted}
+
+    def names_from(self, prefix: str) -> dict[int, str]:
+        """The names that begin so, by their ids; capitals may differ."""
+        table = schema.name
+        asked = sa.select(table.c.id, table.c.text).where(
+            table.c.profile_id == self.id, _begins(table.c.text, prefix)
+        )
+        return {int(row["id"]): str(row["text"]) for row in self._store.rows(asked)}
 
     def longest_name(self) -> int:
         """How many characters the longest name has; 0 where there is none."""
@@ -314,8 +322,8 @@ class Store:
             hint="Import the original files again.",
         )
 
-    def read_texts(self, profile_id: int, table: str, column: str) -> Texts:
-        """A text column of one profile's rows, nulls left out."""
+    def read_texts(self, profile_id: int, table: str, column: str, prefix: str = "") -> Texts:
+        """A text column of one profile's rows, those that begin so; nulls left out."""
         extent = self.extents(profile_id).get(table)
         if extent is None:
             return Texts(np.empty(0, np.int64), np.empty(0, np.int32), [])
@@ -327,6 +335,8 @@ class Store:
             piece = pieces[part]
             of = connection.within(source, profile_id, piece.first_id, piece.last_id)
             asked = sa.select(source.c.id, text).where(of, text.is_not(None))
+            if prefix:
+                asked = asked.where(_begins(text, prefix))
             found[part] = connection.texts(asked.order_by(source.c.id))
 
         self._in_threads(read, len(pieces))
@@ -395,6 +405,11 @@ class Store:
 
         with ThreadPoolExecutor(max_workers=count) as pool:
             list(pool.map(work, range(count)))
+
+
+def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:
+    """Which texts begin so. To SQLite capitals are as good as others, to PostgreSQL they are not."""
+    return text.startswith(prefix, autoescape=True)
 
 
 def pieces_of(extent: Extent) -> list[Extent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -20,6 +21,9 @@ Array = np.ndarray
 PUSH_POP, START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
 OPERATOR, PYTHON_FUNCTION, DIRECTIVE, LIBRARY_CALL = range(len(codes.OPERATOR_KINDS))
 _NO_TEXT, _NO_NAME = "[no text]", "[no name]"
+# What a pattern begins with that a database may look for: no sign that means something to one, and none
+# with which texts begin that stand for missing ones.
+_BEGINNING = re.compile(r"\A[A-Za-z0-9 _#.:-]+")
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,68 @@ def named(timeline: Timeline, spans: Spans, pattern: str, domain: str | None = N
         ]
         kept &= np.array(good, bool)[pairs]
     return kept
+
+
+def count_named(timeline: Timeline, pattern: str) -> dict[int, int]:
+    """Per process how many ranges, and operators of the kind operator, have a name that fits.
+
+    As many as `ranges` and `operators` hold, and yet not made of these: of a table in which nothing has
+    such a name, no more is read than what tells that.
+    """
+    profile, fits = timeline.profile, spelled(pattern).fullmatch
+    beginning = "".join(_BEGINNING.findall(pattern)[:1])
+    counts: Counter[int] = Counter()
+    if not beginning:
+        run = operators(timeline)
+        for spans in (ranges(timeline), run.take(run.kind == OPERATOR)):
+            counts.update(spans.pid[named(timeline, spans, pattern)].tolist())
+        return dict(counts)
+    known = profile.names_from(beginning).items()
+    names = np.array(sorted(i for i, text in known if fits(text)), np.int64)
+    own = profile.texts("range", "text", beginning)
+    rows = own.ids[np.array([bool(fits(text)) for text in own.texts], bool)[own.numbers]]
+    for pids in (_pids_of_ranges(profile, names, rows), _pids_of_operators(profile, names)):
+        counts.update(pids.tolist())
+    return dict(counts)
+
+
+def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
+    """The processes of the ranges that have one of these names, or none and one of these ids."""
+    name_id = _names_of("range", profile, len(names) + len(rows))
+    fitting = _among(name_id, names)
+    if len(rows):
+        fitting |= (name_id == MISSING) & _among(profile.columns("range", ("id",))["id"], rows)
+    if not fitting.any():
+        return np.empty(0, np.int64)
+    column = profile.columns("range", ("pid", "kind", "start_ns"))
+    fitting &= (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
+    return taken(column["pid"], fitting & (column["start_ns"] != MISSING))
+
+
+def _pids_of_operators(profile: Profile, names: Array) -> Array:
+    """The processes of the operators that have one of these names."""
+    fitting = _among(_names_of("operator", profile, len(names)), names)
+    if not fitting.any():
+        return np.empty(0, np.int64)
+    column = profile.columns("operator", ("pid", "kind", "start_ns", "dur_ns"))
+    timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
+    return taken(column["pid"], fitting & timed & (column["kind"] == OPERATOR))
+
+
+def _names_of(table: str, profile: Profile, wanted: int) -> Array:
+    """The ids of the rows' names; of no row where nothing is wanted."""
+    if not wanted or not profile.row_count(table):
+        return np.empty(0, np.int32)
+    return profile.columns(table, ("name_id",))["name_id"]
+
+
+def _among(values: Array, wanted: Array) -> Array:
+    """Which values are among these, which are in order; `np.isin` would load `numpy.ma`."""
+    if not len(wanted):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+    found: Array = wanted[place] == values
+    return found
 
 
 def domain_names(profile: Profile) -> dict[tuple[int, int], str]:

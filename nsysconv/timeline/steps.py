@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import OPERATOR, Spans, operators, ranges, spelled
+from nsysconv.timeline.annotations import (
+    OPERATOR,
+    Spans,
+    count_named,
+    operators,
+    ranges,
+    spelled,
+)
 from nsysconv.timeline.calls import ApiCalls
 from nsysconv.timeline.intervals import union, united
 from nsysconv.timeline.kernel_categories import communicates
@@ -27,6 +35,12 @@ STEP_RANGE = "ProfilerStep#*"
 
 WHOLE = "[whole profile]"
 """The step that stands for all of a process where no step was annotated."""
+
+BETWEEN = "[between steps]"
+"""What the time between the steps of a process is called. It is no step."""
+
+STEP_FACTS = frozenset({Fact.RANGES, Fact.OPERATORS})
+"""What tells steps: either is enough."""
 
 CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu")
 """What an instant may go to, in the order that decides; what is in none of them is `other`."""
@@ -66,6 +80,20 @@ class Steps:
         name, occurrence = [self.name[i] for i in which], [self.occurrence[i] for i in which]
         return Steps(self.pid, name, occurrence, self.start[which], self.end[which])
 
+    def between(self) -> Steps:
+        """The stretches of time from one to the next, where there is any, as if they were steps."""
+        start, end = self.end[:-1], self.start[1:]
+        some = np.flatnonzero(end > start)
+        occurrence = list(range(1, len(some) + 1))
+        return Steps(self.pid, [BETWEEN] * len(some), occurrence, start[some], end[some])
+
+    def and_these(self, others: Steps) -> Steps:
+        """These and then others of the same process."""
+        start = np.concatenate((self.start, others.start))
+        end = np.concatenate((self.end, others.end))
+        name, occurrence = self.name + others.name, self.occurrence + others.occurrence
+        return Steps(self.pid, name, occurrence, start, end)
+
 
 def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     """The steps of each process: ranges and operators of that name, `*` standing for anything.
@@ -92,6 +120,14 @@ def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     return list(_annotated(timeline.whole, pattern))
 
 
+def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
+    """The most steps that one process has, of those in the slice; 0: no step is annotated in it.
+
+    Without a slice that is a time, annotations are counted, and nothing is read to tell when a step ends.
+    """
+    return timeline.told(("step count", pattern), lambda: _step_count(timeline, pattern))
+
+
 def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
     """Of these steps those of the slice, cut to it; of a process in it also where none is left."""
     kept = []
@@ -100,6 +136,19 @@ def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
         if timeline.in_processes(process).all():
             kept.append(mine.clipped(timeline.limits(process)))
     return kept
+
+
+def _step_count(timeline: Timeline, pattern: str) -> int:
+    if not STEP_FACTS & timeline.profile.facts:
+        return 0
+    counts = timeline.whole.told(
+        ("annotations", pattern), lambda: count_named(timeline.whole, pattern)
+    )
+    pids = np.array(list(counts), np.int64)
+    if timeline.limits(pids[:0]) is not None and counts:
+        return max(map(len, in_slice(timeline, steps(timeline, pattern))), default=0)
+    here = timeline.in_processes(pids).tolist()
+    return max((counts[pid] for pid, kept in zip(pids.tolist(), here, strict=True) if kept), default=0)
 
 
 def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:

@@ -1,0 +1,225 @@
+"""Sums per step: how steps are counted, and what is divided by them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES, Shelf, few, name_of
+from hypothesis import given
+from hypothesis import strategies as st
+from small_store import (
+    Call,
+    Kernel,
+    Memcpy,
+    Operator,
+    Range,
+    Row,
+    Total,
+    answers,
+    opened,
+)
+
+from nsysconv import api
+from nsysconv.api import Slice
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.render import Options, renderer
+from nsysconv.timeline.annotations import count_named
+from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.steps import step_count, steps
+
+REPORTS = ("kernels", "api_vs_kernel", "transfers", "idle_summary")
+
+
+def step(number: int, start: int, end: int, **more: Any) -> Range:
+    return Range(start, end, f"ProfilerStep#{number}", **more)
+
+
+# Three steps of process 1 and two of process 2, so that sums are divided by three. Kernels a: 20 + 40
+# and 30 of process 2 (device 0), calls 5 + 5 + 4, copies 12 ns of 3,000 bytes.
+STEPS = (step(1, 0, 100), step(2, 100, 200), step(3, 200, 300),
+         step(1, 0, 150, pid=2), step(2, 150, 300, pid=2))  # fmt: skip
+WORK = (Call(10, 15, 1), Kernel(20, 40, 1, name="a"), Call(110, 115, 2), Kernel(120, 160, 2, name="a"),
+        Kernel(160, 190, pid=2, name="a"), Call(210, 214, 3, name="cudaMemcpyAsync"),
+        Memcpy(220, 232, 3, bytes=3000))  # fmt: skip
+
+
+def only(report: str, *rows: Row, **options: Any) -> dict[str, Any]:
+    (row,) = answers(report, *rows, **options)
+    return row
+
+
+# -- what is divided
+
+
+def test_kernels() -> None:
+    row = only("kernels", *STEPS, *WORK)
+    assert (row["kernel_sum_ns"], row["per_step_ns"]) == (20 + 40 + 30, (20 + 40 + 30) / 3)
+
+
+def test_api_calls() -> None:
+    rows = {row["name"]: row["per_step_ns"] for row in answers("api_vs_kernel", *STEPS, *WORK)}
+    assert rows == {"cudaLaunchKernel": 10 / 3, "cudaMemcpyAsync": 4 / 3, "[no API call]": None}
+
+
+def test_copies() -> None:
+    row = only("transfers", *STEPS, *WORK)
+    assert (row["per_step_ns"], row["bytes_per_step"]) == (4.0, 1000.0)
+
+
+def test_a_copy_whose_size_is_not_recorded_has_none_per_step() -> None:
+    row = only("transfers", *STEPS, Memcpy(0, 30, bytes=None))
+    assert (row["per_step_ns"], row["bytes_per_step"]) == (10.0, None)
+
+
+def test_idle_time() -> None:
+    """Gaps [40, 120) and [190, 220), of 80 and 30 ns."""
+    row = only("idle_summary", *STEPS, *WORK)
+    assert (row["gap_sum_ns"], row["per_step_ns"]) == (80 + 30, (80 + 30) / 3)
+
+
+def test_totals_are_divided_by_steps_too() -> None:
+    row = only("kernels", *STEPS, Total("kernel", 4, 120, name="a"),
+               holds={Fact.KERNEL_TOTALS, Fact.RANGES})  # fmt: skip
+    assert row["per_step_ns"] == 120 / 3
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_without_steps_it_is_null(report: str) -> None:
+    rows = (*WORK, Range(0, 300, "epoch"))
+    assert {row["per_step_ns"] for row in answers(report, *rows)} == {None}
+    assert {row["per_step_ns"] for row in answers(report, *STEPS, *rows, time=(210, 232))} != {None}
+
+
+def test_steps_of_another_name() -> None:
+    row = only("kernels", *STEPS, *WORK, Range(0, 50, "a b"), Range(60, 90, "a c"), step_range="a *")
+    assert row["per_step_ns"] == 90 / 2
+
+
+# -- slices
+
+
+@pytest.mark.parametrize(("part", "count", "total"), [
+    (Slice(step="2"), 1, 40 + 30), (Slice(skip_first=1), 2, 40 + 30), (Slice(step="1:2"), 2, 90),
+    (Slice((0, 100)), 1, 20), (Slice((150, 210)), 2, 40 + 30), (Slice(processes=(2,)), 2, 30),
+    (Slice(devices=(0,)), 3, 90), (Slice(name="^a$"), 3, 90),
+])  # fmt: skip
+def test_steps_of_a_slice_divide_its_sums(part: Slice, count: int, total: int) -> None:
+    row = only("kernels", *STEPS, *WORK, part=part)
+    assert (row["kernel_sum_ns"], row["per_step_ns"]) == (total, total / count)
+
+
+def test_a_step_whose_work_is_not_done_is_in_a_slice_that_begins_after_its_annotation() -> None:
+    """Step 1 lasts until its kernel has run, to 170: [160, 250) holds a part of it."""
+    rows = (step(1, 0, 100), step(2, 100, 300), Call(90, 95, 1), Kernel(110, 170, 1))
+    with opened(*rows) as profile:
+        assert step_count(sliced(profile.timeline, Slice((160, 250)))) == 2
+        assert step_count(sliced(profile.timeline, Slice((170, 250)))) == 1
+
+
+def test_where_no_step_is_in_the_slice_it_is_null() -> None:
+    row = only("kernels", step(1, 0, 10), Kernel(50, 60), time=(40, 70))
+    assert row["per_step_ns"] is None
+
+
+# -- counting
+
+
+WITH_STEPS = [path for source in ("kineto", "nsys", "nvprof_database")
+              for path in sorted((FIXTURES / source).glob("ranges-*"))]  # fmt: skip
+SPELLED = ("ProfilerStep#1", "ProfilerStep#2", "profilerstep#3", "ProfilerStep", "a_b", "a%b", "aXb",
+           "[no text]")  # fmt: skip
+PATTERNS = ("ProfilerStep#*", "ProfilerStep#2", "*", "*Step*", "a_b", "a%b", "a*", "[no text]", "",
+            "none")  # fmt: skip
+moments = st.integers(0, 20)
+annotation = st.one_of(
+    st.builds(
+        lambda start, end, name, kind, pid: Range(start, end, name, kind, pid=pid),
+        moments, st.none() | st.just(30), st.sampled_from(SPELLED),
+        st.sampled_from(("push_pop", "start_end", "mark")), st.sampled_from((1, 2)),
+    ),
+    st.builds(
+        lambda start, end, name, kind, pid: Operator(start, end, name, kind, pid=pid),
+        moments, st.none() | st.just(30), st.sampled_from(SPELLED),
+        st.sampled_from(("operator", "python_function")), st.sampled_from((1, 2)),
+    ),
+)  # fmt: skip
+
+
+@given(st.lists(annotation, max_size=8), st.sampled_from(PATTERNS))
+def test_as_many_are_counted_as_are_in_the_report_of_steps(rows: list[Row], pattern: str) -> None:
+    with opened(*rows) as profile:
+        expected = {mine.pid: len(mine) for mine in steps(profile.timeline, pattern)}
+        assert count_named(profile.timeline, pattern) == expected
+        assert step_count(profile.timeline, pattern) == max(expected.values(), default=0)
+
+
+@pytest.mark.parametrize("path", few(WITH_STEPS, 4), ids=name_of)
+def test_steps_of_a_file_are_counted_in_place_and_in_a_store(path: Path, shelf: Shelf) -> None:
+    for target in (path, shelf.store(path)):
+        with api.open(target) as profile:
+            named = [row["pid"] for row in profile.report("steps").rows() if row["step"][0] != "["]
+            assert step_count(profile.timeline) == max(map(named.count, named))
+            # Of a name that one step has: other capitals are another name.
+            assert step_count(profile.timeline, "ProfilerStep#2") == 1
+            assert step_count(profile.timeline, "profilerstep#2") == 0
+
+
+def tables_read(monkeypatch: pytest.MonkeyPatch, *rows: Row) -> set[str]:
+    """The tables of which columns are read to count steps."""
+    found: set[str] = set()
+    with opened(*rows) as profile:
+        columns = profile.profile.columns
+
+        def noting(table: str, names: Collection[str]) -> Any:
+            found.add(table)
+            return columns(table, list(names))
+
+        monkeypatch.setattr(profile.profile, "columns", noting)
+        step_count(profile.timeline)
+    return found
+
+
+def test_counting_reads_no_launches_and_without_a_step_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (*WORK, Operator(0, 10, "aten::mm"), Range(0, 10, "epoch"))
+    assert tables_read(monkeypatch, *rows) == set()
+    assert tables_read(monkeypatch, *rows, *STEPS) == {"range"}
+
+
+# -- what people see
+
+
+def shown(name: str, width: int | None, *rows: Row, **options: Any) -> str:
+    with opened(*rows, **options) as profile:
+        report = profile.report("kernels")
+    out = StringIO()
+    renderer(name)([report], out, Options(width=width))
+    return out.getvalue().replace("<wbr>", "")
+
+
+@pytest.mark.parametrize(("name", "width"), [
+    ("text", None), ("text", 80), ("text", 250), ("markdown", None), ("html", None)])  # fmt: skip
+def test_people_are_told_of_it_only_where_there_are_steps(name: str, width: int | None) -> None:
+    assert "per_step" not in shown(name, width, *WORK)
+    assert "per_step" in shown(name, width, *WORK, *STEPS)
+
+
+def test_programs_always_have_the_column() -> None:
+    assert ",per_step_ns," in shown("csv", None, *WORK).splitlines()[0]
+
+
+def test_notes_on_ranges_are_said_only_where_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "ranges that were never closed"
+    note = Note("range-unclosed", Severity.INFO, text, facts=frozenset({Fact.RANGES}))
+
+    def slugs(*rows: Row) -> set[str]:
+        with opened(*rows) as profile:
+            monkeypatch.setattr(profile.profile, "_notes", (note,))
+            return {found.slug for found in profile.report("kernels").notes}
+
+    assert note.slug not in slugs(*WORK)
+    assert note.slug in slugs(*WORK, *STEPS)
