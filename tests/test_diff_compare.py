@@ -60,13 +60,15 @@ def test_both_values_the_difference_the_ratio_and_its_causes() -> None:
     low, high = 1.21 / math.exp(0.08316), 1.21 * math.exp(0.08316)
     assert row == {
         "device_id": 0, "name": "f", "where": "both", "verdict": "worse",
-        "diff_kernel_sum_ns": 105_000, "diff_pct_kernel_sum": 21.0,
+        "diff_kernel_sum_ns": 105_000, "diff_pct_kernel_sum": 21.0, "verdict_kernel_sum_ns": "worse",
+        "ratio_low_kernel_sum": pytest.approx(low, rel=1e-4),
+        "ratio_high_kernel_sum": pytest.approx(high, rel=1e-4),
         "interval": "+11.3 … +31.5 %, single run",
         "base_kernel_sum_ns": 500_000, "other_kernel_sum_ns": 605_000, "ratio_kernel_sum": 1.21,
         # (55 - 50) x 500,000 / 50 are more launches, the rest slower ones.
         "by_count_kernel_sum_ns": 50_000, "by_mean_kernel_sum_ns": 55_000,
         "base_kernel_count": 50, "other_kernel_count": 55, "diff_kernel_count": 5,
-        "ratio_kernel_count": 1.1, "verdict_kernel_count": "more",
+        "ratio_kernel_count": 1.1, "verdict_kernel_count": "worse",
         "ratio_low_kernel_count": 1.1, "ratio_high_kernel_count": 1.1,
         "base_kernel_pct": 100.0, "other_kernel_pct": 100.0, "diff_kernel_pct": 0.0,
         "ratio_kernel_pct": 1.0, "verdict_kernel_pct": "same",

@@ -104,9 +104,12 @@ def compare(
     columns = {name: _columns(name) for name in _COMPARABLE}
     wanted = [gate.parse(text, columns) for text in several(fail_on)]
     if file is not None:
-        wanted += [replace(gate.parse(text, columns), where=where) for text, where in file.limits]
-        run_noise, cannot_tell = run_noise or file.run_noise, cannot_tell or file.cannot_tell
-    noise, passes = _run_noise(run_noise), _passes(cannot_tell)
+        wanted += [gate.parse(text, columns, where) for text, where in file.limits]
+        cannot_tell = cannot_tell or file.cannot_tell
+    noise = _run_noise(run_noise)
+    if noise is None and file is not None:
+        noise = _run_noise(file.run_noise, where=str(limits))
+    passes = _passes(cannot_tell)
     matched = _match(match)
     with ExitStack() as stack, phase("diff"):
         check_sides(base, other)
@@ -149,14 +152,14 @@ def compare(
         return DiffResult(answer.line, shown(headline), tuple(map(shown, changes)), status)
 
 
-def _run_noise(text: str | None) -> float | None:
+def _run_noise(text: str | None, where: str = "") -> float | None:
     """The relative standard deviation that `0.3%` says."""
     if text is None:
         return None
     match = _RUN_NOISE.fullmatch(text)
     if match is None:
         hint = "Write how runs of the same program differ, as a share: 0.3%."
-        raise UsageError(f"{text!r} is not the noise of a run", hint=hint)
+        raise UsageError(f"{text!r} is not the noise of a run", where=where, hint=hint)
     return float(match[1]) / 100
 
 

@@ -92,11 +92,6 @@ class Change:
         return Interval(middle - reach, middle + reach)
 
     @property
-    def interval(self) -> Interval | None:
-        """The interval that a verdict rests on: of the ratio, else of the difference."""
-        return self.ratio or self.difference()
-
-    @property
     def excludes_no_change(self) -> bool:
         """Whether noise alone has not made the change: no change is outside the interval."""
         if self.basis == "exact":
@@ -126,20 +121,25 @@ class Change:
         """What the interval rests on, in words: `exact`, `5:5 runs`, `within run`, `single run`."""
         return f"{len(self.base)}:{len(self.other)} runs" if self.basis == "repeats" else self.basis
 
-    def described(self, unit: Unit) -> str:
-        """The interval in words, with what it rests on: `+1.2 … +6.9 %, within run`."""
+    def described(self, unit: Unit, *, in_units: bool = False) -> str:
+        """The interval in words, with what it rests on: `+1.2 … +6.9 %, within run`.
+
+        As a share of base where it has a ratio, unless `in_units`.
+        """
         if self.basis == "none":
             return "one run a side shows no spread"
-        interval = self.interval
+        ratio = None if in_units else self.ratio
+        interval = ratio or self.difference()
         if self.basis == "exact" or interval is None:
             return self.runs
-        if self.ratio is not None:
-            low, high = (f"{100 * (end - 1):+,.1f}" for end in (interval.low, interval.high))
+        if ratio is not None:
+            low, high = (f"{100 * (end - 1):+,.1f}" for end in (ratio.low, ratio.high))
             ends = f"{low} … {high} %"
         elif self.points:
             ends = f"{interval.low:+.1f} … {interval.high:+.1f} pp"
         else:
-            ends = f"{human(interval.low, unit)} … {human(interval.high, unit)}"
+            low, high = (human(end, unit) for end in (interval.low, interval.high))
+            ends = f"{low} … {high}"
         return f"{ends}, {self.runs}"
 
     def verdict(self, better: Better | None) -> Verdict:

@@ -21,6 +21,7 @@ from nsysconv.diff.compared import (
 )
 from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
 from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, merged, naming
+from nsysconv.diff.steps import STEP_COUNT
 from nsysconv.diff.table import changes_report
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
@@ -125,10 +126,11 @@ def _main_of(
 ) -> Column:
     """The measure that rows are sorted and judged by: of other amounts of work, what a step takes."""
     main = main_measure(columns)
-    per_step = next((column for column in columns if column.name == PER_STEP), None)
-    if comparable(main) or per_step is None:
+    name = "avg_ns" if main.counted_by == STEP_COUNT else PER_STEP
+    per_step = next((column for column in columns if column.name == name), None)
+    if comparable(main) or per_step is None or not comparable(per_step):
         return main
-    has_steps = any(row.differences[PER_STEP] is not None for row in rows)
+    has_steps = any(row.differences[name] is not None for row in rows)
     return per_step if has_steps else main
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from nsysconv.diff.change import Change
 from nsysconv.diff.rows import Key, Row
-from nsysconv.report import Column
+from nsysconv.report import Better, Column
 from nsysconv.units import Unit
 
 BOTH, ONLY_BASE, ONLY_OTHER = "both", "only in base", "only in other"
@@ -36,7 +36,9 @@ class Compared(NamedTuple):
     def verdict(self, column: Column) -> str | None:
         """What may be said of a measure; None where nothing is to be."""
         change = self.change(column.name) if column.name in self.judged else None
-        return None if change is None else change.verdict(column.better)
+        # Of what is counted, more is more to do.
+        better: Better | None = "less" if column.unit is Unit.COUNT else None
+        return None if change is None else change.verdict(column.better or better)
 
 
 def measures_of(columns: Sequence[Column]) -> list[Column]:

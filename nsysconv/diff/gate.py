@@ -142,8 +142,18 @@ class _Measured:
     state: State
 
 
-def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
-    """The limit that `METRIC:LIMIT` says, about one of these reports' columns. Raises UsageError."""
+def parse(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
+    """Parse the limit that `METRIC:LIMIT` says, about one of these reports' columns.
+
+    `where` is the line of the file that it stands in. Raises UsageError.
+    """
+    try:
+        return _parsed(text, columns, where)
+    except UsageError as error:
+        raise UsageError(error.what, where=where, hint=error.hint) from error
+
+
+def _parsed(text: str, columns: Mapping[str, Sequence[Column]], where: str) -> Limit:
     match = _METRIC_AND_LIMIT.fullmatch(text)
     if match is None:
         raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
@@ -153,7 +163,7 @@ def parse(text: str, columns: Mapping[str, Sequence[Column]]) -> Limit:
     column = _column(report, name, columns[report])
     pattern = None if match["pattern"] is None else _pattern(match["pattern"])
     amount, kind = _amount(match["limit"], report, column)
-    return Limit(report, pattern, name, amount, kind, text)
+    return Limit(report, pattern, name, amount, kind, text, where)
 
 
 def grows_with_work(column: Column) -> bool:
@@ -191,7 +201,7 @@ def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
     shown = None if worst is None else Worst(
         worst.row.keys, worst.base, worst.other, worst.other - worst.base, column.unit,
-        worst.change.described(column.unit),
+        worst.change.described(column.unit, in_units=limit.kind == "absolute"),
     )  # fmt: skip
     return Verdict(limit, state, reason, shown)
 
@@ -217,6 +227,7 @@ def exit_status(verdicts: Iterable[Verdict]) -> int:
 
 _COLUMNS = (
     Column("limit", Unit.TEXT, "The limit, as it was given.", key=True),
+    Column("where", Unit.TEXT, "The line of the file that it was read from."),
     Column(
         "state",
         Unit.TEXT,
@@ -240,7 +251,10 @@ _COLUMNS = (
 def verdict_report(verdicts: Sequence[Verdict]) -> Report:
     """The verdicts as a report of texts for people, a row per limit in the order given."""
     worst = [verdict.worst for verdict in verdicts]
+    from_file = any(verdict.limit.where for verdict in verdicts)
+    columns = tuple(column for column in _COLUMNS if from_file or column.name != "where")
     data: dict[str, list[str | None]] = {
+        "where": [verdict.limit.where or None for verdict in verdicts],
         "limit": [verdict.limit.text for verdict in verdicts],
         "state": [verdict.state for verdict in verdicts],
         "row": [found.keys if found else None for found in worst],
@@ -250,8 +264,8 @@ def verdict_report(verdicts: Sequence[Verdict]) -> Report:
         "interval": [found.interval if found else None for found in worst],
         "reason": [verdict.reason for verdict in verdicts],
     }
-    table = report_table(_COLUMNS, data)
-    return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+    table = report_table(columns, {column.name: data[column.name] for column in columns})
+    return Report("limits", "Limits", columns, table, row_count=table.num_rows)
 
 
 def _can_be_limited(column: Column) -> bool:

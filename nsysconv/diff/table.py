@@ -82,6 +82,8 @@ def _columns(
     for column in measures_of(columns):
         if column is not main:
             result += _of_measure(column, several=several)
+        if is_judged(column):
+            result += _verdict_of(column)
     result += [
         Column(
             "basis",
@@ -133,16 +135,17 @@ def _of_measure(column: Column, *, several: bool) -> list[Column]:
         replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
         for which, words in says.items()
     ]
-    result.append(
-        Column(f"ratio_{bare(column)}", Unit.REAL, "Other divided by base.", brief=False)
-    )
-    if is_judged(column):
-        result += [
-            Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column.", brief=False),
-            Column(f"ratio_low_{bare(column)}", Unit.REAL, "As ratio_low.", brief=False),
-            Column(f"ratio_high_{bare(column)}", Unit.REAL, "As ratio_high.", brief=False),
-        ]
-    return result
+    ratio = Column(f"ratio_{bare(column)}", Unit.REAL, "Other divided by base.", brief=False)
+    return [*result, ratio]
+
+
+def _verdict_of(column: Column) -> list[Column]:
+    """The columns of a measure's own verdict."""
+    return [
+        Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column.", brief=False),
+        Column(f"ratio_low_{bare(column)}", Unit.REAL, "As ratio_low.", brief=False),
+        Column(f"ratio_high_{bare(column)}", Unit.REAL, "As ratio_high.", brief=False),
+    ]
 
 
 def is_judged(column: Column) -> bool:
@@ -180,7 +183,7 @@ def _cells(
             after / before if before and after is not None else None
             for before, after in zip(base, other, strict=True)
         ]
-        if column is not main and is_judged(column):
+        if is_judged(column):
             cells[f"verdict_{name}"] = [row.verdict(column) for row in rows]
             low, high = f"ratio_low_{bare(column)}", f"ratio_high_{bare(column)}"
             cells[low], cells[high] = _ends(rows, name)

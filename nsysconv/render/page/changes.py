@@ -62,7 +62,7 @@ def _glance(report: Report) -> Iterator[str]:
                 continue
             column = columns[f"base_{name}"]
             yield (
-                f'<div class="{_judged(row, name, _main(report))}"><dt>{text(wordy(name))}</dt>'
+                f'<div class="{_judged(row, name)}"><dt>{text(wordy(name))}</dt>'
                 f"<dd>{amount(other, column.unit)}</dd>"
                 f"<dd class='from'>from {amount(base, column.unit)}, {_change(column, base, other)}</dd>"
                 "</div>"
@@ -79,9 +79,9 @@ def _labels(report: Report, row: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def _judged(row: dict[str, Any], name: str, main: str | None) -> str:
+def _judged(row: dict[str, Any], name: str) -> str:
     """better or worse where a measure's own verdict says so, else `same`."""
-    verdict = row["verdict"] if name == main else row.get(f"verdict_{name}")
+    verdict = row.get(f"verdict_{name}")
     return verdict if verdict in ("better", "worse") else "same"
 
 
