@@ -249,10 +249,11 @@ def test_steps_of_one_run_a_side(name: str, pair: Pair, tmp_path: Path) -> None:
         for measure in ("per_step_ns", "avg_ns"):
             assert interval(row, measure) == near(found), measure
             assert row[f"verdict_{measure}"] == verdict
-        for report in ("kernels", "overview"):
-            row = said.row(report)
-            assert row["verdict"] == (verdict if same_number else None)
-            assert not same_number or interval(row) == near(found)
+        # Of other numbers of steps, rows are judged by what a step takes, where a column says that.
+        assert (row["verdict"], interval(row)) == (verdict, near(found))
+        row = said.row("overview")
+        assert row["verdict"] == (verdict if same_number else None)
+        assert interval(row) == (near(found) if same_number else (None, None))
         assert said.states == wanted
 
 
@@ -271,7 +272,7 @@ def test_lengths_of_steps_themselves(name: str, source: str, tmp_path: Path) -> 
     wanted = {"steps.avg_ns:3%": state, "steps.dur_ns:3%": state if same_number else "cannot tell"}
     said = ask(runs, ("steps",), wanted, run_noise="1%")
     row = said.row("steps")
-    assert row["basis"] == "within run"
+    assert row["basis"] == ("within run" if same_number else None)
     assert interval(row, "avg_ns") == near(expected)
     assert row["verdict_avg_ns"] == slow.verdict(expected)
     assert said.states == wanted
