@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -104,7 +104,9 @@ def compare(
     columns = {name: _columns(name) for name in _COMPARABLE}
     wanted = [gate.parse(text, columns) for text in several(fail_on)]
     if file is not None:
-        wanted += [replace(gate.parse(text, columns), where=where) for text, where in file.limits]
+        wanted += [_of_file(text, where, columns) for text, where in file.limits]
+        with _named(str(limits)):
+            _run_noise(file.run_noise)
         run_noise, cannot_tell = run_noise or file.run_noise, cannot_tell or file.cannot_tell
     noise, passes = _run_noise(run_noise), _passes(cannot_tell)
     matched = _match(match)
@@ -147,6 +149,21 @@ def compare(
         if status == gate.CANNOT_TELL and passes:
             status = 0
         return DiffResult(answer.line, shown(headline), tuple(map(shown, changes)), status)
+
+
+def _of_file(text: str, where: str, columns: Mapping[str, Sequence[Column]]) -> gate.Limit:
+    """A limit that a file says there."""
+    with _named(where):
+        return replace(gate.parse(text, columns), where=where)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Says where the words stand that are refused within."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(error.what, where=where, hint=error.hint) from error
 
 
 def _run_noise(text: str | None) -> float | None:

@@ -215,6 +215,9 @@ def exit_status(verdicts: Iterable[Verdict]) -> int:
     return CANNOT_TELL if "cannot tell" in states else 0
 
 
+_PLACE = Column(
+    "place", Unit.TEXT, "The line that says it, such as limits.toml:4; null: the call does."
+)
 _COLUMNS = (
     Column("limit", Unit.TEXT, "The limit, as it was given.", key=True),
     Column(
@@ -238,7 +241,10 @@ _COLUMNS = (
 
 
 def verdict_report(verdicts: Sequence[Verdict]) -> Report:
-    """The verdicts as a report of texts for people, a row per limit in the order given."""
+    """The verdicts as a report of texts for people, a row per limit in the order given.
+
+    It says where limits stand, if a file says any of them.
+    """
     worst = [verdict.worst for verdict in verdicts]
     data: dict[str, list[str | None]] = {
         "limit": [verdict.limit.text for verdict in verdicts],
@@ -250,8 +256,12 @@ def verdict_report(verdicts: Sequence[Verdict]) -> Report:
         "interval": [found.interval if found else None for found in worst],
         "reason": [verdict.reason for verdict in verdicts],
     }
-    table = report_table(_COLUMNS, data)
-    return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
+    columns: tuple[Column, ...] = _COLUMNS
+    if any(verdict.limit.where for verdict in verdicts):
+        columns = (*_COLUMNS[:1], _PLACE, *_COLUMNS[1:])
+        data["place"] = [verdict.limit.where or None for verdict in verdicts]
+    table = report_table(columns, data)
+    return Report("limits", "Limits", columns, table, row_count=table.num_rows)
 
 
 def _can_be_limited(column: Column) -> bool:
