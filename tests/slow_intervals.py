@@ -66,13 +66,40 @@ def difference_of_repeats(base: Values, other: Values) -> Interval:
 
 def single(base: float, other: float, noise: float = 0.03) -> Interval:
     """Of the ratio of two values of which nothing more is known."""
-    half = 1.96 * noise * math.sqrt(2)
-    return other / base * math.exp(-half), other / base * math.exp(half)
+    return about(other / base, 1.96 * noise * math.sqrt(2))
 
 
 def within(base: Values, other: Values, floor: float) -> Interval:
     """Of the ratio of the means, of values by step of one run a side."""
     z0, z1 = ([value / mean(side) - 1 for value in side] for side in (base, other))
+    return about(mean(other) / mean(base), half_of_steps(z0, z1, floor))
+
+
+def trimmed_within(base: Values, other: Values, floor: float) -> Interval:
+    """Of the ratio of the means without a tenth of the steps at either end: the usual step."""
+    z0, z1 = (winsorised(side) for side in (base, other))
+    return about(trimmed(other) / trimmed(base), half_of_steps(z0, z1, floor))
+
+
+def trimmed(values: Values) -> float:
+    ends = len(values) // 10
+    return mean(sorted(values)[ends : len(values) - ends])
+
+
+def winsorised(values: Values) -> list[float]:
+    """Deviations of values that are at most as far out as what is left by `trimmed`."""
+    ends = len(values) // 10
+    low, high = sorted(values)[ends], sorted(values)[len(values) - ends - 1]
+    w = [min(max(value, low), high) for value in values]
+    return [(value - mean(w)) / trimmed(values) / 0.8 for value in w]
+
+
+def about(ratio: float, half: float) -> Interval:
+    return ratio * math.exp(-half), ratio * math.exp(half)
+
+
+def half_of_steps(z0: Values, z1: Values, floor: float) -> float:
+    """Half the interval of the logarithm, of how far values by step are from their mean."""
     c0, c1 = cosines(z0), cosines(z1)
     paired = len(z0) == len(z1) and correlation(_steps(z0), _steps(z1)) > 0.5
     if paired:
@@ -90,9 +117,7 @@ def within(base: Values, other: Values, floor: float) -> Interval:
         drift = 8 / 3 * (t975(7.0) ** 2 * wandering(z) if paired
                          else t975(11.0) ** 2 * (wandering(z0) + wandering(z1)))  # fmt: skip
     t = t975(degrees) if degrees < 1e6 else 1.96
-    half = math.sqrt(t**2 * v + drift + 2 * (1.96 * floor) ** 2)
-    ratio = mean(other) / mean(base)
-    return ratio * math.exp(-half), ratio * math.exp(half)
+    return math.sqrt(t**2 * v + drift + 2 * (1.96 * floor) ** 2)
 
 
 def terms(count: int) -> int:

@@ -147,6 +147,17 @@ def test_time_between_steps_is_in_the_window_alone(pair: Pair, tmp_path: Path) -
     assert said.states == wanted
 
 
+@pairs_with_steps
+def test_time_between_steps_is_in_their_period_alone(pair: Pair, tmp_path: Path) -> None:
+    wanted = {"steps.between_ns:3%": "exceeded", "steps.period_ns:3%": "exceeded",
+              "steps.avg_ns:3%": "within", "steps.dur_ns:3%": "within"}  # fmt: skip
+    said = ask(host_later(tmp_path, pair), ("steps",), wanted)
+    assert said.states == wanted
+    row = said.row("steps")
+    assert (row["verdict_between_ns"], row["verdict_period_ns"]) == ("worse", "worse")
+    assert (row["diff_between_ns"], row["verdict_avg_ns"]) == (19 * 300_000, "same")
+
+
 def test_a_change_below_three_percent_is_the_same(tmp_path: Path) -> None:
     """Kernels are 0.5 % longer, give or take 0.5; the window is twice as long."""
 
