@@ -269,8 +269,8 @@ def _columns(
         Column(
             "basis",
             Unit.TEXT,
-            "What the verdict rests on: single run (the values alone), within run (a block bootstrap "
-            "over steps), repeats (Student's t over runs).",
+            "What the verdict rests on: single run (the values alone), within run (how steps vary, "
+            "and runs usually), repeats (Student's t over runs).",
             brief=False,
         ),
         Column(
