@@ -133,13 +133,13 @@ class Repeats:
         is_base = which % 2 == 0 if self.in_turns else which < self.base
 
         def judged(change: float) -> Intervals:
-            found = []
+            intervals = []
             for values in runs:
                 base, other = values[is_base], values[~is_base] * (1 + change)
                 interval = repeats(base.tolist(), other.tolist())
                 assert interval is not None, "positive values of three runs at least"
-                found.append((interval.low, interval.high, other.mean() / base.mean()))
-            return Intervals(*np.array(found).T)
+                intervals.append((interval.low, interval.high, other.mean() / base.mean()))
+            return Intervals(*np.array(intervals).T)
 
         return rates_of(judged)
 
@@ -326,9 +326,9 @@ def expected_of(case: str) -> Rates:
     return {rate: OTHERWISE.get((case, rate), value) for rate, value in given if value is not None}
 
 
-def off(found: Mapping[str, Rates]) -> Iterator[str]:
+def off(by_case: Mapping[str, Rates]) -> Iterator[str]:
     """What is not as expected, in words."""
-    for case, rates in found.items():
+    for case, rates in by_case.items():
         for rate, expected in expected_of(case).items():
             tolerance = TOLERANCE_OF_HALF if rate == HALF else TOLERANCE
             if abs(rates[rate] - expected) > tolerance:
@@ -347,9 +347,9 @@ class Bar:
     least: float = 0.0
     most: float = 1.0
 
-    def is_missed(self, found: Mapping[str, Rates]) -> bool:
+    def is_missed(self, by_case: Mapping[str, Rates]) -> bool:
         """Whether the rate is outside."""
-        return not self.least <= found[self.case][self.rate] <= self.most
+        return not self.least <= by_case[self.case][self.rate] <= self.most
 
     def __str__(self) -> str:
         ends = [f"at least {self.least:.3g}"] if self.least else []
@@ -393,12 +393,12 @@ MISSED: Mapping[tuple[str, str], str] = {
 """Bars that are known to be missed, and why."""
 
 
-def unexpected(found: Mapping[str, Rates]) -> list[str]:
+def unexpected(by_case: Mapping[str, Rates]) -> list[str]:
     """What makes the command fail, in words."""
-    result = list(off(found))
+    result = list(off(by_case))
     for bar in bars():
-        if bar.is_missed(found) and (bar.case, bar.rate) not in MISSED:
-            rate = found[bar.case][bar.rate]
+        if bar.is_missed(by_case) and (bar.case, bar.rate) not in MISSED:
+            rate = by_case[bar.case][bar.rate]
             result.append(f"{bar.case}: {bar.rate} {rate:.3f}, has to be {bar}")
     return result
 
@@ -413,12 +413,12 @@ def text_of(rate: str, value: float) -> str:
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
-def table(found: Mapping[str, Rates], cases: tuple[Case, ...]) -> Iterator[str]:
+def table(by_case: Mapping[str, Rates], cases: tuple[Case, ...]) -> Iterator[str]:
     """The lines of a table with one row per case."""
     yield "| case | " + " | ".join(RATES) + " |"
     yield "|---|" + "---:|" * len(RATES)
     for case in cases:
-        texts = [text_of(rate, found[case.name][rate]) for rate in RATES]
+        texts = [text_of(rate, by_case[case.name][rate]) for rate in RATES]
         yield f"| {case.name} | " + " | ".join(texts) + " |"
 
 
@@ -479,21 +479,21 @@ rates come out. All its rates are met to 0.03 and its halves to 0.3 %, but for:
 """
 
 
-def page(found: Mapping[str, Rates], pairs: int) -> str:
+def page(by_case: Mapping[str, Rates], pairs: int) -> str:
     """The page, in Markdown."""
     of_repeats = min(pairs, PAIRS_OF_REPEATS)
     lines = [HEAD, f"{of_repeats} pairs a case of several runs, {pairs} a case of one run a side.", ""]
-    lines += [REPEATS_TEXT, *table(found, REPEATS), "", ONE_RUN_TEXT, *table(found, ONE_RUN), ""]
+    lines += [REPEATS_TEXT, *table(by_case, REPEATS), "", ONE_RUN_TEXT, *table(by_case, ONE_RUN), ""]
     lines += [BARS_TEXT, "| case | rate | has to be | is | why |", "|---|---|---|---:|---|"]
     for bar in bars():
-        if bar.is_missed(found):
-            value = text_of(bar.rate, found[bar.case][bar.rate])
+        if bar.is_missed(by_case):
+            value = text_of(bar.rate, by_case[bar.case][bar.rate])
             why = MISSED.get((bar.case, bar.rate), "")
             lines.append(f"| {bar.case} | {bar.rate} | {bar} | {value} | {why} |")
     lines += ["", OTHERWISE_TEXT, "| case | rate | there | here |", "|---|---|---:|---:|"]
     for case, rate in OTHERWISE:
         there = EXPECTED[case][RATES.index(rate)] or 0.0
-        here = found[case][rate]
+        here = by_case[case][rate]
         lines.append(f"| {case} | {rate} | {text_of(rate, there)} | {text_of(rate, here)} |")
     return "\n".join(lines) + "\n"
 
@@ -515,11 +515,11 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs a case of one run a side")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the tables go")
     options = parser.parse_args()
-    found = simulated(options.pairs)
-    text = page(found, options.pairs)
+    by_case = simulated(options.pairs)
+    text = page(by_case, options.pairs)
     options.page.write_text(text, encoding="utf-8")
     print(text)
-    failures = unexpected(found)
+    failures = unexpected(by_case)
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
