@@ -15,7 +15,7 @@ FUZZ_JOBS := 1
 OLDEST := .venv-oldest
 OLDEST_TESTS := golden api cli store_* page_reader* export* render_* importer_kineto_workloads importer_nsys_workloads
 
-.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers fuzz docs golden fixtures notebook clean
+.PHONY: help demo test test-slow test-oldest test-system check bench bench-peers verdict-power fuzz docs golden fixtures notebook clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench: $(STAMP)  ## measure all jobs beside baselines and peers, and write docs/
 
 bench-peers: $(STAMP)  ## install the peers that `make bench` compares with, each in an environment of its own
 	$(BIN)/python benchmarks/peers.py
+
+verdict-power: $(STAMP)  ## simulate how often verdicts of diff are right, and write docs/verdict-power.md: 2 minutes
+	$(BIN)/python benchmarks/verdict_power.py
 
 fuzz: $(STAMP)  ## damaged and odd profiles for FUZZ_SECONDS, FUZZ_JOBS at a time: what becomes of each
 	$(BIN)/python fuzz/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS)

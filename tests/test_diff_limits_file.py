@@ -255,7 +255,7 @@ def test_options_in_a_file(
 
 
 @pytest.mark.parametrize(
-    ("text", "where", "what"),
+    ("text", "place", "what"),
     [
         (f"limits = [\n'{SUM}',\n'overview.window_n:3%']", "limits.toml:3", "window_n"),
         (f"# noise\nrun_noise = 'much'\nlimits = ['{SUM}']", "limits.toml", "much"),

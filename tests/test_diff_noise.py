@@ -396,6 +396,16 @@ def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high
     assert ratio * math.exp(half) == pytest.approx(high, abs=2e-5)
 
 
+def test_the_example_of_the_definitions() -> None:
+    """c_3^2 = 0.03^2 20 / 2 is one of three: v = 0.009 / 3 / 20, of the 3 degrees of freedom of other."""
+    base, other = np.full(20, 10.0), 11 * (1 + 0.03 * np.cos(3 * math.pi * (np.arange(20) + 0.5) / 20))
+    (half,) = within(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
+    assert half == pytest.approx(math.sqrt(3.182446**2 * 0.00015 + 2 * 0.0196**2))
+    ratio = fmean(other) / fmean(base)
+    assert round(ratio * math.exp(-half), 3) == 1.049
+    assert round(ratio * math.exp(half), 3) == 1.154
+
+
 def test_no_interval_of_too_few_steps() -> None:
     few, enough = np.zeros((3, FEWEST_STEPS - 1)), np.zeros((3, FEWEST_STEPS))
     assert FEWEST_STEPS == 20

@@ -92,8 +92,8 @@ def repeats(base: Sequence[float], other: Sequence[float]) -> Interval | None:
     """
     if not all(0 < x < math.inf for side in (base, other) for x in side):
         return None
-    found = repeats_difference(*([math.log(x) for x in side] for side in (base, other)))
-    return None if found is None else Interval(_exp(found.low), _exp(found.high))
+    change = repeats_difference(*([math.log(x) for x in side] for side in (base, other)))
+    return None if change is None else Interval(_exp(change.low), _exp(change.high))
 
 
 def repeats_difference(base: Sequence[float], other: Sequence[float]) -> Interval | None:
@@ -252,7 +252,7 @@ def within(base: Array, other: Array, noise: float) -> Array:
     - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
       quarters are apart. What a run drifts by within itself, its mean may have drifted from the
       other's. No number of steps makes this part smaller.
-    - That of `single`, for nothing in a run tells how runs differ: by another clock of the GPU, another
+    - That of `single`, for nothing in a run shows how runs differ: by another clock of the GPU, another
       node, another placement in memory. Only repeats do.
 
     A moving-block bootstrap was used before: it needed random numbers and 2000 rounds, and the drift had
@@ -348,14 +348,14 @@ def _cosines_of_noise(steps: int) -> int:
 def _cosines(values: Array, count: int) -> Array:
     """Per row the coefficients c_1 ... of so many orthonormal cosines of the second kind (DCT-II)."""
     steps = values.shape[1]
-    found = np.zeros((len(values), count))
+    coefficients = np.zeros((len(values), count))
     frequency = np.pi / steps * np.arange(1, count + 1)
     at_once = max(1, _CELLS_AT_ONCE // count)
     for first in range(0, steps, at_once):
         some = values[:, first : first + at_once]
         middle = np.arange(first, first + some.shape[1]) + 0.5
-        found += some @ np.cos(np.outer(middle, frequency))
-    return found * math.sqrt(2 / steps)
+        coefficients += some @ np.cos(np.outer(middle, frequency))
+    return coefficients * math.sqrt(2 / steps)
 
 
 def _means_of_pieces(values: Array, count: int) -> Array:
@@ -398,19 +398,19 @@ def t_quantile(confidence: float, degrees: float) -> float:
     |t| <= x has the probability I(1/2, degrees/2) at x^2 / (degrees + x^2), I being the regularised
     incomplete beta function (DLMF 8.17; Abramowitz and Stegun 26.7.1).
     """
-    found = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    quantile = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
     scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
     scale += math.log(4 / (math.pi * degrees)) / 2
     # Newton's method: the probability is concave in t and the normal's t too small, so that each step
     # comes closer from below.
     for _ in range(100):
-        square = found**2 / degrees
+        square = quantile**2 / degrees
         missing = confidence - _beta(square / (1 + square), 0.5, degrees / 2)
         step = missing / math.exp(scale - (degrees + 1) / 2 * math.log1p(square))
-        found += step
-        if abs(step) < 1e-12 * found:
+        quantile += step
+        if abs(step) < 1e-12 * quantile:
             break
-    return found
+    return quantile
 
 
 def _beta(x: float, a: float, b: float) -> float:

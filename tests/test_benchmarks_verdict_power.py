@@ -1,0 +1,115 @@
+"""The simulated verdicts: what counts as which answer, what fails, and that the page is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import verdict_power as power
+
+CASE = "white 2 %, 5:5"
+
+
+@pytest.fixture(scope="module")
+def few() -> dict[str, power.Rates]:
+    return power.simulated(40)
+
+
+def as_expected() -> dict[str, power.Rates]:
+    """Rates that meet every bar, and are the expected ones where some are."""
+    good = dict.fromkeys(power.RATES, 0.04) | {power.EXCEEDED: 0.0}
+    good |= dict.fromkeys((power.WITHIN, power.EXCEEDED_5, power.EXCEEDED_10), 1.0)
+    return {case.name: good | dict(power.expected_of(case.name)) for case in power.CASES}
+
+
+def test_the_three_answers() -> None:
+    """Of 1.01 … 1.10 and 1.01 … 1.05 with their estimates, 0.99 … 1.02, 0.97 … 1.09 and 0.90 … 0.95."""
+    found = power.Intervals(
+        np.array([1.01, 1.01, 0.99, 0.97, 0.90]),
+        np.array([1.10, 1.05, 1.02, 1.09, 0.95]),
+        np.array([1.05, 1.03, 1.00, 1.04, 0.92]),
+    )
+    assert found.differ() == 3 / 5
+    assert found.exceeded() == 1 / 5, "the second is no more than the limit, the fourth not for certain"
+    assert found.within() == 2 / 5
+
+
+def test_rates_are_of_the_change_that_they_name() -> None:
+    """Intervals of 2 % either way, which are never wrong."""
+
+    def judged(change: float) -> power.Intervals:
+        ratio = np.array([1 + change])
+        return power.Intervals(ratio * 0.98, ratio * 1.02, ratio)
+
+    rates = dict(power.rates_of(judged))
+    assert rates.pop(power.HALF) == pytest.approx(0.02, abs=1e-5)
+    assert rates == {
+        power.DIFFERS: 0, power.WITHIN: 1, power.EXCEEDED: 0, power.FALSELY_WITHIN: 0,
+        power.EXCEEDED_5: 1, power.EXCEEDED_10: 1,
+    }  # fmt: skip
+
+
+def test_what_is_as_expected_does_not_fail() -> None:
+    known = {f"{case}: {rate}" for case, rate in power.MISSED}
+    assert not power.unexpected(as_expected())
+    assert known <= {f"{bar.case}: {bar.rate}" for bar in power.bars()}
+
+
+@pytest.mark.parametrize(
+    ("rate", "value", "words"),
+    [
+        (power.WITHIN, 0.54, "within at 0 0.540, expected 0.500"),
+        (power.HALF, 0.0325, "half 0.033, expected 0.029"),
+        (power.FALSELY_WITHIN, 0.055, "within at +3 % 0.055, has to be at most 0.05"),
+        (power.EXCEEDED, 0.036, "exceeded at 0 0.036, expected 0.005"),
+        (power.DIFFERS, 0.029, "differs at 0 0.029, has to be at least 0.03 and at most 0.07"),
+        (power.EXCEEDED_10, 0.975, "exceeded at +10 % 0.975, has to be at least 0.98"),
+    ],
+)
+def test_what_is_off_is_named(rate: str, value: float, words: str) -> None:
+    found = as_expected()
+    found[CASE] = {**found[CASE], rate: value}
+    assert f"{CASE}: {words}" in power.unexpected(found)
+
+
+def test_bars_that_are_known_to_be_missed_do_not_fail() -> None:
+    found = as_expected()
+    for case, rate in power.MISSED:
+        if rate not in power.expected_of(case):
+            found[case] = {**found[case], rate: 0.2}
+    assert not power.unexpected(found)
+
+
+def test_every_case_has_one_name() -> None:
+    names = {case.name for case in power.CASES}
+    assert len(names) == len(power.CASES)
+    assert names >= power.EXPECTED.keys()
+
+
+def test_the_page_holds_every_case(few: dict[str, power.Rates]) -> None:
+    """And is that of the documentation, but for the figures."""
+    text = power.page(few, power.PAIRS)
+    recorded = power.PAGE.read_text(encoding="utf-8")
+    for case in power.CASES:
+        assert text.count(f"\n| {case.name} | ") >= 1
+        assert recorded.count(f"\n| {case.name} | ") >= 1
+    pieces = (power.HEAD, power.REPEATS_TEXT, power.ONE_RUN_TEXT, power.BARS_TEXT, power.OTHERWISE_TEXT)
+    for piece in pieces:
+        assert piece in recorded, "run: make verdict-power"
+
+
+def test_the_same_pairs_give_the_same_rates() -> None:
+    assert power.simulated(5) == power.simulated(5)
+
+
+def test_it_fails_and_writes_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of five pairs a case hardly a rate is the expected one."""
+    words = ["verdict_power.py", "--pairs", "5", "--page", str(tmp_path / "page.md")]
+    monkeypatch.setattr("sys.argv", words)
+    assert power.main() == 1
+    captured = capsys.readouterr()
+    assert ", expected " in captured.err
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") in captured.out
