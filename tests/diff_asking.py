@@ -72,7 +72,8 @@ def states(pair: Pair, limits: Iterable[str], **options: Any) -> dict[str, str]:
 
 def interval(row: Row, measure: str | None = None) -> Interval:
     """The interval of the ratio of the main measure, or of another one."""
-    tail = f"_{measure}" if measure else ""
+    # Ratios have no unit, and their columns none in the name.
+    tail = f"_{measure.removesuffix('_ns')}" if measure else ""
     return row[f"ratio_low{tail}"], row[f"ratio_high{tail}"]
 
 

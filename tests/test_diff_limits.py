@@ -108,9 +108,14 @@ def test_half_the_steps_pass_no_limit_on_a_sum(tmp_path: Path) -> None:
     found = api.compare(base, other, fail_on=["overview.kernel_sum_ns:3%"])
     assert found.exit_status == 4
     assert "steps.avg_ns" in found.reports[-1].rows()[0]["reason"]
-    for name in ("overview", "kernels", "steps"):
+    for name, column in (
+        ("overview", "kernel_sum_ns"), ("kernels", "kernel_sum_ns"), ("steps", "dur_ns")
+    ):  # fmt: skip
         (report,) = api.compare(base, other, [name]).reports
-        assert {row["verdict"] for row in report.rows()} == {None}, name
+        assert {row[f"verdict_{column}"] for row in report.rows()} == {None}, name
+    # A step's share of it can be compared.
+    (report,) = api.compare(base, other, ["kernels"]).reports
+    assert {row["verdict"] for row in report.rows()} == {"worse"}
 
 
 def more_launches(events: Events) -> Events:

@@ -216,7 +216,7 @@ def test_half_the_steps_each_slower(
     assert "steps" in said.limits[f"{SUM}:3%"]["reason"]
     assert said.result.answer.startswith("slower")
     row = said.row("kernels")
-    assert (row["basis"], row["verdict"]) == (basis, None)
+    assert (row["basis"], row["verdict"], row["verdict_kernel_sum_ns"]) == (basis, "worse", None)
     half = 1.96 * math.sqrt(2) * (0.01 if basis == "within run" and "kineto" not in pair else 0.03)
     for measure in ("per_step_ns", "avg_ns"):
         assert row[f"verdict_{measure}"] == "worse"
@@ -240,7 +240,8 @@ def test_repeats_with_other_numbers_of_steps(tmp_path: Path) -> None:
               "kernels.per_step_ns:12%": "within"}  # fmt: skip
     said = ask(sides(tmp_path, base, other), ("kernels",), wanted)
     row = said.row("kernels")
-    assert (row["basis"], row["verdict"], row["verdict_per_step_ns"]) == ("repeats", None, "worse")
+    judged = row["verdict"], row["verdict_per_step_ns"], row["verdict_kernel_sum_ns"]
+    assert (row["basis"], *judged) == ("repeats", "worse", "worse", None)
     assert interval(row, "per_step_ns") == near(slow.repeats(*by_run))
     assert said.states == wanted
 

@@ -135,17 +135,18 @@ def _of_measure(column: Column, *, several: bool) -> list[Column]:
         replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
         for which, words in says.items()
     ]
-    ratio = Column(f"ratio_{bare(column)}", Unit.REAL, "Other divided by base.", brief=False)
-    return [*result, ratio]
+    ratio = Column(f"ratio_{bare(column)}", Unit.REAL, "Other divided by base.")
+    return [*result, replace(ratio, brief=False, optional=column.optional)]
 
 
 def _verdict_of(column: Column) -> list[Column]:
     """The columns of a measure's own verdict."""
-    return [
-        Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column.", brief=False),
-        Column(f"ratio_low_{bare(column)}", Unit.REAL, "As ratio_low.", brief=False),
-        Column(f"ratio_high_{bare(column)}", Unit.REAL, "As ratio_high.", brief=False),
-    ]
+    columns = (
+        Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column."),
+        Column(f"ratio_low_{bare(column)}", Unit.REAL, "As ratio_low."),
+        Column(f"ratio_high_{bare(column)}", Unit.REAL, "As ratio_high."),
+    )
+    return [replace(each, brief=False, optional=column.optional) for each in columns]
 
 
 def is_judged(column: Column) -> bool:
