@@ -164,7 +164,7 @@ def test_steps_are_not_compared_with_a_whole_profile(tmp_path: Path, swapped: bo
 def test_other_reports_say_nothing_of_that(tmp_path: Path) -> None:
     base = run(tmp_path, "base", *steps("ProfilerStep", 0, 30, 60))
     other = run(tmp_path, "other", *steps("epoch", 0, 30, 60, 90))
-    (found,) = api.compare(base, other, ["kernels"]).reports
+    found = api.compare(base, other, ["kernels", "steps"]).reports[0]
     assert "steps-not-annotated" not in {note.slug for note in found.notes}
     (row_of_kernel,) = found.rows()
     assert (row_of_kernel["base_per_step_ns"], row_of_kernel["other_per_step_ns"]) == (20, None)

@@ -169,6 +169,15 @@ def test_steps_of_a_file_are_counted_in_place_and_in_a_store(path: Path, shelf: 
             assert step_count(profile.timeline, "profilerstep#2") == 0
 
 
+def test_marks_functions_and_what_has_no_time_are_no_steps() -> None:
+    """Of operators, as of ranges, only what may be a step counts."""
+    rows = (Range(0, 10, "s"), Range(10, None, "s", "mark"), Operator(0, 10, "s"),
+            Operator(10, 20, "s", pid=2), Operator(20, 30, "s", "python_function"),
+            Operator(30, None, "s"))  # fmt: skip
+    with opened(*rows) as profile:
+        assert count_named(profile.timeline, "s") == {1: 2, 2: 1}
+
+
 def tables_read(monkeypatch: pytest.MonkeyPatch, *rows: Row) -> set[str]:
     """The tables of which columns are read to count steps."""
     found: set[str] = set()
