@@ -60,7 +60,7 @@ def test_both_values_the_difference_the_ratio_and_its_causes() -> None:
     low, high = 1.21 / math.exp(0.08316), 1.21 * math.exp(0.08316)
     assert row == {
         "device_id": 0, "name": "f", "where": "both", "verdict": "worse",
-        "diff_kernel_sum_ns": 105_000, "diff_pct_kernel_sum": 21.0, "verdict_kernel_sum_ns": "worse",
+        "diff_kernel_sum_ns": 105_000, "diff_pct": 21.0, "verdict_kernel_sum_ns": "worse",
         "ratio_low_kernel_sum": pytest.approx(low, rel=1e-4),
         "ratio_high_kernel_sum": pytest.approx(high, rel=1e-4),
         "interval": "+11.3 … +31.5 %, single run",

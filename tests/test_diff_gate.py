@@ -564,9 +564,12 @@ def test_the_report_of_verdicts() -> None:
     report = shown()
     assert (report.name, report.row_count) == ("limits", 6)
     assert [column.name for column in report.columns] == [
-        "limit", "state", "row", "base", "other", "change", "interval", "reason",
+        "limit", "where", "state", "row", "base", "other", "change", "interval", "reason",
     ]  # fmt: skip
-    cells = [tuple(found.values())[:-2] for found in report.rows()]
+    cells = [
+        tuple(found[name] for name in ("limit", "state", "row", "base", "other", "change"))
+        for found in report.rows()
+    ]
     assert cells == [
         ("made.sum_ns:3%", OUT, "gemm 7", "1.50 ms", "1.80 ms", "+300.00 µs (+20.00 %)"),
         ("made.bytes_sum:1MB", IN, "copy", "2.00 MB", "1.00 MB", "-1.00 MB (-50.00 %)"),

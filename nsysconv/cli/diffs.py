@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nsysconv import render
 from nsysconv.api.diffing import DEFAULT, DiffResult, compare
 from nsysconv.cli import output
 from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say
+from nsysconv.notes import Note
 from nsysconv.report import Report
 from nsysconv.timeline.slices import Slice
 
@@ -35,6 +37,7 @@ def run(
     # What is said of limits is one report more.
     count = len(names or DEFAULT) + bool(fail_on or limits)
     destination = output.destination(format_name, path, count)
+    for_people = destination.format in _FOR_PEOPLE
     begin_work()
     result = compare(
         base,
@@ -47,16 +50,29 @@ def run(
         cannot_tell=cannot_tell,
         limit=limit,
         slice=part,
-        for_people=destination.format in _FOR_PEOPLE,
+        for_people=for_people,
         step_range=step_range,
         say=say,
     )
+    reports = _in_reading_order(result)
     if render.holds_one(destination.format) and not destination.is_folder:
         say(result.answer)
-        output.write(result.reports, destination)
-    else:
-        output.write(_in_reading_order(result), destination)
+        reports = list(result.reports)
+    elif for_people and not destination.is_folder:
+        reports = _noted_once(reports)
+    output.write(reports, destination)
     return result.exit_status
+
+
+def _noted_once(reports: Sequence[Report]) -> list[Report]:
+    """The reports with each note below the first that bears it: most are on what all are made of."""
+    shown: set[Note] = set()
+    result = []
+    for report in reports:
+        notes = tuple(note for note in report.notes if note not in shown)
+        shown.update(notes)
+        result.append(replace(report, notes=notes))
+    return result
 
 
 def _in_reading_order(result: DiffResult) -> list[Report]:

@@ -322,8 +322,8 @@ def joined(change: Change) -> Change:
 
 def _joined(device: DeviceChange) -> DeviceChange:
     minor = [part for part in device.parts if part.is_minor]
-    if not minor:
-        return device
+    if not any(part.change for part in minor):
+        return replace(device, parts=tuple(part for part in device.parts if not part.is_minor))
     base, other = (
         None if None in values else sum(value or 0 for value in values)
         for values in ([part.base for part in minor], [part.other for part in minor])

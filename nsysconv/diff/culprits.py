@@ -129,12 +129,21 @@ def culprits(
     data = {column.name: [row[i] for row in cells] for i, column in enumerate(COLUMNS)}
     return Report(
         name="culprits",
-        title="The largest parts of the change, by name",
+        title=_title(of),
         columns=COLUMNS,
         table=report_table(COLUMNS, data),
         profiles=tuple(profiles),
         row_count=len(cells),
     )
+
+
+def _title(of: Change | None) -> str:
+    parts = ["The largest parts of the change, by name"]
+    if of is not None and of.steps is not None:
+        parts.append("per step")
+    if of is not None and max(of.device_counts) > 1:
+        parts.append("mean of all devices")
+    return ", ".join(parts)
 
 
 def _divisors(of: Change) -> tuple[Fraction, Fraction]:

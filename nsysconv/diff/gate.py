@@ -227,7 +227,7 @@ def exit_status(verdicts: Iterable[Verdict]) -> int:
 
 _COLUMNS = (
     Column("limit", Unit.TEXT, "The limit, as it was given.", key=True),
-    Column("where", Unit.TEXT, "The line of the file that it was read from."),
+    Column("where", Unit.TEXT, "The line of the file that it was read from.", optional=True),
     Column(
         "state",
         Unit.TEXT,
@@ -238,12 +238,18 @@ _COLUMNS = (
         "row",
         Unit.TEXT,
         "The row that became worse the most, by its text keys; null: no row has both values.",
+        optional=True,
     ),
     # The change says what these two do, where there is little room.
-    Column("base", Unit.TEXT, "Its value before.", brief=False),
-    Column("other", Unit.TEXT, "Its value after.", brief=False),
-    Column("change", Unit.TEXT, "After minus before, and as a share of before."),
-    Column("interval", Unit.TEXT, "How far noise may have moved the change, and what that rests on."),
+    Column("base", Unit.TEXT, "Its value before.", brief=False, optional=True),
+    Column("other", Unit.TEXT, "Its value after.", brief=False, optional=True),
+    Column("change", Unit.TEXT, "After minus before, and as a share of before.", optional=True),
+    Column(
+        "interval",
+        Unit.TEXT,
+        "How far noise may have moved the change, and what that rests on.",
+        optional=True,
+    ),
     Column("reason", Unit.TEXT, "What the state comes from.", prose=True),
 )
 
@@ -251,8 +257,6 @@ _COLUMNS = (
 def verdict_report(verdicts: Sequence[Verdict]) -> Report:
     """The verdicts as a report of texts for people, a row per limit in the order given."""
     worst = [verdict.worst for verdict in verdicts]
-    from_file = any(verdict.limit.where for verdict in verdicts)
-    columns = tuple(column for column in _COLUMNS if from_file or column.name != "where")
     data: dict[str, list[str | None]] = {
         "where": [verdict.limit.where or None for verdict in verdicts],
         "limit": [verdict.limit.text for verdict in verdicts],
@@ -264,8 +268,8 @@ def verdict_report(verdicts: Sequence[Verdict]) -> Report:
         "interval": [found.interval if found else None for found in worst],
         "reason": [verdict.reason for verdict in verdicts],
     }
-    table = report_table(columns, {column.name: data[column.name] for column in columns})
-    return Report("limits", "Limits", columns, table, row_count=table.num_rows)
+    table = report_table(_COLUMNS, data)
+    return Report("limits", "Limits", _COLUMNS, table, row_count=table.num_rows)
 
 
 def _can_be_limited(column: Column) -> bool:

@@ -76,6 +76,7 @@ def _columns(
             Unit.TEXT,
             f"better or worse by the declaration of {main.name} (more or less where neither is better); "
             "same: by less than 3 %; ~: noise alone may have made the change.",
+            optional=True,
         ),
         *_of_main(main, _counted_by(main, columns), several=several),
     ]
@@ -107,11 +108,12 @@ def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
     plain = replace(main, real=real, brief=True)
     result = [
         replace(plain, name=f"diff_{main.name}", doc=f"Other minus base: {main.doc}"),
-        Column(f"diff_pct_{bare(main)}", Unit.PCT, "That as a share of base.", real=True),
+        Column("diff_pct", Unit.PCT, "That as a share of base.", real=True),
         Column(
             "interval",
             Unit.TEXT,
             "How far noise may have moved that share, at 95 %, and what the interval rests on.",
+            optional=True,
         ),
         replace(plain, name=f"base_{main.name}", doc=f"Base: {main.doc}"),
         replace(plain, name=f"other_{main.name}", doc=f"Other: {main.doc}"),
@@ -189,7 +191,7 @@ def _cells(
             low, high = f"ratio_low_{bare(column)}", f"ratio_high_{bare(column)}"
             cells[low], cells[high] = _ends(rows, name)
     difference = cells[f"diff_{main.name}"]
-    cells[f"diff_pct_{bare(main)}"] = [
+    cells["diff_pct"] = [
         100 * more / before if before and more is not None else None
         for before, more in zip(cells[f"base_{main.name}"], difference, strict=True)
     ]
@@ -215,7 +217,10 @@ def _cells(
 
 def _interval(row: Compared, main: Column) -> str | None:
     change = row.change(main.name) if main.name in row.judged else None
-    return None if change is None else change.described(main.unit)
+    if change is None:
+        return None
+    # Of what one side alone has there is no share.
+    return change.described(main.unit) if row.where == BOTH else change.runs
 
 
 def _basis(row: Compared, name: str) -> str | None:

@@ -40,8 +40,7 @@ def other_launches(kernels: Sequence[Compared]) -> str | None:
                 sum(values["kernel_count"] or 0 for values in side)
                 for side in zip(*((r.base_values, r.other_values) for r in kernels), strict=True)
             )
-            share = 100 * abs(after - before) / before if before else 0
-            return f"launches of most kernels: {share:.1f} % {word} ({before:,.0f} against {after:,.0f})"
+            return f"{100 * abs(after - before) / before:.1f} % {word} launches, of most kernels"
     return None
 
 
