@@ -178,11 +178,15 @@ def _accounts(timeline: Timeline, pattern: str) -> Accounts:
 
 @dataclass(frozen=True)
 class _Device:
-    """The operations of a device, the class of each as a place in OPERATION_CLASSES, and its gaps."""
+    """The operations of a device, and its gaps. `place` is the class of each operation, as a place in
+    OPERATION_CLASSES; `group` numbers its class and name, which are in `kinds`.
+    """
 
     device: int
     ops: GpuOps
     place: Array
+    group: Array
+    kinds: list[tuple[str, str]]
     window: Window | None
     gaps: Gaps | None
 
@@ -198,7 +202,8 @@ class _Device:
         by_device = timeline.kept(
             "account gaps", lambda: {found.device: found for found in gaps(timeline, "no_op")}
         )
-        return cls(device, ops, place, window(timeline, device, ops), by_device.get(device))
+        span = window(timeline, device, ops)
+        return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
 
     def account(self, timeline: Timeline, span: Span) -> Account:
         """The account of a span."""
@@ -217,7 +222,7 @@ class _Device:
             timeline.rank_of(timeline.pids_on(self.device)),
             span,
             times,
-            tuple(self._works(timeline, low, high)),
+            tuple(self._works(low, high)),
             frozenset(part for part, fact in _FACTS.items() if fact not in facts),
         )
 
@@ -261,36 +266,43 @@ class _Device:
             result += parts(timeline, cut).sum(axis=1)
         return [int(time) for time in result]
 
-    def _works(self, timeline: Timeline, low: int, high: int) -> Iterator[Work]:
+    def _works(self, low: int, high: int) -> Iterator[Work]:
         """The operations that intersect [low, high) by class and name, most time first."""
-        ops = self.ops
-        rows, texts = _kernel_names(timeline)
-        name = np.zeros(len(ops), np.int32)
-        kernels = ops.kind == Kind.KERNEL
-        name[kernels] = rows.take(taken(ops.row, kernels))
-        group, (kinds, names) = number(ops.kind, name)
-        count = len(kinds)
-        of_class, launches, spent = np.zeros((3, count), np.int64)
-        of_class[group] = self.place
+        ops, count = self.ops, len(self.kinds)
+        launches, spent = np.zeros((2, count), np.int64)
         for block in blocks(len(ops)):
             start, end = ops.start[block], ops.end[block]
             if start[0] >= high:
                 break
             inside = np.flatnonzero((start < high) & (np.maximum(end, start + 1) > low))
-            members = group[block].take(inside)
+            members = self.group[block].take(inside)
             cut = np.minimum(end.take(inside), high) - np.maximum(start.take(inside), low)
             launches += counts(members, count)
             spent += sums(members, cut, count)
         found: dict[tuple[str, str], list[int]] = {}
         for i in np.flatnonzero(launches).tolist():
-            kind = Kind(int(kinds[i]))
-            text = texts[int(names[i])] if kind == Kind.KERNEL else _NAMES[kind]
             # Two ids may stand for one name.
-            entry = found.setdefault((OPERATION_CLASSES[of_class[i]], text), [0, 0])
+            entry = found.setdefault(self.kinds[i], [0, 0])
             entry[0] += int(launches[i])
             entry[1] += int(spent[i])
-        for (part, text), (several, time) in sorted(found.items(), key=lambda it: (-it[1][1], it[0])):
-            yield Work(part, text, several, time)
+        for (part, name), (several, time) in sorted(found.items(), key=lambda it: (-it[1][1], it[0])):
+            yield Work(part, name, several, time)
+
+
+def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
+    """Per operation the number of what it is, and the class and name by number; `place` says of which
+    class each operation is."""
+    rows, texts = _kernel_names(timeline)
+    name = np.zeros(len(ops), np.int32)
+    kernels = ops.kind == Kind.KERNEL
+    name[kernels] = rows.take(taken(ops.row, kernels))
+    group, (kinds, names) = number(ops.kind, name)
+    class_of = np.zeros(len(kinds), np.int8)
+    class_of[group] = place
+    return group, [
+        (OPERATION_CLASSES[i], texts[name] if kind == Kind.KERNEL else _NAMES[Kind(kind)])
+        for i, kind, name in zip(class_of.tolist(), kinds.tolist(), names.tolist(), strict=True)
+    ]
 
 
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
