@@ -120,8 +120,8 @@ def account(timeline: Timeline, device: int, span: Span) -> Account:
 
 def window_span(timeline: Timeline, device: int) -> Span | None:
     """The window of a device; None where it has none."""
-    found = window(timeline, device, timeline.ops_on(device))
-    return None if found is None else Span(found.start, found.end)
+    span = window(timeline, device, timeline.ops_on(device))
+    return None if span is None else Span(span.start, span.end)
 
 
 def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
@@ -132,11 +132,12 @@ def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
     """
     if timeline.clocks_disagree:
         return None
-    found = [mine for mine in (_uncut(timeline, each) for each in steps(timeline, pattern)) if len(mine)]
-    if not found:
+    of_processes = [_uncut(timeline, mine) for mine in steps(timeline, pattern)]
+    whole = [mine for mine in of_processes if len(mine)]
+    if not whole:
         return None
-    start, end = min(mine.start.min() for mine in found), max(mine.end.max() for mine in found)
-    return Span(int(start), int(end), max(map(len, found)))
+    start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
+    return Span(int(start), int(end), max(map(len, whole)))
 
 
 def recording_span(timeline: Timeline) -> Span | None:
@@ -200,7 +201,7 @@ class _Device:
         place = _CLASS_OF_KIND.take(ops.kind)
         place[talks] = _COMMUNICATION
         by_device = timeline.kept(
-            "account gaps", lambda: {found.device: found for found in gaps(timeline, "no_op")}
+            "account gaps", lambda: {each.device: each for each in gaps(timeline, "no_op")}
         )
         span = window(timeline, device, ops)
         return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
@@ -279,13 +280,13 @@ class _Device:
             cut = np.minimum(end.take(inside), high) - np.maximum(start.take(inside), low)
             launches += counts(members, count)
             spent += sums(members, cut, count)
-        found: dict[tuple[str, str], list[int]] = {}
+        totals: dict[tuple[str, str], list[int]] = {}
         for i in np.flatnonzero(launches).tolist():
             # Two ids may stand for one name.
-            entry = found.setdefault(self.kinds[i], [0, 0])
+            entry = totals.setdefault(self.kinds[i], [0, 0])
             entry[0] += int(launches[i])
             entry[1] += int(spent[i])
-        for (part, name), (several, time) in sorted(found.items(), key=lambda it: (-it[1][1], it[0])):
+        for (part, name), (several, time) in sorted(totals.items(), key=lambda it: (-it[1][1], it[0])):
             yield Work(part, name, several, time)
 
 
