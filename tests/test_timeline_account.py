@@ -54,7 +54,7 @@ def step(number: int, start: int, end: int, **more: Any) -> Range:
     return Range(start, end, f"ProfilerStep#{number}", **more)
 
 
-def told(timeline: Timeline, device: int = 0, span: Span | None = None) -> dict[str, int]:
+def times_on(timeline: Timeline, device: int = 0, span: Span | None = None) -> dict[str, int]:
     """The classes that have some time; that all add up is checked everywhere."""
     span = span or window_span(timeline, device)
     assert span is not None
@@ -71,7 +71,7 @@ def assert_adds_up(found: Account) -> None:
 
 def times(*rows: Row, span: tuple[int, int] | None = None, **options: Any) -> dict[str, int]:
     with opened(*rows, **options) as profile:
-        return told(profile.timeline, span=None if span is None else Span(*span))
+        return times_on(profile.timeline, span=None if span is None else Span(*span))
 
 
 # -- classes
@@ -116,8 +116,8 @@ def test_operations_without_a_time_are_nowhere() -> None:
 
 def test_each_device_has_its_own_account() -> None:
     with opened(Kernel(0, 10), Kernel(5, 30, device=1), Memcpy(25, 40, device=1)) as profile:
-        assert told(profile.timeline, 0) == {"computation": 10}
-        assert told(profile.timeline, 1) == {"computation": 25, "memcpy": 10}
+        assert times_on(profile.timeline, 0) == {"computation": 10}
+        assert times_on(profile.timeline, 1) == {"computation": 25, "memcpy": 10}
 
 
 def test_operations_that_name_no_device_have_an_account() -> None:
@@ -183,7 +183,7 @@ def test_clocks_that_disagree_leave_the_window_alone() -> None:
     )  # fmt: skip
     with opened(*rows) as profile:
         assert profile.timeline.clocks_disagree
-        assert told(profile.timeline) == {"computation": 20, "idle_unknown": 20}
+        assert times_on(profile.timeline) == {"computation": 20, "idle_unknown": 20}
         assert steps_span(profile.timeline) is recording_span(profile.timeline) is None
         assert accounts(profile.timeline).of_steps is None
 
@@ -191,7 +191,7 @@ def test_clocks_that_disagree_leave_the_window_alone() -> None:
 def test_a_device_without_a_window_is_before_its_first_operation() -> None:
     with opened(Migration(5, 10), Kernel(0, 20, device=1)) as profile:
         assert window_span(profile.timeline, 0) is None
-        assert told(profile.timeline, 0, Span(0, 20)) == {"before": 20}
+        assert times_on(profile.timeline, 0, Span(0, 20)) == {"before": 20}
         assert [found.device_id for found in accounts(profile.timeline).of_window] == [1]
 
 
@@ -217,7 +217,7 @@ def test_steps_that_a_slice_cuts_are_left_out() -> None:
 def test_a_recording_lasts_from_the_first_to_the_last_thing_that_happened() -> None:
     with opened(Call(3, 5), Kernel(10, 20), Range(15, 44, "r"), Migration(0, 90)) as profile:
         assert recording_span(profile.timeline) == Span(3, 44)
-        assert told(profile.timeline, 0, Span(3, 44)) == {
+        assert times_on(profile.timeline, 0, Span(3, 44)) == {
             "before": 7, "computation": 10, "after": 24}  # fmt: skip
         profile.narrow(Slice((8, 30)))
         assert recording_span(profile.timeline) == Span(8, 30)
@@ -227,7 +227,7 @@ def test_a_slice_is_the_window() -> None:
     with opened(*CUT) as profile:
         profile.narrow(Slice((5, 30)))
         assert window_span(profile.timeline, 0) == Span(5, 30)
-        assert told(profile.timeline) == {"idle_queue": 5, "computation": 10, "idle_end": 10}
+        assert times_on(profile.timeline) == {"idle_queue": 5, "computation": 10, "idle_end": 10}
 
 
 # -- works

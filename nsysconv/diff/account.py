@@ -129,19 +129,19 @@ def account_of_change(
     if missing:
         return Change(None, not_recorded=tuple(missing))
     by_step = all(_has_steps(runs) for runs in sides)
-    found = [[_of_run(run, by_step) for run in runs] for runs in sides]
+    by_run = [[_of_run(run, by_step) for run in runs] for runs in sides]
     rows = [
         [{"rank": each.rank, "device_id": each.device_id} for each in chain.from_iterable(runs)]
-        for runs in found
+        for runs in by_run
     ]
     names = naming(_KEYS, (rows[0], rows[1]), {})
-    before, after = (_means(side, runs, names, spelling) for side, runs in enumerate(found))
+    before, after = (_means(side, runs, names, spelling) for side, runs in enumerate(by_run))
     devices = [
         _device(key, names, before.get(key, _Mean()), after.get(key, _Mean()))
         for key in dict.fromkeys((*before, *after))
     ]
-    steps = _steps(found[0]), _steps(found[1])
-    counts = _device_count(found[0]), _device_count(found[1])
+    steps = _steps(by_run[0]), _steps(by_run[1])
+    counts = _device_count(by_run[0]), _device_count(by_run[1])
     return Change(tuple(devices), steps if by_step else None, counts, names.dropped)
 
 
@@ -210,13 +210,13 @@ def _means(
     side: int, runs: Sequence[Sequence[Account]], names: Naming, spelling: Spelling
 ) -> dict[Key, _Mean]:
     """The devices of a side by what they are called on both."""
-    found: dict[Key, _Mean] = {}
+    devices: dict[Key, _Mean] = {}
     for run in runs:
         rows = [{"rank": each.rank, "device_id": each.device_id} for each in run]
         for key, account in zip(names.named(side, rows), run, strict=True):
             parts = len(runs) * (account.span.steps or 1)
-            found.setdefault(key, _Mean()).add(account, parts, spelling)
-    return found
+            devices.setdefault(key, _Mean()).add(account, parts, spelling)
+    return devices
 
 
 def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:

@@ -120,8 +120,8 @@ def account(timeline: Timeline, device: int, span: Span) -> Account:
 
 def window_span(timeline: Timeline, device: int) -> Span | None:
     """The window of a device; None where it has none."""
-    found = window(timeline, device, timeline.ops_on(device))
-    return None if found is None else Span(found.start, found.end)
+    span = window(timeline, device, timeline.ops_on(device))
+    return None if span is None else Span(span.start, span.end)
 
 
 def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
@@ -132,11 +132,12 @@ def steps_span(timeline: Timeline, pattern: str = STEP_RANGE) -> Span | None:
     """
     if timeline.clocks_disagree:
         return None
-    found = [mine for mine in (_uncut(timeline, each) for each in steps(timeline, pattern)) if len(mine)]
-    if not found:
+    of_processes = [_uncut(timeline, mine) for mine in steps(timeline, pattern)]
+    whole = [mine for mine in of_processes if len(mine)]
+    if not whole:
         return None
-    start, end = min(mine.start.min() for mine in found), max(mine.end.max() for mine in found)
-    return Span(int(start), int(end), max(map(len, found)))
+    start, end = min(mine.start.min() for mine in whole), max(mine.end.max() for mine in whole)
+    return Span(int(start), int(end), max(map(len, whole)))
 
 
 def recording_span(timeline: Timeline) -> Span | None:
@@ -178,11 +179,15 @@ def _accounts(timeline: Timeline, pattern: str) -> Accounts:
 
 @dataclass(frozen=True)
 class _Device:
-    """The operations of a device, the class of each as a place in OPERATION_CLASSES, and its gaps."""
+    """The operations of a device, and its gaps. `place` is the class of each operation, as a place in
+    OPERATION_CLASSES; `group` numbers its class and name, which are in `kinds`.
+    """
 
     device: int
     ops: GpuOps
     place: Array
+    group: Array
+    kinds: list[tuple[str, str]]
     window: Window | None
     gaps: Gaps | None
 
@@ -196,9 +201,10 @@ class _Device:
         place = _CLASS_OF_KIND.take(ops.kind)
         place[talks] = _COMMUNICATION
         by_device = timeline.kept(
-            "account gaps", lambda: {found.device: found for found in gaps(timeline, "no_op")}
+            "account gaps", lambda: {each.device: each for each in gaps(timeline, "no_op")}
         )
-        return cls(device, ops, place, window(timeline, device, ops), by_device.get(device))
+        span = window(timeline, device, ops)
+        return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
 
     def account(self, timeline: Timeline, span: Span) -> Account:
         """The account of a span."""
@@ -217,7 +223,7 @@ class _Device:
             timeline.rank_of(timeline.pids_on(self.device)),
             span,
             times,
-            tuple(self._works(timeline, low, high)),
+            tuple(self._works(low, high)),
             frozenset(part for part, fact in _FACTS.items() if fact not in facts),
         )
 
@@ -261,36 +267,43 @@ class _Device:
             result += parts(timeline, cut).sum(axis=1)
         return [int(time) for time in result]
 
-    def _works(self, timeline: Timeline, low: int, high: int) -> Iterator[Work]:
+    def _works(self, low: int, high: int) -> Iterator[Work]:
         """The operations that intersect [low, high) by class and name, most time first."""
-        ops = self.ops
-        rows, texts = _kernel_names(timeline)
-        name = np.zeros(len(ops), np.int32)
-        kernels = ops.kind == Kind.KERNEL
-        name[kernels] = rows.take(taken(ops.row, kernels))
-        group, (kinds, names) = number(ops.kind, name)
-        count = len(kinds)
-        of_class, launches, spent = np.zeros((3, count), np.int64)
-        of_class[group] = self.place
+        ops, count = self.ops, len(self.kinds)
+        launches, spent = np.zeros((2, count), np.int64)
         for block in blocks(len(ops)):
             start, end = ops.start[block], ops.end[block]
             if start[0] >= high:
                 break
             inside = np.flatnonzero((start < high) & (np.maximum(end, start + 1) > low))
-            members = group[block].take(inside)
+            members = self.group[block].take(inside)
             cut = np.minimum(end.take(inside), high) - np.maximum(start.take(inside), low)
             launches += counts(members, count)
             spent += sums(members, cut, count)
-        found: dict[tuple[str, str], list[int]] = {}
+        totals: dict[tuple[str, str], list[int]] = {}
         for i in np.flatnonzero(launches).tolist():
-            kind = Kind(int(kinds[i]))
-            text = texts[int(names[i])] if kind == Kind.KERNEL else _NAMES[kind]
             # Two ids may stand for one name.
-            entry = found.setdefault((OPERATION_CLASSES[of_class[i]], text), [0, 0])
+            entry = totals.setdefault(self.kinds[i], [0, 0])
             entry[0] += int(launches[i])
             entry[1] += int(spent[i])
-        for (part, text), (several, time) in sorted(found.items(), key=lambda it: (-it[1][1], it[0])):
-            yield Work(part, text, several, time)
+        for (part, name), (several, time) in sorted(totals.items(), key=lambda it: (-it[1][1], it[0])):
+            yield Work(part, name, several, time)
+
+
+def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[tuple[str, str]]]:
+    """Per operation the number of what it is, and the class and name by number; `place` says of which
+    class each operation is."""
+    rows, texts = _kernel_names(timeline)
+    name = np.zeros(len(ops), np.int32)
+    kernels = ops.kind == Kind.KERNEL
+    name[kernels] = rows.take(taken(ops.row, kernels))
+    group, (kinds, names) = number(ops.kind, name)
+    class_of = np.zeros(len(kinds), np.int8)
+    class_of[group] = place
+    return group, [
+        (OPERATION_CLASSES[i], texts[name] if kind == Kind.KERNEL else _NAMES[Kind(kind)])
+        for i, kind, name in zip(class_of.tolist(), kinds.tolist(), names.tolist(), strict=True)
+    ]
 
 
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
