@@ -19,6 +19,7 @@ from nsysconv.units import Unit, utc
 
 # What belongs together, and in which order; a report that is not here comes under its own title.
 _SECTIONS = {
+    "The change": ("limits", "account", "culprits"),
     "Over time": ("utilization_over_time", "timeline_events"),
     "Kernels": ("kernels", "kernel_categories"),
     "API against GPU": ("api_vs_kernel", "launch_stats", "queue_length"),

@@ -1,0 +1,158 @@
+"""The first line of a comparison, whether the sides did the same work, and what disturbed their runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from nsysconv.diff import work
+from nsysconv.diff.answer import STEP, WINDOW, Answer
+from nsysconv.diff.change import Change
+from nsysconv.diff.compared import Compared
+from nsysconv.diff.disturbances import not_in_turns, outlier_runs, slow_steps
+from nsysconv.notes import Note, Severity
+from nsysconv.timeline.timeline import Timeline
+
+HALF = 0.08316
+ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        # 1.2 / 1.0867 and 1.2 x 1.0867.
+        (Answer(WINDOW, ONE, (1, 1)),
+         "slower: window of GPU work 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, "
+         "interval +10.4 … +30.4 % if runs differ by 3 %"),
+        (Answer(WINDOW, Change((100_000,), (105_000,), "single run", HALF, 0.03), (1, 1)),
+         "cannot tell: window of GPU work 100.00 µs → 105.00 µs (+5.0 %); 1 run against 1 run, "
+         "interval -3.4 … +14.1 % if runs differ by 3 %, no change below ±12 % can be seen"),
+        # R1 of the definitions: 1.03298 to 1.06691.
+        (Answer(STEP, Change((100, 101, 99, 100, 102), (105, 106, 104, 105, 107), "repeats"), (5, 5)),
+         "slower: time per step 100 ns → 105 ns (+5.0 %); 5 runs against 5 runs, "
+         "interval +3.3 … +6.7 %"),
+        (Answer(STEP, Change((100,) * 3, (100,) * 3, "repeats"), (3, 3)),
+         "same: time per step 100 ns → 100 ns (+0.0 %); 3 runs against 3 runs, interval +0.0 … +0.0 %"),
+        # Whoever did other work is no slower; a step of it may be.
+        (Answer(WINDOW, ONE, (1, 1), ["10 % fewer launches"]),
+         "cannot tell: not the same work (10 % fewer launches); window of GPU work 100.00 µs → 120.00 µs "
+         "(+20.0 %); 1 run against 1 run, interval +10.4 … +30.4 % if runs differ by 3 %, no change "
+         "below ±12 % can be seen"),
+        (Answer(STEP, ONE, (1, 1), ["steps: 20 against 10"]),
+         "slower: time per step 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, interval "
+         "+10.4 … +30.4 % if runs differ by 3 %; not the same work (steps: 20 against 10), compared per "
+         "step"),
+        (Answer(WINDOW, ONE, (1, 1), empty=True), "cannot tell: a side holds no GPU work"),
+        (Answer(WINDOW, None, (2, 1)),
+         "cannot tell: times of GPU operations are not recorded on both sides; 2 runs against 1 run"),
+    ],
+)  # fmt: skip
+def test_the_first_line(answer: Answer, line: str) -> None:
+    assert answer.line == line
+    (row,) = answer.report().rows()
+    assert row["answer"] == line.partition(":")[0]
+    assert (row["base_runs"], row["other_runs"]) == answer.runs
+
+
+def test_the_answer_counts_limits() -> None:
+    states: Any = ["exceeded", "within", "within", "cannot tell"]
+    report = Answer(WINDOW, ONE, (1, 1)).report(states)
+    (row,) = report.rows()
+    counts = row["limits_exceeded"], row["limits_within"], row["limits_cannot_tell"]
+    assert counts == (1, 2, 1)
+    assert report.said[0].lines == ("limits: 1 exceeded, 2 within, 1 cannot tell",)
+    (row,) = Answer(WINDOW, ONE, (1, 1)).report().rows()
+    assert row["limits_exceeded"] is None
+
+
+# -- the same work
+
+
+def kernels(*rows: tuple[int, int, int]) -> list[Compared]:
+    """Kernels by launches of base, launches of other, and base's time."""
+    return [
+        Compared((i,), "both" if before and after else "only in base" if before else "only in other",
+                 {}, {}, {"kernel_count": before, "kernel_sum_ns": spent},
+                 {"kernel_count": after, "kernel_sum_ns": 0}, {}, lambda _: None, frozenset())
+        for i, (before, after, spent) in enumerate(rows)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(100, 90, 10), (100, 90, 10), (100, 100, 10)], "6.7 % fewer launches, of most kernels"),
+        ([(100, 110, 10), (100, 110, 10), (100, 100, 10)], "6.7 % more launches, of most kernels"),
+        # One of two kernels, or two that take little, is a change of the program.
+        ([(100, 90, 20), (100, 100, 10)], None),
+        ([(100, 90, 10), (100, 90, 10), (100, 100, 21)], None),
+        # In both directions, or by a hundredth.
+        ([(100, 90, 10), (100, 110, 10)], None),
+        ([(100, 99, 10), (100, 99, 10)], None),
+        ([(100, 98, 10), (100, 98, 10)], "2.0 % fewer launches, of most kernels"),
+        # Kernels of one side are no part of what both launched.
+        ([(100, 0, 10), (100, 0, 10), (100, 100, 10)], None),
+        ([], None),
+    ],
+)
+def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> None:
+    assert work.other_launches(kernels(*rows)) == said
+
+
+def test_what_is_unlike() -> None:
+    notes = [Note(slug, Severity.INFO, slug) for slug in
+             ("steps-differ", "gpu-differs", "capture-options-differ", "window-differs")]  # fmt: skip
+    assert work.unlike(notes, have_steps=False) == ["gpu-differs", "capture-options-differ"]
+    assert work.unlike(notes, have_steps=True)[0] == "steps-differ"
+
+
+# -- disturbances
+
+
+def test_runs_far_from_the_others() -> None:
+    names = ["a", "b", "c", "d", "e"]
+    (note,) = outlier_runs("base", [100, 101, 99, 100, 112], names)
+    assert note.text == "base: runs far from the others, e by +12.0 %"
+    assert (note.slug, note.count, note.of) == ("run-outlier", 1, 5)
+    # Five times 1.4826 times the usual distance of 1, which is 7.4; 3 % where runs hardly differ.
+    assert not list(outlier_runs("base", [100, 101, 99, 101, 107], names))
+    assert not list(outlier_runs("base", [100, 100, 100, 100, 102], names))
+    assert list(outlier_runs("base", [100, 100, 100, 100, 104], names))
+    assert not list(outlier_runs("base", [100, 100, 150], names[:3]))
+
+
+def runs(*starts: int | None) -> list[list[Timeline]]:
+    return [
+        [cast(Timeline, SimpleNamespace(profile=SimpleNamespace(attributes={"zero_utc_ns": s})))]
+        for s in starts
+    ]
+
+
+def test_runs_that_were_not_recorded_in_turns() -> None:
+    (note,) = not_in_turns(runs(1, 2), runs(3, 4))
+    assert (note.slug, "base first" in note.text) == ("runs-not-in-turns", True)
+    (note,) = not_in_turns(runs(5, 6), runs(3, 4))
+    assert "the other side first" in note.text
+    assert not list(not_in_turns(runs(1, 3), runs(2, 4)))
+    assert not list(not_in_turns(runs(1), runs(3, 4)))
+    assert not list(not_in_turns(runs(1, None), runs(3, 4)))
+
+
+def test_slow_steps() -> None:
+    usual = np.tile([100, 101, 99, 100], 10)
+    assert not list(slow_steps("base", usual))
+    first = usual.copy()
+    first[:3] = 150
+    (note,) = slow_steps("base", first)
+    assert (note.slug, note.count, note.of) == ("slow-first-steps", 3, 40)
+    assert "--skip-first 3" in note.text
+    checkpoints = usual.copy()
+    checkpoints[9::10] = 300
+    (note,) = slow_steps("base", checkpoints)
+    # 4 x 300 of 36 x 100 + 4 x 300.
+    assert (note.slug, note.count) == ("slow-steps", 4)
+    assert "25 % of the time" in note.text
+    assert not list(slow_steps("base", np.full(40, 100)))
