@@ -35,7 +35,7 @@ def jobs(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
     for what, targets, limit, peer, outputs in (
         ("diff from the files", sources, Bar("s", 15, why="two-runs"),
          "nsys-ai diff, no caches yet", made),
-        ("diff of stores", stores, Bar("s", 3, why="two-runs"),
+        ("diff of stores", stores, Bar("s", 3.5, why="two-runs"),
          "nsys-ai diff, caches built before", ()),
     ):  # fmt: skip
         sides = [Side("nsysconv diff", [*NSYSCONV, "diff", *map(str, targets)])]

@@ -157,6 +157,7 @@ class Report:
     `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows as they were
     before. `picture` is None where nothing is drawn. `said` is what people are told in place of `said`
     columns, which programs get as any other. `folded`: in a comment people open it to see it.
+    `headline`: a row that stands above all other reports, in JSON as a field of the document.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Report:
     uncut: pa.Table | None = None
     said: tuple[Said, ...] = ()
     folded: bool = False
+    headline: bool = False
 
     @property
     def in_rows(self) -> bool:

@@ -124,6 +124,7 @@ class Answer:
             report_table(_COLUMNS, {name: [value] for name, value in row.items()}),
             row_count=1,
             notes=self.notes,
+            headline=True,
             said=(Said("", tuple(lines)),) if limits else (),
         )
 

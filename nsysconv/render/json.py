@@ -2,7 +2,7 @@
 
 `rows` is null where the report could not be made; `not_recorded` says what is missing, and
 `row_count` is null as well, for a zero would be an answer. A row or a declaration is a line, so
-that grep and diff work.
+that grep and diff work. A headline is a field of the document beside its reports.
 
 A printed report that stands alone is what its readers know instead: an array of objects whose keys are
 its headers, with its rounding, and an empty text for null. Its notes go to `notes_text`.
@@ -37,17 +37,28 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
         for piece in _array(reports[0]):
             out.write(_encodable(piece, out))
         return
-    out.write(f'{{"format": {FORM}, "reports": [')
-    for i, report in enumerate(reports):
+    out.write(f'{{"format": {FORM}, ')
+    for headline in (report for report in reports if report.headline):
+        out.write(_encodable(_headline(headline), out))
+    tables = [report for report in reports if not report.headline]
+    out.write('"reports": [')
+    for i, report in enumerate(tables):
         out.write(",\n" if i else "\n")
         for piece in _pieces(report):
             out.write(_encodable(piece, out))
-    out.write("\n]}\n" if reports else "]}\n")
+    out.write("\n]}\n" if tables else "]}\n")
 
 
 def is_printed(reports: Sequence[Report]) -> bool:
     """Whether these reports are one printed report with an answer."""
     return len(reports) == 1 and reports[0].is_printed and reports[0].table is not None
+
+
+def _headline(report: Report) -> str:
+    """The row of a report as a field of the document, in one line; with what it is called for people."""
+    (row,) = report.rows()
+    value = {"line": report.title, **row, "notes": [*map(_note, report.notes)]}
+    return f"{_dump(report.name)}: {_dump(value)},\n"
 
 
 def _array(report: Report) -> Iterator[str]:
