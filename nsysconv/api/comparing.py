@@ -127,13 +127,6 @@ class Comparing:
         self._match: Match = match or ("exact" if len(sources) == 1 else "signature")
         base, other = ([p.timeline for p in side.profiles] for side in sides)
         self._timelines = base, other
-        same_gpus = bool(uuids(base)) and uuids(base) == uuids(other)
-        assumed = RUN_NOISE if same_gpus else UNKNOWN_RUN_NOISE
-        self._noise = (
-            RunNoise(assumed, UNKNOWN_RUN_NOISE)
-            if run_noise is None
-            else RunNoise(run_noise, run_noise)
-        )
         asked = list(dict.fromkeys((*names, "kernels")))
         # One after the other: together they would need memory for all of them.
         self._answers = {
@@ -141,6 +134,7 @@ class Comparing:
             for side in sides
             for profile in side.profiles
         }
+        self._noise = _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
         # What is one step as a whole cannot be compared with steps.
         self._unlike_steps = not_annotated(*self._of_each_profile("steps")) if "steps" in names else ()
         self._notes = differences(base, other, steps=self._steps)
@@ -401,6 +395,12 @@ class Comparing:
             for row in comparison.rows
         ]
         return gate.judge(limit, column, rows)
+
+
+def _assumed_noise(base: Sequence[Timeline], other: Sequence[Timeline]) -> RunNoise:
+    """What runs are assumed to differ by: less on the same GPU than on one that may be another."""
+    is_same = bool(uuids(base)) and uuids(base) == uuids(other)
+    return RunNoise(RUN_NOISE if is_same else UNKNOWN_RUN_NOISE, UNKNOWN_RUN_NOISE)
 
 
 def _longest(times: Iterable[float | None]) -> float | None:
