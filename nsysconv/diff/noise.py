@@ -254,9 +254,6 @@ def within(base: Array, other: Array, noise: float) -> Array:
       other's. No number of steps makes this part smaller.
     - That of `single`, for nothing in a run shows how runs differ: by another clock of the GPU, another
       node, another placement in memory. Only repeats do.
-
-    A moving-block bootstrap was used before: it needed random numbers and 2000 rounds, and the drift had
-    to be added always, which doubled the interval of steps that do not drift.
     """
     halves = np.full(len(base), np.nan)
     if min(base.shape[1], other.shape[1]) < FEWEST_STEPS:
