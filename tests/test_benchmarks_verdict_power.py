@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 import verdict_power as power
 
+from nsysconv.diff import gate
+from nsysconv.diff.change import change_of
+from nsysconv.diff.noise import repeats
+from nsysconv.report import Column
+from nsysconv.units import Unit
+
 CASE = "white 2 %, 5:5"
 
 
@@ -113,3 +119,35 @@ def test_it_fails_and_writes_the_page(
     captured = capsys.readouterr()
     assert ", expected " in captured.err
     assert (tmp_path / "page.md").read_text(encoding="utf-8") in captured.out
+
+
+def judged(base: tuple[float, ...], other: tuple[float, ...], half: float | None = None) -> str:
+    """What the gate says of these values by run, under the limit that is simulated."""
+    column = Column("time_ns", Unit.NS, "A time.", better="less", real=True)
+    change = change_of(column, base, other, noise=0.01, half=half)
+    assert change is not None
+    limit = gate.Limit("made", None, column.name, 3, "share", "made.time_ns:3%")
+    return gate.judge(limit, column, [gate.Row("", *change.means, change)]).state
+
+
+@pytest.mark.parametrize("slower", [0.0, 0.03, 0.05])
+def test_the_gate_answers_as_simulated(slower: float) -> None:
+    """Repeats one by one, and one run a side with the half that its steps have."""
+    random = np.random.default_rng(3)
+    runs = [1000 + 20 * random.standard_normal((2, 5)) for _ in range(150)]
+    pairs = [(tuple(base), tuple(other * (1 + slower))) for base, other in runs]
+    intervals = [repeats(base, other) for base, other in pairs]
+    found = power.Intervals(
+        np.array([i.low for i in intervals if i]),
+        np.array([i.high for i in intervals if i]),
+        np.array([np.mean(other) / np.mean(base) for base, other in pairs]),
+    )
+    states = [judged(base, other) for base, other in pairs]
+    assert states.count("exceeded") / 150 == pytest.approx(found.exceeded())
+    assert states.count("within") / 150 == pytest.approx(found.within())
+    ratios, halves = 1 + slower + 0.02 * random.standard_normal(150), random.uniform(0.01, 0.05, 150)
+    found = power.Intervals(ratios * np.exp(-halves), ratios * np.exp(halves), ratios)
+    states = [judged((1000.0,), (1000.0 * r,), h) for r, h in zip(ratios, halves, strict=True)]
+    assert states.count("exceeded") / 150 == pytest.approx(found.exceeded())
+    assert states.count("within") / 150 == pytest.approx(found.within())
+    assert len(set(states)) > 1
