@@ -13,6 +13,7 @@ import pytest
 from conftest import FIXTURES, NSYS, REAL, real
 from diff_workloads import CHANGES, KERNELS, STEPS, training
 from machine import SAXPY
+from small_store import Kernel, write
 from workload import Events
 from write_nsys import write_nsys
 
@@ -112,7 +113,7 @@ def test_repeats_that_differ_by_noise_alone_are_uncertain(tmp_path: Path) -> Non
         assert row["diff_kernel_sum_ns"] != 0
         assert row["verdict"] == "~"
         assert result.exit_status == 4
-        assert result.answer.startswith("same: time per step 399.20 µs → 399.20 µs")
+        assert result.answer.startswith("same: time from step to step 399.20 µs → 399.20 µs")
 
 
 def test_few_repeats_are_said_so(tmp_path: Path) -> None:
@@ -134,6 +135,20 @@ def test_within_one_run_the_steps_tell_noise(tmp_path: Path) -> None:
         assert {row["basis"] for row in rows} == {"within run"}
         assert {row["verdict"] for row in rows} == {verdict}
         assert len(rows) == len(KERNELS)
+
+
+def test_files_of_different_ranks_are_one_run(tmp_path: Path) -> None:
+    for name, ranks in (("base", (0, 1)), ("other", (0, 1, 0, 1))):
+        (tmp_path / name).mkdir()
+        for number, rank in enumerate(ranks):
+            kernel = Kernel(0, 100 + number, name="k", pid=7)
+            write(tmp_path / name / f"{number}.db", kernel, ranks={7: rank}, label=f"{number}")
+    said = api.compare(tmp_path / "base", tmp_path / "other", ["kernels"])
+    (row,) = said.headline.rows()
+    assert (row["base_runs"], row["other_runs"]) == (1, 2)
+    sums = {row["rank"]: row["other_kernel_sum_ns"] for row in said.reports[0].rows()}
+    # The first file of each rank is one run, the second of each another.
+    assert sums == {0: (100 + 102) / 2, 1: (101 + 103) / 2}
 
 
 # -- limits
@@ -158,6 +173,28 @@ def test_exit_statuses(tmp_path: Path) -> None:
     assert run(base, other, *unsure, "--fail-on", f"{SUM}:1ns")[0] == 1
     assert run(base, other, *unsure, "--cannot-tell", "pass")[0] == 0
     assert run(base, other, *unsure, "--cannot-tell", "fail")[0] == 4
+
+
+def test_a_run_is_within_every_limit_of_itself_where_runs_do_not_differ(tmp_path: Path) -> None:
+    base = written(tmp_path / "a.sqlite")
+    limits = [f"{SUM}:0%", "steps.avg_ns:0%", "overview.window_ns:0ns", f"{SUM}:0%"]
+    result = api.compare(base, base, ["overview"], fail_on=limits, run_noise="0%")
+    rows = result.reports[-1].rows()
+    # One that is given twice is one.
+    assert [(row["limit"], row["state"]) for row in rows] == [(each, "within") for each in limits[:3]]
+    assert result.answer.startswith("same: ")
+    assert "+0.0 … +0.0 %" in result.answer
+
+
+def test_without_annotated_steps_a_step_is_no_figure_for_a_limit(tmp_path: Path) -> None:
+    """All of a process is no step: half of it is no faster step."""
+    base, other = (
+        written(tmp_path / f"{name}.sqlite", lambda e, n=n: replace(e, ranges=(), kernels=e.kernels[:n]))
+        for name, n in (("a", None), ("b", 40))
+    )
+    result = api.compare(base, other, ["steps"], fail_on=["steps.avg_ns:15%"])
+    assert result.exit_status == 4
+    assert {row["verdict"] for row in result.reports[0].rows()} <= {None}
 
 
 def test_an_empty_capture_is_no_improvement(tmp_path: Path) -> None:
@@ -229,7 +266,7 @@ def test_json_has_both_values_of_every_measure(tmp_path: Path) -> None:
     limits, kernels = document["reports"]
     (row,) = kernels["rows"]
     said = document["answer"]
-    assert said["line"].startswith("same: time per step")
+    assert said["line"].startswith("same: time from step to step")
     assert (said["answer"], said["figure"], said["base_runs"]) == ("same", "step", 1)
     assert (said["limits_exceeded"], said["limits_within"], said["limits_cannot_tell"]) == (1, 0, 0)
     assert status == 1

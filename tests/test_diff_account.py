@@ -132,7 +132,7 @@ def test_the_example_as_a_report() -> None:
     assert report.row_count == 6
     columns = ("part", "change_ns", "change_pct", "base_ns", "other_ns", "weight")
     assert [tuple(row[name] for name in columns) for row in report.rows()] == [
-        ("time per step", 10 * US, 10.0, 100 * US, 110 * US, None),
+        ("time from step to step", 10 * US, 10.0, 100 * US, 110 * US, None),
         (WORDS[BY_MEAN], 10 * US, 10.0, None, None, None),
         (WORDS[OVERLAP], 10 * US, 10.0, None, None, None),
         (WORDS["communication"], -5 * US, -5.0, 20 * US, 15 * US, None),

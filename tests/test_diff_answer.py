@@ -32,17 +32,17 @@ ONE = Change((100_000,), (120_000,), "single run", HALF, 0.03)
          "interval -3.4 … +14.1 % if runs differ by 3 %, no change below ±12 % can be seen"),
         # R1 of the definitions: 1.03298 to 1.06691.
         (Answer(STEP, Change((100, 101, 99, 100, 102), (105, 106, 104, 105, 107), "repeats"), (5, 5)),
-         "slower: time per step 100 ns → 105 ns (+5.0 %); 5 runs against 5 runs, "
+         "slower: time from step to step 100 ns → 105 ns (+5.0 %); 5 runs against 5 runs, "
          "interval +3.3 … +6.7 %"),
         (Answer(STEP, Change((100,) * 3, (100,) * 3, "repeats"), (3, 3)),
-         "same: time per step 100 ns → 100 ns (+0.0 %); 3 runs against 3 runs, interval +0.0 … +0.0 %"),
+         "same: time from step to step 100 ns → 100 ns (+0.0 %); 3 runs against 3 runs, "
+         "interval +0.0 … +0.0 %"),
         # Whoever did other work is no slower; a step of it may be.
         (Answer(WINDOW, ONE, (1, 1), ["10 % fewer launches"]),
          "cannot tell: not the same work (10 % fewer launches); window of GPU work 100.00 µs → 120.00 µs "
-         "(+20.0 %); 1 run against 1 run, interval +10.4 … +30.4 % if runs differ by 3 %, no change "
-         "below ±12 % can be seen"),
+         "(+20.0 %); 1 run against 1 run, interval +10.4 … +30.4 % if runs differ by 3 %"),
         (Answer(STEP, ONE, (1, 1), ["steps: 20 against 10"]),
-         "slower: time per step 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, interval "
+         "slower: time from step to step 100.00 µs → 120.00 µs (+20.0 %); 1 run against 1 run, interval "
          "+10.4 … +30.4 % if runs differ by 3 %; not the same work (steps: 20 against 10), compared per "
          "step"),
         (Answer(WINDOW, ONE, (1, 1), empty=True), "cannot tell: a side holds no GPU work"),
@@ -100,6 +100,21 @@ def kernels(*rows: tuple[int, int, int]) -> list[Compared]:
 )
 def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> None:
     assert work.other_launches(kernels(*rows)) == said
+
+
+@pytest.mark.parametrize(
+    ("rows", "share"),
+    [
+        # Of base's time 49 of 100 is of kernels that both sides run.
+        ([(10, 10, 49), (10, 0, 51)], 49),
+        ([(10, 10, 50), (10, 0, 50)], None),
+        ([(10, 0, 50), (0, 10, 0)], 0),
+        ([], None),
+    ],
+)
+def test_other_kernels(rows: list[tuple[int, int, int]], share: int | None) -> None:
+    said = f"only {share} % of the kernel time is of kernels that both sides run"
+    assert work.other_kernels(kernels(*rows)) == (None if share is None else said)
 
 
 def test_what_is_unlike() -> None:

@@ -62,8 +62,8 @@ def test_a_class_that_one_step_does_not_tell_is_not_told() -> None:
     assert told(of_steps((0, 7, "a", 10, None), (0, 7, "b", 12, 4)))[0]["kernel_ns"] is None
 
 
-def test_a_whole_profile_has_nothing_between_steps_and_no_period() -> None:
-    assert told(of_steps((0, 7, WHOLE, 10, 4))) == [row(0, 1, 10, 4, 10.0, 10.0, None, None)]
+def test_a_whole_profile_has_no_mean_step_and_nothing_between_steps() -> None:
+    assert told(of_steps((0, 7, WHOLE, 10, 4))) == [row(0, 1, 10, 4, None, None, None, None)]
 
 
 @pytest.mark.parametrize(("count", "usual"), [

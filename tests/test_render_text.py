@@ -92,7 +92,7 @@ device_id  name                        kernel_count  kernel_sum  kernel      avg
         0  fill_kernel<4, at::n…oat>>            12       1.235    0.15  102.881
         1  -                                      1      <0.001   <0.01        -
 … 3 of 312 rows, --limit 0 shows all
-not shown in 80 columns: min_ns, stddev_ns; --format csv has them
+not shown in 80 columns: min_ns, stddev_ns; --format json has them
 Not recorded in any row: queue_avg_ns
 [1] dropped negative-duration: Rows were left out. (at row 2)
 [2] note graph-intervals: Graphs are intervals. (3 times, first at row 7)

@@ -182,8 +182,8 @@ class Comparing:
         reasons = work.unlike(self._notes, have_steps=self._have_steps)
         if not self._have_steps:
             kernels = self._compared("kernels", judged=False).rows
-            launches = None if kernels is None else work.other_launches(kernels)
-            reasons += [] if launches is None else [launches]
+            looks = (work.other_kernels, work.other_launches)
+            reasons += [text for look in looks if kernels and (text := look(kernels))][:1]
         if reasons:
             self._notes.append(work.note(reasons))
         return reasons
@@ -381,7 +381,9 @@ class Comparing:
             return gate.cannot_tell(limit, "a side holds no GPU work")
         if self._incomparable(column):
             reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
-            return gate.cannot_tell(limit, f"{reason}steps.avg_ns or kernels.per_step_ns")
+            return gate.cannot_tell(
+                limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
+            )
         if comparison.rows is None:
             return gate.judge(limit, column, None)
         texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]

@@ -106,6 +106,10 @@ def compare(
     if file is not None:
         wanted += [gate.parse(text, columns, where) for text, where in file.limits]
         cannot_tell = cannot_tell or file.cannot_tell
+    by_text: dict[str, gate.Limit] = {}
+    for each in wanted:
+        by_text.setdefault(each.text, each)
+    wanted = list(by_text.values())
     noise = _run_noise(run_noise)
     if noise is None and file is not None:
         noise = _run_noise(file.run_noise, where=str(limits))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,8 @@ def check_sides(*targets: Target) -> None:
 def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
     """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
 
-    Profiles of one run of a store or file are its ranks; all others are repeats. Raises UsageError or
-    InputError where nothing is there, or a file is no profile.
+    Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
+    are repeats. Raises UsageError or InputError where nothing is there, or a file is no profile.
     """
     runs: dict[tuple[str, object], list[OpenProfile]] = {}
     in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
@@ -61,7 +62,23 @@ def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
             runs.setdefault(run, []).append(profile)
     if not runs:
         raise InputError("no profile in it", where=shown(target), hint="\n".join(reasons))
-    return Side(tuple(tuple(run) for run in runs.values()))
+    return Side(tuple(_by_rank(list(runs.values()))))
+
+
+def _by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
+    """The runs, where files of different ranks are one: the first file of each rank, then the second."""
+    ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
+    if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
+        yield from map(tuple, runs)
+        return
+    repeats: list[list[OpenProfile]] = []
+    seen: Counter[frozenset[int]] = Counter()
+    for rank, (profile,) in zip(ranks, runs, strict=True):
+        if seen[rank] == len(repeats):
+            repeats.append([])
+        repeats[seen[rank]].append(profile)
+        seen[rank] += 1
+    yield from map(tuple, repeats)
 
 
 def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:

@@ -290,8 +290,8 @@ COLUMNS = (
     Column(
         "part",
         Unit.TEXT,
-        "What the time went to; first all of it: the time per step, or the window where a side has no "
-        "steps. The other rows of a device add up to that.",
+        "What the time went to; first all of it: the time from step to step, or the window where a "
+        "side has no steps. The other rows of a device add up to that.",
         key=True,
     ),
     Column("change_ns", Unit.NS, "Other less base.", better="less", adds=True),
@@ -343,7 +343,10 @@ def account_report(
         said.append(Note("rows-combined", Severity.INFO, text))
     table, count = None, 0
     if change.devices is not None:
-        rows = [row for device in change.devices for row in _rows(device, change.steps is not None)]
+        whole = "window" if change.steps is None else "time from step to step"
+        if change.dropped and max(change.device_counts) > 1:
+            whole += ", all devices added up"
+        rows = [row for device in change.devices for row in _rows(device, whole)]
         names = [column.name for column in COLUMNS]
         cells = {name: [row[i] for row in rows] for i, name in enumerate(names)}
         table, count = report_table(COLUMNS, cells), len(rows)
@@ -359,9 +362,8 @@ def account_report(
     )
 
 
-def _rows(device: DeviceChange, by_step: bool) -> list[tuple[object, ...]]:
-    """The rows of a device, in the order of COLUMNS."""
-    name = "time per step" if by_step else "window"
+def _rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
+    """The rows of a device, in the order of COLUMNS; `name` is what all of its time is called."""
     whole = Part(name, device.base, device.other, device.change, is_minor=False)
     ordered = sorted(device.parts, key=lambda part: (part.name == MINOR, -abs(part.change)))
     return [

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nsysconv.diff.change import Change
+from nsysconv.diff.change import UNCERTAIN, Change
 from nsysconv.diff.gate import State
 from nsysconv.diff.noise import smallest_visible
 from nsysconv.notes import Note
@@ -15,7 +15,7 @@ from nsysconv.units import Unit, human
 
 STEP, WINDOW = "step", "window"
 _WORDS = {"worse": "slower", "better": "faster", "same": "same"}
-_WHAT = {STEP: "time per step", WINDOW: "window of GPU work"}
+_WHAT = {STEP: "time from step to step", WINDOW: "window of GPU work"}
 _CANNOT_TELL = "cannot tell"
 
 
@@ -78,7 +78,7 @@ class Answer:
         if change.basis != "repeats":
             text += f" if runs differ by {100 * change.noise:.2g} %"
         visible = self.smallest_visible
-        if self.word == _CANNOT_TELL and visible is not None:
+        if change.verdict("less") == UNCERTAIN and visible is not None:
             text += f", no change below ±{visible:.2g} % can be seen"
         return text
 

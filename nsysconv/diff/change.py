@@ -20,6 +20,8 @@ Verdict = Literal["worse", "better", "more", "less", "same", "~"]
 
 UNCERTAIN: Verdict = "~"
 _NORMAL = 1.96
+# What adding up in another order makes of a ratio.
+_DUST = 1e-9
 SAME_SHARE = 0.03
 """An interval inside ±3 % shows that a figure is the same, for all that matters."""
 SAME_POINTS = 1.0
@@ -47,6 +49,10 @@ class Change:
     half: float = 0.0
     noise: float = 0.0
     points: bool = False
+
+    def __post_init__(self) -> None:
+        if self.half < _DUST:
+            object.__setattr__(self, "half", 0.0)
 
     @property
     def means(self) -> tuple[Number, Number]:

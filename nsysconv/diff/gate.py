@@ -415,14 +415,17 @@ def _reason(
     without: Sequence[Row],
 ) -> str:
     """What the rows say of the limit, in one sentence."""
-    parts = [f"{len(exceeding) or 'none'} of {_rows(chosen)} worse by more than the limit"]
+    parts = []
+    if exceeding or not (unclear or without):
+        parts.append(f"{len(exceeding) or 'none'} of {_rows(chosen)} worse by more than the limit")
     worst = _worst(exceeding)
     sign = -1 if column.better == "more" else 1
     if worst is not None and worst.change.basis != "exact" and _reaches(limit, worst, sign):
         parts.append("the limit lies inside the interval")
     worst = _worst(unclear)
     if worst is not None:
-        parts.append(f"of {_rows(len(unclear))} it cannot be told: {_unseen(limit, worst)}")
+        of_rows = f"{len(unclear)} of {_rows(chosen)} cannot be told: " if chosen > 1 else ""
+        parts.append(of_rows + _unseen(limit, worst))
     if without:
         first = f" (first: {without[0].keys})" if without[0].keys else ""
         parts.append(f"{_rows(len(without))} without a value on a side{first}")

@@ -101,16 +101,18 @@ class _Steps:
     def measures(self) -> dict[str, Any]:
         """The values of the columns that are no keys."""
         count = len(self.durations)
+        if self.between is None:
+            # Nothing says how many steps the whole process is.
+            return {**self.sums, STEP_COUNT: count, **{column.name: None for column in _OF_ALL}}
         ends = count // _TRIMMED
         usual = sorted(self.durations)[ends : count - ends]
-        periods = None if self.between is None else sum(self.durations) + self.between
         return {
             **self.sums,
             STEP_COUNT: count,
             "avg_ns": sum(self.durations) / count,
             "trimmed_ns": sum(usual) / len(usual),
             "between_ns": self.between,
-            "period_ns": None if periods is None else periods / count,
+            "period_ns": (sum(self.durations) + self.between) / count,
         }
 
 

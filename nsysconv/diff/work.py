@@ -9,6 +9,8 @@ from nsysconv.notes import Note, Severity
 
 # Launches that differ by a smaller share are those of a program that does not do the same every time.
 _LITTLE = 0.01
+# A program is the same as far as it runs the same kernels, for this share of their time at least.
+_MOST = 0.5
 _STEPS = "steps-differ"
 _UNLIKE = ("gpu-differs", "capture-options-differ")
 
@@ -20,6 +22,21 @@ def unlike(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
     """
     slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
     return [note.text for note in notes if note.slug in slugs]
+
+
+def other_kernels(kernels: Sequence[Compared]) -> str | None:
+    """That the sides run other kernels for more than half of their time, in words; else None.
+
+    To be asked where no steps say how much was done. `kernels` are the rows of that report.
+    """
+    shares = []
+    for side in ("base_values", "other_values"):
+        spent = [(row.where == BOTH, getattr(row, side)["kernel_sum_ns"] or 0) for row in kernels]
+        whole = sum(each for _, each in spent)
+        shares.append(sum(each for both, each in spent if both) / whole if whole else 1.0)
+    if min(shares) >= _MOST:
+        return None
+    return f"only {100 * min(shares):.0f} % of the kernel time is of kernels that both sides run"
 
 
 def other_launches(kernels: Sequence[Compared]) -> str | None:

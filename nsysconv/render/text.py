@@ -174,7 +174,7 @@ def _notes(report: Report) -> list[Line]:
 def _absent(table: Table, left_out: Sequence[Shown], width: int | None) -> Iterator[Line]:
     if left_out:
         names = ", ".join(shown.column.name for shown in left_out)
-        yield f"not shown in {width} columns: {names}; --format csv has them", "dim"
+        yield f"not shown in {width} columns: {names}; --format json has them", "dim"
     if nowhere := sentences.nowhere([column.name for column in table.unrecorded]):
         yield nowhere, "dim"
 
