@@ -112,7 +112,7 @@ class Comparing:
         other_makers: bool,
         run_noise: float | None = None,
     ) -> None:
-        """Asks each profile all that the comparison needs of it, and lets it forget its events.
+        """Ask each profile all that the comparison needs of it, and let it forget its events.
 
         `run_noise` is the relative standard deviation of a run, where it is known (None: it is not).
         """

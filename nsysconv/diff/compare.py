@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -191,7 +190,6 @@ def _compared(
     where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
     differences = {name: _difference(value, after[name]) for name, value in before.items()}
 
-    @cache
     def change(name: str) -> Change | None:
         values = (side.told(key, name) for side in (base, other))
         half = halves.get(name)
