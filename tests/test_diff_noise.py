@@ -78,11 +78,11 @@ def test_beta_in_closed_form(x: float) -> None:
 
 
 def test_an_interval_excludes_no_change() -> None:
-    assert Interval(1.01, 1.2).excludes_no_change
-    assert Interval(0.8, 0.99).excludes_no_change
-    assert not Interval(1.0, 1.2).excludes_no_change
-    assert not Interval(0.8, 1.0).excludes_no_change
-    assert not Interval(0.0, math.inf).excludes_no_change
+    assert Interval(1.01, 1.2).excludes(1)
+    assert Interval(0.8, 0.99).excludes(1)
+    assert not Interval(1.0, 1.2).excludes(1)
+    assert not Interval(0.8, 1.0).excludes(1)
+    assert not Interval(0.0, math.inf).excludes(1)
 
 
 def test_an_interval_of_a_difference_excludes_0() -> None:
@@ -127,12 +127,12 @@ def test_repeats_with_variance_on_one_side_only() -> None:
     assert found is not None
     half = t_quantile(0.95, 2) * 1 / 110 / math.sqrt(3)
     assert math.log(found.low) == pytest.approx(math.log(1.1) - half, abs=1e-4)
-    assert found.excludes_no_change
+    assert found.excludes(1)
 
 
 def test_tiny_variances_do_not_vanish() -> None:
     found = repeats([1.0, math.nextafter(1, 2)], [1.0, math.nextafter(1, 2)])
-    assert found is not None and not found.excludes_no_change
+    assert found is not None and not found.excludes(1)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_sides_of_other_numbers_of_runs_are_as_often_wrong_as_it_says(
     for _ in range(1000):
         base = np.exp(random.normal(0, base_noise, base_runs)).tolist()
         found = repeats(base, np.exp(random.normal(0, 0.02, other_runs)).tolist())
-        wrong += found is not None and found.excludes_no_change
+        wrong += found is not None and found.excludes(1)
     assert wrong <= 75  # of 50 expected; Welch alone has 87 of two against eight
 
 
@@ -203,7 +203,7 @@ def test_repeats_is_as_often_wrong_as_it_says(runs: int) -> None:
     for _ in range(1000):
         base, other = np.exp(random.normal(0, 0.05, (2, runs))).tolist()
         found = repeats(base, other)
-        wrong += found is not None and found.excludes_no_change
+        wrong += found is not None and found.excludes(1)
     assert wrong <= 65  # of 50 expected
 
 

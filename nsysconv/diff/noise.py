@@ -15,6 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from nsysconv.timeline.samples import FEWEST_STEPS
+
 Array = np.ndarray
 
 CONFIDENCE = 0.95
@@ -33,9 +35,6 @@ UNKNOWN_RUN_NOISE = 0.03
 Ten unchanged CI runs on one model of GPU had about 3 % (Forest-Neurotech/mach #73). GPUs of one model
 may differ by more: 8 % on average (Sinha et al., SC22).
 """
-
-FEWEST_STEPS = 20
-"""Of fewer steps `within` makes no interval."""
 
 _NORMAL = 1.96
 _FEWEST_RUNS = 3
@@ -71,11 +70,6 @@ class Interval:
 
     low: float
     high: float
-
-    @property
-    def excludes_no_change(self) -> bool:
-        """Whether, of a ratio, the two sides differ by more than noise: 1 is outside."""
-        return self.excludes(1)
 
     def excludes(self, value: float) -> bool:
         """Whether a value is outside; the ends are inside."""
