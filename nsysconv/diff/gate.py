@@ -207,10 +207,10 @@ def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
 
 
 def _least(limit: Limit, column: Column, chosen: Sequence[Row]) -> Fraction:
-    """By how much a row may become worse at least, in the column's unit, whatever share of it that is.
+    """Give by how much a row may become worse at least, in the column's unit, whatever share that is.
 
-    Of many rows the small ones vary by large shares: 54 kernels that did not change would exceed some
-    limit of 3 % in every seventh comparison.
+    Of many rows some vary beyond a limit by chance: of 54 kernels that did not change, in five runs a
+    side with noise of 2 %, one exceeds 3 % in every third comparison.
     """
     if limit.kind != "share" or len(chosen) == 1 or not column.adds_up:
         return Fraction(0)
