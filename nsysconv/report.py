@@ -77,7 +77,6 @@ class Column:
             "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL) else "int"
         )
 
-
     @property
     def is_extreme(self) -> bool:
         """Whether it is the least or greatest of several values."""
@@ -324,7 +323,9 @@ def report_table(
 ) -> pa.Table:
     """As `build_table`, for `Report.table`: a text is held once per column, however many rows have it."""
     arrays = [
-        _coded(data[column.name]) if column.kind == "text" else array_of(data[column.name], column.kind)
+        _coded(data[column.name])
+        if column.kind == "text"
+        else array_of(data[column.name], column.kind)
         for column in columns
     ]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
@@ -332,7 +333,9 @@ def report_table(
 
 def _coded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
     places: dict[str, int] = {}
-    indices = [MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts]
+    indices = [
+        MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts
+    ]
     return pa.DictionaryArray.from_arrays(array_of(indices, "int"), _text(list(places)))
 
 

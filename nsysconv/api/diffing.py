@@ -11,9 +11,8 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.comparing import Comparing
-from nsysconv.api.opening import ShownReport, check_limit, shown
-from nsysconv.api.sides import check_sides, open_side
-from nsysconv.api.words import Say, Target, Words, several, silent
+from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import gate, limits_file, spelling
 from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.steps import in_all
@@ -45,6 +44,7 @@ _COMPARABLE = tuple(
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
+
 
 @dataclass(frozen=True)
 class DiffResult:
@@ -153,7 +153,9 @@ def compare(
         status = gate.exit_status(verdicts)
         if status == gate.CANNOT_TELL and passes:
             status = 0
-        return DiffResult(answer.line, shown(headline), tuple(map(shown, changes)), status)
+        return DiffResult(
+            answer.line, shown_report(headline), tuple(map(shown_report, changes)), status
+        )
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
@@ -170,7 +172,9 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
 def _passes(word: str | None) -> bool:
     """Whether a limit of which nothing can be said passes."""
     if word not in (None, _FAIL, _PASS):
-        raise UsageError(f"no way {word!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}.")
+        raise UsageError(
+            f"no way {word!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
+        )
     return word == _PASS
 
 

@@ -1,8 +1,8 @@
 """Files of limits: what `--limits FILE` reads, so that a project keeps its limits beside its code.
 
-    run_noise = "0.3%"        # optional, as --run-noise
-    cannot_tell = "pass"      # optional, as --cannot-tell
-    limits = ["overview.kernel_sum_ns:3%", "kernels[/gemm/].avg_ns:2%"]
+run_noise = "0.3%"        # optional, as --run-noise
+cannot_tell = "pass"      # optional, as --cannot-tell
+limits = ["overview.kernel_sum_ns:3%", "kernels[/gemm/].avg_ns:2%"]
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def read(path: str | Path) -> LimitsFile:
     noise, cannot_tell = (_option(values, key, str(path)) for key in ("run_noise", "cannot_tell"))
     if cannot_tell is not None and cannot_tell not in _CANNOT_TELL:
         raise UsageError(
-            f"cannot_tell = {cannot_tell!r}", where=str(path), hint=there_are(cannot_tell, _CANNOT_TELL)
+            f"cannot_tell = {cannot_tell!r}",
+            where=str(path),
+            hint=there_are(cannot_tell, _CANNOT_TELL),
         )
     name = Path(path).name
     places = [f"{name}:{line}" for line in _lines_of_listed_texts(text)]

@@ -186,9 +186,7 @@ class Probe:
             ).fetchall()
             return [_table(connection, name, root) for name, root in found]
 
-    def columns(
-        self, table: str, names: Sequence[str]
-    ) -> Generator[tuple[int, list[np.ndarray]]]:
+    def columns(self, table: str, names: Sequence[str]) -> Generator[tuple[int, list[np.ndarray]]]:
         """Yield columns of whole numbers of all rows straight from the pages, a batch at a time.
 
         Null is MISSING. Each batch comes with the row number that follows; where that is not beyond the
