@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from nsysconv.facts import Fact
-from nsysconv.names import shorten, visible, visible_lines
+from nsysconv.names import escaped, escaped_lines, shorten
 
 
 class NsysconvError(Exception):
@@ -24,13 +24,13 @@ class NsysconvError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.brief}\n{visible_lines(self.hint)}" if self.hint else self.brief
+        return f"{self.brief}\n{escaped_lines(self.hint)}" if self.hint else self.brief
 
     @property
     def brief(self) -> str:
         """Where and what, without what next."""
         # Each of these can repeat what stands in a file, and paths can have any character.
-        return visible_lines(f"{visible(self.where)}: {self.what}" if self.where else self.what)
+        return escaped_lines(f"{escaped(self.where)}: {self.what}" if self.where else self.what)
 
 
 class UsageError(NsysconvError):
@@ -88,7 +88,9 @@ _LINE = 96
 _NEAR = 3
 
 
-def there_are(wanted: str | None, names: Iterable[str] | Mapping[str, str], every: str = "") -> str:
+def available_hint(
+    wanted: str | None, names: Iterable[str] | Mapping[str, str], every: str = ""
+) -> str:
     """What to write instead of a name that there is not: at most five lines, however many there are.
 
     The nearest ones, where `wanted` is a name and no number; all, where they are few. A mapping gives the
@@ -96,13 +98,13 @@ def there_are(wanted: str | None, names: Iterable[str] | Mapping[str, str], ever
     """
     shown = names if isinstance(names, Mapping) else {name: name for name in names}
     near = [] if wanted is None else _nearest(wanted, shown)
-    listed = ", ".join(map(visible, shown.values()))
+    listed = ", ".join(map(escaped, shown.values()))
     if len(listed) <= _SHORT_LIST:
-        meant = f"Did you mean {' or '.join(map(visible, near))}? " if near else ""
+        meant = f"Did you mean {' or '.join(map(escaped, near))}? " if near else ""
         return f"{meant}There are: {listed or 'none'}"
     count = f"There are {len(shown):,}"
     if near:
-        lines = [f"  {shorten(visible(shown[name]), _LINE)}" for name in near]
+        lines = [f"  {shorten(escaped(shown[name]), _LINE)}" for name in near]
         return "\n".join(["Close to it:", *lines, f"{count}. {every}".rstrip()])
     return f"{count}: {_first(listed)}. {every}".rstrip()
 

@@ -102,16 +102,16 @@ def _with_short_arguments(name: str, width: int) -> str:
     return f"{name[:start]}<{shorten(name[start + 1 : -1], room)}>"
 
 
-def visible(text: str) -> str:
+def escaped(text: str) -> str:
     """The text with control characters made visible, so that a name cannot steer a terminal."""
     if text.isprintable():
         return text
     return _UNPRINTABLE.sub(_spelled, text)
 
 
-def visible_lines(text: str) -> str:
-    """As `visible`, line breaks kept."""
-    return "\n".join(visible(line) for line in text.split("\n"))
+def escaped_lines(text: str) -> str:
+    """As `escaped`, line breaks kept."""
+    return "\n".join(escaped(line) for line in text.split("\n"))
 
 
 def _spelled(found: re.Match[str]) -> str:

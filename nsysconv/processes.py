@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 _LENGTH_BYTES = 8
 
 
-class EndedEarly(Exception):  # noqa: N818 - says what became of a process
+class ProcessDiedError(Exception):
     """A process ended before it gave its result: it was killed, or the memory ran out."""
 
 
@@ -149,7 +149,7 @@ class Processes(Generic[Item, Result]):
 def _opened(answer: bytes | None) -> Any:
     """The result that a process has sent."""
     if answer is None:
-        raise EndedEarly
+        raise ProcessDiedError
     result, error = pickle.loads(answer)
     if error is not None:
         raise error
@@ -202,14 +202,14 @@ def _serve(items: IO[bytes], results: IO[bytes]) -> None:
             # Nobody else holds it: it is forgotten when it has been unpacked.
             waiting = [item]
             del item
-            _send(results, answered(partial(_with, work, waiting)))
+            _send(results, pickled_outcome(partial(_with, work, waiting)))
 
 
 def _with(work: Callable[[Any], Any], waiting: list[bytes]) -> Any:
     return work(pickle.loads(waiting.pop()))
 
 
-def answered(work: Callable[[], Any]) -> bytes:
+def pickled_outcome(work: Callable[[], Any]) -> bytes:
     """What work gives, to be sent: its result and None, or None and the error."""
     try:
         return pickle.dumps((work(), None), protocol=pickle.HIGHEST_PROTOCOL)

@@ -82,7 +82,7 @@ def _written_over(path: Path, data: bytes) -> bool:
     return written == len(data)
 
 
-def beside(path: Path) -> Path:
+def record_path(path: Path) -> Path:
     """Where the record of a report (or of its export or store) is: its name with another last suffix."""
     return path.with_name(path.stem + SUFFIX)
 

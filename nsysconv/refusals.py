@@ -32,27 +32,27 @@ _WRITTEN_BYTES = 1 << 16
 _OPENED_FILES = 8
 
 
-def refuses_all(error: OSError) -> bool:
+def is_systemwide(error: OSError) -> bool:
     """Whether another file would have been refused as well."""
     return error.errno in _REFUSALS
 
 
-def in_words(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """Why something was refused."""
     if error.errno in _REFUSALS:
         return _REFUSALS[error.errno][0]
     return error.strerror or str(error)
 
 
-def refused(error: OSError, where: str, hint: str = "") -> UsageError:
+def refusal_error(error: OSError, where: str, hint: str = "") -> UsageError:
     """The error for a file or folder that could not be opened or written; `hint` where there is none."""
     if error.errno in _REFUSALS:
         what, hint = _REFUSALS[error.errno]
         return UsageError(what, where=where, hint=hint)
-    return UsageError(f"cannot be written: {in_words(error)}", where=where, hint=hint)
+    return UsageError(f"cannot be written: {reason_of(error)}", where=where, hint=hint)
 
 
-def why_not_written(path: Path, *others: Path) -> OSError | None:
+def write_failure(path: Path, *others: Path) -> OSError | None:
     """Why a write to one of these files failed; None: it cannot be told.
 
     Tried with another file beside the first, for one that is closed loses the locks on it. What failed
@@ -69,16 +69,16 @@ def why_not_written(path: Path, *others: Path) -> OSError | None:
                 os.close(descriptor)
     except OSError as error:
         return error
-    return too_large() if _limit() is not None else None
+    return file_too_large() if _limit() is not None else None
 
 
-def is_too_large(path: Path) -> bool:
+def exceeds_size_limit(path: Path) -> bool:
     """Whether what stands at the end of a file could not be written anew."""
     limit = _limit()
     return limit is not None and path.stat().st_size > limit
 
 
-def too_large() -> OSError:
+def file_too_large() -> OSError:
     """What the system says where a file would become larger than any may."""
     return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
@@ -88,7 +88,7 @@ def _limit() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def no_more_files() -> OSError | None:
+def open_files_failure() -> OSError | None:
     """What the system says where a few more files are to be opened; None: they may."""
     with ExitStack() as opened:
         for _ in range(_OPENED_FILES):

@@ -77,7 +77,6 @@ class Column:
             "float" if self.real or self.unit in (Unit.PCT, Unit.BYTES_PER_S, Unit.REAL) else "int"
         )
 
-
     @property
     def is_extreme(self) -> bool:
         """Whether it is the least or greatest of several values."""
@@ -245,7 +244,7 @@ class Report:
         return replace(self, table=self.table.slice(0, limit), uncut=uncut)
 
 
-def together(reports: Sequence[Report]) -> Report:
+def concatenated(reports: Sequence[Report]) -> Report:
     """The same report on several profiles as one: the rows of each below those of the one before.
 
     Profiles that did not record it have no rows, which a note counts; it is not recorded where none did.
@@ -256,7 +255,7 @@ def together(reports: Sequence[Report]) -> Report:
     told = [report for report in reports if report.table is not None]
     missing = dict.fromkeys(what for report in reports for what in report.not_recorded)
     return replace(
-        joined(reports),
+        merged_header(reports),
         table=pa.concat_tables([report.table for report in told]) if told else None,
         uncut=_uncut(told),
         not_recorded=() if told else tuple(missing),
@@ -264,7 +263,7 @@ def together(reports: Sequence[Report]) -> Report:
     )
 
 
-def joined(reports: Sequence[Report]) -> Report:
+def merged_header(reports: Sequence[Report]) -> Report:
     """What is said with the same report on several profiles, without rows: profiles, slice, notes."""
     first = reports[0]
     if len(reports) == 1:
@@ -324,7 +323,9 @@ def report_table(
 ) -> pa.Table:
     """As `build_table`, for `Report.table`: a text is held once per column, however many rows have it."""
     arrays = [
-        _coded(data[column.name]) if column.kind == "text" else array_of(data[column.name], column.kind)
+        _coded(data[column.name])
+        if column.kind == "text"
+        else array_of(data[column.name], column.kind)
         for column in columns
     ]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
@@ -332,7 +333,9 @@ def report_table(
 
 def _coded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
     places: dict[str, int] = {}
-    indices = [MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts]
+    indices = [
+        MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts
+    ]
     return pa.DictionaryArray.from_arrays(array_of(indices, "int"), _text(list(places)))
 
 
