@@ -14,7 +14,7 @@ from nsysconv.queries import OverRanks, Part
 from nsysconv.queries.contract import PROFILE, RANK, Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member
-from nsysconv.report import Column, Printed, Report, report_table, together
+from nsysconv.report import Column, Printed, Report, concatenated, report_table
 
 MOST_BESIDE = 8
 """Of more profiles than this, rows become three: of the least, the median and the greatest value."""
@@ -116,7 +116,7 @@ class Combined:
             (_named(report, member) if count > 1 else report).limited(each)
             for member, report in self._beside
         ]
-        return together(reports)
+        return concatenated(reports)
 
 
 def _named(report: Report, member: Member) -> Report:

@@ -60,7 +60,9 @@ _TIME = Column("time_ns", Unit.NS, "The time that the answer speaks of.", better
 
 def _of_operations(samples: Samples) -> Array:
     counts = samples.counts
-    return deviations(samples.values) if counts is None else deviations_of_sums(samples.values, counts)
+    return (
+        deviations(samples.values) if counts is None else deviations_of_sums(samples.values, counts)
+    )
 
 
 def _of_steps(samples: Samples) -> Array:
@@ -85,7 +87,10 @@ _BY_STEP: Mapping[str, tuple[_ByStep, ...]] = {
     "overview": (_ByStep(("kernel_sum_ns",), ("device_id", "name"), kernel_sums, _of_operations),),
     "kernels": (
         _ByStep(
-            ("kernel_sum_ns", PER_STEP, "avg_ns"), ("device_id", "name"), kernel_sums, _of_operations
+            ("kernel_sum_ns", PER_STEP, "avg_ns"),
+            ("device_id", "name"),
+            kernel_sums,
+            _of_operations,
         ),
     ),
     "api_vs_kernel": (
@@ -134,9 +139,13 @@ class Comparing:
             for side in sides
             for profile in side.profiles
         }
-        self._noise = _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
+        self._noise = (
+            _assumed_noise(base, other) if run_noise is None else RunNoise(run_noise, run_noise)
+        )
         # What is one step as a whole cannot be compared with steps.
-        self._unlike_steps = not_annotated(*self._of_each_profile("steps")) if "steps" in names else ()
+        self._unlike_steps = (
+            not_annotated(*self._of_each_profile("steps")) if "steps" in names else ()
+        )
         self._notes = differences(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
@@ -201,7 +210,9 @@ class Comparing:
     @cached_property
     def _times_per_step(self) -> list[list[float | None]]:
         """Per side and run the longest time per step of its devices; None without steps."""
-        return [[_longest(map(self._time_per_step, run)) for run in side.runs] for side in self._sides]
+        return [
+            [_longest(map(self._time_per_step, run)) for run in side.runs] for side in self._sides
+        ]
 
     def _time_per_step(self, profile: OpenProfile) -> float | None:
         timeline = profile.timeline
@@ -350,9 +361,7 @@ class Comparing:
     @cached_property
     def change(self) -> Change:
         """The account of the change."""
-        base, other = (
-            [[*map(self._accounts, run)] for run in side.runs] for side in self._sides
-        )
+        base, other = ([[*map(self._accounts, run)] for run in side.runs] for side in self._sides)
         return account_of_change(base, other, self._kernels)
 
     def account(self, *, for_people: bool) -> Report:
@@ -426,9 +435,7 @@ def _only(values: Sequence[Any]) -> Any:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def _named(
-    samples: Samples, keys: Sequence[str], names: Naming, side: int, rank: Any
-) -> Samples:
+def _named(samples: Samples, keys: Sequence[str], names: Naming, side: int, rank: Any) -> Samples:
     """The same values by the keys that rows have; of rows that are one, added up."""
     rest = dict.fromkeys(names.keys) | {"rank": rank}
     rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]

@@ -17,7 +17,7 @@ from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.diff import gate, limits_file, spelling
 from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.steps import in_all
-from nsysconv.errors import UsageError, there_are
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report
 from nsysconv.timeline.slices import Slice
@@ -45,6 +45,7 @@ _COMPARABLE = tuple(
 _LIMIT_FOR_PEOPLE = 20
 _FAIL, _PASS = "fail", "pass"
 _RUN_NOISE = re.compile(r"\s*([0-9]{1,2}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})\s*%\s*")
+
 
 @dataclass(frozen=True)
 class DiffResult:
@@ -98,7 +99,8 @@ def compare(
     unknown = [name for name in chosen if name not in can_be]
     if unknown:
         raise UsageError(
-            f"no report {unknown[0]!r} that can be compared", hint=there_are(unknown[0], can_be)
+            f"no report {unknown[0]!r} that can be compared",
+            hint=available_hint(unknown[0], can_be),
         )
     file = None if limits is None else limits_file.read(limits)
     columns = {name: _columns(name) for name in _COMPARABLE}
@@ -170,7 +172,9 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
 def _passes(word: str | None) -> bool:
     """Whether a limit of which nothing can be said passes."""
     if word not in (None, _FAIL, _PASS):
-        raise UsageError(f"no way {word!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}.")
+        raise UsageError(
+            f"no way {word!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
+        )
     return word == _PASS
 
 

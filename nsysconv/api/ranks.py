@@ -102,7 +102,7 @@ def voices(path: Path, wanted: re.Pattern[str] | None, named: Sequence[str] = ()
 
 def record_of(path: Path) -> Record | None:
     """The record beside a file; None where there is none, or it is that of another file."""
-    found = record.read(record.beside(path))
+    found = record.read(record.record_path(path))
     if found is None or (found.report is not None and Path(found.report).stem != path.stem):
         return None
     return found

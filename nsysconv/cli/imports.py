@@ -14,7 +14,7 @@ from nsysconv.cli import import_lines
 from nsysconv.cli.memory import begin_work
 from nsysconv.cli.say import say, tell
 from nsysconv.errors import InputError, UsageError
-from nsysconv.names import visible
+from nsysconv.names import escaped
 
 _SHOWN_AFTER_S = 1.0
 
@@ -104,7 +104,7 @@ def _progress() -> Iterator[tuple[Progress, Done]]:
         if not shown and time.monotonic() - began > _SHOWN_AFTER_S:
             bar.start()
             shown = True
-        bar.update(task, description=visible(": ".join(part for part in (files, what) if part)))
+        bar.update(task, description=escaped(": ".join(part for part in (files, what) if part)))
 
     def advance(path: Path, table: str, rows: int) -> None:
         nonlocal total, what

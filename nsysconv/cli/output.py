@@ -15,7 +15,7 @@ from nsysconv.cli.say import say
 from nsysconv.cli.streams import reader_may_go
 from nsysconv.errors import UsageError
 from nsysconv.phases import phase
-from nsysconv.refusals import refused
+from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
 from nsysconv.store.places import split
@@ -97,7 +97,7 @@ def _write_file(draw: Render, reports: Sequence[Report], path: Path, files: Iter
     try:
         replace(path, lambda file: draw(reports, file, Options()))
     except OSError as error:
-        raise refused(error, str(path)) from error
+        raise refusal_error(error, str(path)) from error
 
 
 def _refuse_to_replace_data(files: Iterable[str], path: Path) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nsysconv.refusals import in_words
+from nsysconv.refusals import reason_of
 
 
 class OutputLost(Exception):  # noqa: N818 - says what became of it
     """Stdout took no more. No OSError: the library of the command line has its own ways with those."""
 
     def __init__(self, reason: OSError) -> None:
-        super().__init__(f"stdout: {in_words(reason)}")
+        super().__init__(f"stdout: {reason_of(reason)}")
         self.reader_gone = reason.errno == errno.EPIPE
 
 

@@ -154,7 +154,9 @@ def _has_steps(runs: Sequence[Run]) -> bool:
 def _of_run(run: Run, by_step: bool) -> list[Account]:
     """The accounts of all devices of a run."""
     return [
-        account for each in run for account in ((each.of_steps or ()) if by_step else each.of_window)
+        account
+        for each in run
+        for account in ((each.of_steps or ()) if by_step else each.of_window)
     ]
 
 
@@ -231,7 +233,9 @@ def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:
     in_three = [by_count, by_mean, base.overlap - other.overlap]
     least = _MINOR_SHARE * (whole[0] or whole[1])
     computation = zip((BY_COUNT, BY_MEAN, OVERLAP), rounded(in_three, more), strict=True)
-    parts = {name: Part(name, None, None, change, abs(change) < least) for name, change in computation}
+    parts = {
+        name: Part(name, None, None, change, abs(change) < least) for name, change in computation
+    }
     for name in PARTS:
         if name in before:
             change = after[name] - before[name]
@@ -264,7 +268,10 @@ def split(
     nothing = Fraction(0), Fraction(0)
     by_count = Fraction(0)
     for name in dict.fromkeys((*base, *other)):
-        (count, spent), (count_after, spent_after) = base.get(name, nothing), other.get(name, nothing)
+        (count, spent), (count_after, spent_after) = (
+            base.get(name, nothing),
+            other.get(name, nothing),
+        )
         if count:
             by_count += (count_after - count) * spent / count
         else:
@@ -339,7 +346,9 @@ def account_report(
     change first."""
     said = list(notes)
     if change.dropped:
-        text = f"devices are added up over {', '.join(change.dropped)}, which the sides tell otherwise"
+        text = (
+            f"devices are added up over {', '.join(change.dropped)}, which the sides tell otherwise"
+        )
         said.append(Note("rows-combined", Severity.INFO, text))
     table, count = None, 0
     if change.devices is not None:

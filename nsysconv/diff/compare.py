@@ -196,9 +196,7 @@ def _compared(
         assumed = noise.single if half is None else noise.stepped
         return change_of(measures[name], *values, noise=assumed, half=half)
 
-    return Compared(
-        key, where, here or {}, there or {}, before, after, differences, change, judged
-    )
+    return Compared(key, where, here or {}, there or {}, before, after, differences, change, judged)
 
 
 def _difference(before: Any, after: Any) -> Any:

@@ -71,7 +71,9 @@ COLUMNS = (
         "of several kinds do not add up.",
         key=True,
     ),
-    Column("name", Unit.TEXT, "Name of the kernel, of the call, or of what the host did.", key=True),
+    Column(
+        "name", Unit.TEXT, "Name of the kernel, of the call, or of what the host did.", key=True
+    ),
     Column(
         "activity",
         Unit.TEXT,
@@ -196,7 +198,9 @@ def _why(each: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
         if ratio >= 2:
             words.append((abs(by_count), kind.times.format(f"{float(ratio):.1f}")))
         else:
-            words.append((abs(by_count), (kind.more if ratio > 1 else kind.less).format(_percent(ratio))))
+            words.append(
+                (abs(by_count), (kind.more if ratio > 1 else kind.less).format(_percent(ratio)))
+            )
     if abs(by_mean) >= _WORTH_SAYING * largest and by_mean:
         ratio = (spent_after / count_after) / (spent / count) if spent else Fraction(0)
         if ratio >= 2:

@@ -30,7 +30,9 @@ def outlier_runs(side: str, values: Sequence[float], names: Sequence[str]) -> It
     ]
     if far:
         name, value = far[0]
-        text = f"{side}: runs far from the others, {name} by {100 * (value - middle) / middle:+.1f} %"
+        text = (
+            f"{side}: runs far from the others, {name} by {100 * (value - middle) / middle:+.1f} %"
+        )
         yield Note("run-outlier", Severity.INFO, text, len(far), of=len(values))
 
 
@@ -46,7 +48,9 @@ def not_in_turns(
         return
     for first, last, words in ((0, 1, "base first"), (1, 0, "the other side first")):
         if max(known[first]) < min(known[last]):
-            text = f"runs were recorded one side after the other, {words}; in turns drift would cancel"
+            text = (
+                f"runs were recorded one side after the other, {words}; in turns drift would cancel"
+            )
             yield Note("runs-not-in-turns", Severity.INFO, text)
 
 
@@ -62,7 +66,9 @@ def slow_steps(side: str, durations: np.ndarray) -> Iterator[Note]:
     first = durations[: len(durations) // 4]
     slow = np.flatnonzero(durations > middle + far)
     if len(slow) and slow[-1] < len(first) and far:
-        text = f"{side}: the slowest steps are the first; --skip-first {slow[-1] + 1} leaves them out"
+        text = (
+            f"{side}: the slowest steps are the first; --skip-first {slow[-1] + 1} leaves them out"
+        )
         yield Note("slow-first-steps", Severity.INFO, text, len(slow), of=len(durations))
         return
     slow = np.flatnonzero(durations > middle + max(far, _SLOW_SHARE * middle))

@@ -111,7 +111,9 @@ def merged(
             str(row[name]) for name in names.spelling if row[name] != found[key].spelled[name]
         ]
         for column in measures:
-            into[column.name] = _sum(into[column.name], row[column.name]) if column.adds_up else None
+            into[column.name] = (
+                _sum(into[column.name], row[column.name]) if column.adds_up else None
+            )
     return found
 
 

@@ -138,9 +138,7 @@ def in_all(report: Report) -> Report:
             found[key] = _Steps({column.name: 0 for column in measures})
         found[key].add(step)
     names = [column.name for column in keys]
-    rows = [
-        dict(zip(names, key, strict=True)) | steps.measures() for key, steps in found.items()
-    ]
+    rows = [dict(zip(names, key, strict=True)) | steps.measures() for key, steps in found.items()]
     table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
     return replace(report, columns=columns, table=table, row_count=len(rows))
 

@@ -93,7 +93,9 @@ def _columns(
             "(how steps vary, and what runs are assumed to differ by), single run (that alone).",
             brief=False,
         ),
-        Column("ratio_low", Unit.REAL, f"Least ratio of {main.name} that noise allows.", brief=False),
+        Column(
+            "ratio_low", Unit.REAL, f"Least ratio of {main.name} that noise allows.", brief=False
+        ),
         Column("ratio_high", Unit.REAL, "Greatest.", brief=False),
     ]
     if "name" in keys:
@@ -234,7 +236,9 @@ def _ends(rows: Sequence[Compared], name: str) -> tuple[list[float | None], list
         change.ratio if name in row.judged and (change := row.change(name)) is not None else None
         for row in rows
     ]
-    low, high = ([None if r is None else getattr(r, end) for r in ratios] for end in ("low", "high"))
+    low, high = (
+        [None if r is None else getattr(r, end) for r in ratios] for end in ("low", "high")
+    )
     return low, high
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from nsysconv.refusals import no_more_files, refused
+from nsysconv.refusals import open_files_failure, refusal_error
 
 # A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
 _SELECT_SECONDS = 10.0
@@ -90,8 +90,8 @@ class Connections:
         try:
             connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
         except sqlite3.OperationalError as error:
-            if (few := no_more_files()) is not None:
-                raise refused(few, str(self._path)) from error
+            if (few := open_files_failure()) is not None:
+                raise refusal_error(few, str(self._path)) from error
             raise
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         return connection

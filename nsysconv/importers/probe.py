@@ -21,9 +21,9 @@ import numpy as np
 from nsysconv.cores import cores
 from nsysconv.errors import InputError
 from nsysconv.importers.connections import Connections, EndlessError
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
-from nsysconv.refusals import in_words, refused, refuses_all
+from nsysconv.refusals import is_systemwide, reason_of, refusal_error
 from nsysconv.store.private import private_folder
 from nsysconv.store.sqlite import page_reader
 
@@ -81,8 +81,8 @@ class Probe:
                 self.head = file.read(_HEAD_BYTES)
             self.size = state.st_size
         except OSError as error:
-            if refuses_all(error):
-                raise refused(error, str(path)) from error
+            if is_systemwide(error):
+                raise refusal_error(error, str(path)) from error
             raise InputError(error.strerror or "cannot be read", where=str(path)) from error
         self.is_sqlite = self.head.startswith(_SQLITE_MAGIC)
 
@@ -118,7 +118,7 @@ class Probe:
         except OSError as error:
             raise InputError(
                 f"it has to be copied, for {hot[0].name} lies beside it, and cannot be: "
-                f"{in_words(error)}",
+                f"{reason_of(error)}",
                 where=str(self.path),
                 hint="Name a folder with more room: TMPDIR=/path nsysconv …",
             ) from error
@@ -155,7 +155,7 @@ class Probe:
             return str(error)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
             # What SQLite says may repeat what stands in the file.
-            return f"SQLite cannot read it: {visible(str(error))}"
+            return f"SQLite cannot read it: {escaped(str(error))}"
         if int.from_bytes(self.head[56:60], "big") not in _UTF_8:
             # Stores are UTF-8, and SQLite reads databases beside each other only where they agree.
             return "its texts are not in UTF-8, as profilers write them: another program has rewritten it"
@@ -186,9 +186,7 @@ class Probe:
             ).fetchall()
             return [_table(connection, name, root) for name, root in found]
 
-    def columns(
-        self, table: str, names: Sequence[str]
-    ) -> Generator[tuple[int, list[np.ndarray]]]:
+    def columns(self, table: str, names: Sequence[str]) -> Generator[tuple[int, list[np.ndarray]]]:
         """Yield columns of whole numbers of all rows straight from the pages, a batch at a time.
 
         Null is MISSING. Each batch comes with the row number that follows; where that is not beyond the
@@ -225,7 +223,7 @@ class Probe:
             ) from error
         except sqlite3.Error as error:
             raise InputError(
-                f"SQLite cannot read it: {visible(str(error))}",
+                f"SQLite cannot read it: {escaped(str(error))}",
                 where=str(self.path),
                 hint="The file is damaged or incomplete; export or copy it again.",
             ) from error

@@ -109,7 +109,9 @@ def compute(timeline: Timeline, request: Request) -> Data:
     lengths = grouped_statistics(found.group, found.length, count)
     low, high = (_quantile(found, first, changes, share) for share in (0.25, 0.75))
     streams = list(zip(found.pid.tolist(), found.stream.tolist(), strict=True))
-    processes = Counter(d for d, _ in set(zip(found.device.tolist(), found.pid.tolist(), strict=True)))
+    processes = Counter(
+        d for d, _ in set(zip(found.device.tolist(), found.pid.tolist(), strict=True))
+    )
     return {
         "rank": [timeline.ranks.get(pid) for pid in found.pid.tolist()],
         "device_id": found.device,
@@ -128,9 +130,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "queue_length_p75": high,
         "queue_length_max": lengths.maximum,
         "full_ns": full_ns,
-        "full_pct": np.where(
-            span == MISSING, np.nan, percent(full_ns, np.maximum(span, 1))
-        ),
+        "full_pct": np.where(span == MISSING, np.nan, percent(full_ns, np.maximum(span, 1))),
     }
 
 

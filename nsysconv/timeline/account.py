@@ -233,7 +233,11 @@ class _Device:
         covered = [0] * count
         latest = [low] * count
         for block in blocks(len(ops)):
-            start, end, place = ops.start[block], np.clip(ops.end[block], low, high), self.place[block]
+            start, end, place = (
+                ops.start[block],
+                np.clip(ops.end[block], low, high),
+                self.place[block],
+            )
             if start[0] >= high:
                 break
             there = np.bincount(place, minlength=count)
@@ -262,7 +266,9 @@ class _Device:
         for block in blocks(len(inside)):
             mine = inside.take(block)
             # A gap's parts follow from moments: those of what is left of it from these moments, cut.
-            start, end, host_end = (np.clip(m, low, high) for m in (mine.start, mine.end, mine.host_end))
+            start, end, host_end = (
+                np.clip(m, low, high) for m in (mine.start, mine.end, mine.host_end)
+            )
             cut = replace(mine, start=start, end=end, host_end=host_end)
             result += parts(timeline, cut).sum(axis=1)
         return [int(time) for time in result]
@@ -286,7 +292,9 @@ class _Device:
             entry = totals.setdefault(self.kinds[i], [0, 0])
             entry[0] += int(launches[i])
             entry[1] += int(spent[i])
-        for (part, name), (several, time) in sorted(totals.items(), key=lambda it: (-it[1][1], it[0])):
+        for (part, name), (several, time) in sorted(
+            totals.items(), key=lambda it: (-it[1][1], it[0])
+        ):
             yield Work(part, name, several, time)
 
 

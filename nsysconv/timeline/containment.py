@@ -78,7 +78,9 @@ def _windows(
 
 def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int]]:
     """Runs of windows of whole groups, not many more than are gathered at a time."""
-    edges = np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if len(group) else group
+    edges = (
+        np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if len(group) else group
+    )
     until = np.append(edges[1:], len(group))
     total = np.concatenate(([0], np.cumsum(size)))[until] if len(group) else group
     at, done = 0, 0
@@ -125,9 +127,7 @@ class _Members:
             self._levels.append((bit, zeros))
             value = np.concatenate((value[~one], value[one]))
 
-    def around(
-        self, group: Array, start: Array, end: Array, after: Array
-    ) -> tuple[Array, Array]:
+    def around(self, group: Array, start: Array, end: Array, after: Array) -> tuple[Array, Array]:
         """Of each group's members how many hold [start, end), and of these begin after `after`."""
         least = np.searchsorted(self._ends, end, side="left")
         until, low = self._begun(group, start), self._begun(group, after)

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import DIRECTIONS
-from nsysconv.errors import UsageError, there_are
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
@@ -398,7 +398,7 @@ def _known(
     unknown = sorted(set(wanted) - known)
     if unknown:
         busy = known & working() if working is not None else known
-        hint = there_are(None, map(str, sorted(busy)))
+        hint = available_hint(None, map(str, sorted(busy)))
         if known - busy:
             hint += f"; without {work}: {_some(known - busy)}"
         raise UsageError(

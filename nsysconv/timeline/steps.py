@@ -148,7 +148,9 @@ def _step_count(timeline: Timeline, pattern: str) -> int:
     if timeline.limits(pids[:0]) is not None and counts:
         return max(map(len, in_slice(timeline, steps(timeline, pattern))), default=0)
     here = timeline.in_processes(pids).tolist()
-    return max((counts[pid] for pid, kept in zip(pids.tolist(), here, strict=True) if kept), default=0)
+    return max(
+        (counts[pid] for pid, kept in zip(pids.tolist(), here, strict=True) if kept), default=0
+    )
 
 
 def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:

@@ -61,7 +61,9 @@ class Gathered:
             self.streams.update(_distinct(pid, columns["context_id"], columns["stream_id"]))
         if table == "operator":
             # What is read on request has no say: a recording ends whatever of it is asked for.
-            columns = {name: values[columns["kind"] == OPERATOR] for name, values in columns.items()}
+            columns = {
+                name: values[columns["kind"] == OPERATOR] for name, values in columns.items()
+            }
         start = columns["start_ns"]
         end = start + np.maximum(columns["dur_ns"], 0) if "dur_ns" in columns else start
         end = end[start != MISSING]

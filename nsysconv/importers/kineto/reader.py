@@ -25,7 +25,7 @@ from nsysconv.importers.kineto.piece import ACCELERATOR, FURTHER_ARRAY, MISSING,
 from nsysconv.importers.kineto.trace import Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
-from nsysconv.processes import EndedEarly
+from nsysconv.processes import ProcessDiedError
 from nsysconv.store.private import private_folder
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
@@ -143,7 +143,7 @@ class Reader:
                 first = list(islice(pieces, 1))
                 self._metadata.add(_closed(self._trace.head))
                 yield from map(self._noted, chain(first, pieces))
-            except EndedEarly:
+            except ProcessDiedError:
                 raise InputError(
                     "a process that read the trace ended early",
                     hint="It was killed, or the memory ran out; nothing was imported.",

@@ -170,7 +170,9 @@ def on_names(
 def on_replaced_names(count: int) -> Iterator[Note]:
     """Full names of kernels that the file does not hold, where it holds another."""
     if count:
-        text = "full names of kernels that the file does not hold; shown by another name that it holds"
+        text = (
+            "full names of kernels that the file does not hold; shown by another name that it holds"
+        )
         facts = frozenset({Fact.KERNELS})
         yield Note("nameless-id", Severity.INFO, text, count, tables.KERNEL, facts)
 

@@ -82,9 +82,7 @@ def _by_thread(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[tuple[int, int
             yield (global_tid >> 24 & 0xFFFFFF, global_tid & 0xFFFFFF), name
 
 
-def _nvtx_texts(
-    probe: Probe, found: Found, columns: str, event_type: int
-) -> list[tuple[Any, ...]]:
+def _nvtx_texts(probe: Probe, found: Found, columns: str, event_type: int) -> list[tuple[Any, ...]]:
     """Return these columns and the text of all NVTX rows of a type, registered or not."""
     # The survey has seen all types: no scan of millions of ranges for one that no row has.
     if event_type not in found.range_kinds or not has(probe, "NVTX_EVENTS", "globalTid", "text"):
@@ -227,9 +225,7 @@ def shown_without_text(probe: Probe) -> set[int]:
     return {row[0] for row in rows}
 
 
-def names(
-    probe: Probe, found: Found, missing: set[int], doubled: list[int]
-) -> Iterator[list[Row]]:
+def names(probe: Probe, found: Found, missing: set[int], doubled: list[int]) -> Iterator[list[Row]]:
     """The texts of the names that imported rows refer to, in pieces of bounded size.
 
     `missing` gets the ids without text. Ids that have two keep the first and are added to `doubled`.

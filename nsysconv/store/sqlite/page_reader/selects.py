@@ -66,9 +66,7 @@ def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
 
     def evaluate(ids: Array, found: Columns) -> list[Array] | None:
         try:
-            every = [
-                ids if each is None else _of_length(each(found), len(ids)) for each in work
-            ]
+            every = [ids if each is None else _of_length(each(found), len(ids)) for each in work]
             rows = True if kept is None else kept(found)
         except UnknownError:
             return None
