@@ -15,8 +15,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
 from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks, small_tables
 from nsysconv.importers.kineto.arrays import Columns
 from nsysconv.importers.kineto.decoding import decoded, worker_count
