@@ -53,6 +53,7 @@ from nsysconv.importers.kineto.trace import BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
 from nsysconv.store.read import reading
+from nsysconv.store.recording import Batch, take_batches
 
 KINETO = FIXTURES / "kineto"
 SECRET = b"SECRET-"
@@ -116,13 +117,14 @@ def _read(path: Path) -> Found | None:
             if detect(probe) is not kineto:
                 return None
             recordings = stack.enter_context(closing(kineto.read([probe], Options())))
+
+            def take(batch: Batch) -> None:
+                if batch.table in EVENTS:
+                    found.rows[batch.table] += _timed(batch.rows)
+
             for recording in recordings:
-                for batch in recording.batches:
-                    if batch.table in EVENTS:
-                        found.rows[batch.table] += _timed(batch.rows)
-                recording.attributes()
-                recording.facts()
-                for note in recording.notes:
+                summary = take_batches(recording.batches, take)
+                for note in summary.notes:
                     found.notes[note.slug] += note.count
                     found.severities[note.slug] = note.severity
     except NsysconvError as error:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from nsysconv.names import plain_api_name
 from nsysconv.notes import Note
 from nsysconv.processes import ProcessDiedError
 from nsysconv.store.private import private_folder
-from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
@@ -79,39 +78,26 @@ class Reader:
         with ExitStack() as stack:
             self._folder = stack.enter_context(private_folder())
             gathered, notes = Gathered(), list(self._probe.notes)
-            batches = self._batches(gathered, notes)
-            yield self._recording(gathered, notes, batches, self._part_of_main)
+            yield Recording(self._batches(gathered, notes), possible=self._possible)
             for pid, spool in self._spools.items():
-                gathered, notes = Gathered(), [remarks.merged_processes(1 + len(self._spools))]
-                batches = self._spooled(gathered, spool)
-                yield self._recording(gathered, notes, batches, partial(_part, pid))
+                batches = self._spooled(Gathered(), spool, _part(pid))
+                yield Recording(batches, possible=self._possible, one_of_several=True)
 
-    def _recording(
-        self,
-        gathered: Gathered,
-        notes: list[Note],
-        batches: Iterator[Batch],
-        part: Callable[[], str],
-    ) -> Recording:
-        return Recording(
-            attributes=lambda: self._attributes(gathered),
-            facts=lambda: self._facts(gathered),
+    def _summary(self, gathered: Gathered, notes: list[Note], part: str) -> Summary:
+        return Summary(
+            attributes=self._attributes(gathered),
+            facts=self._facts(gathered),
             advice=self._advice,
-            notes=notes,
-            batches=batches,
+            notes=tuple(notes),
             part=part,
-            possible=self._possible,
             # Of those set aside each has a recording of its own.
-            working=lambda: gathered.pids | self._spools.keys(),
-            late_ns=lambda: self._late_ns,
+            gpu_pids=frozenset(gathered.pids | self._spools.keys()),
+            late_ns=self._late_ns,
         )
-
-    def _part_of_main(self) -> str:
-        return _part(self._main) if self._spools else ""
 
     # -- rows
 
-    def _batches(self, gathered: Gathered, notes: list[Note]) -> Iterator[Batch]:
+    def _batches(self, gathered: Gathered, notes: list[Note]) -> Batches:
         late: list[tuple[Columns, list[str]]] = []
         for table, columns, names in self._of_main():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
@@ -123,13 +109,16 @@ class Reader:
             yield gathered.take("memcpy", self._with_sizes(columns), names, self._done)
         self._finish(gathered, notes)
         yield from self._small_batches(gathered)
+        return self._summary(gathered, notes, _part(self._main) if self._spools else "")
 
-    def _spooled(self, gathered: Gathered, spool: Spool) -> Iterator[Batch]:
+    def _spooled(self, gathered: Gathered, spool: Spool, part: str) -> Batches:
         for table, columns, names in spool.rows():
             if table == "memcpy":
                 columns = self._with_sizes(columns)
             yield gathered.take(table, columns, names, self._done)
         yield from self._small_batches(gathered)
+        notes = [remarks.merged_processes(1 + len(self._spools))]
+        return self._summary(gathered, notes, part)
 
     def _small_batches(self, gathered: Gathered) -> Iterator[Batch]:
         yield rows_of(schema.device, device_rows(gathered, self._metadata, self._sm_counts))
