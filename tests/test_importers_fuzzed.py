@@ -20,8 +20,7 @@ from nsysconv.importers import nsys_sqlite, probe
 from nsysconv.importers.contract import MOST_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.cells import times, whole
-from nsysconv.importers.kineto.piece import MISSING
+from nsysconv.importers.kineto.packed import MISSING, times, whole
 from nsysconv.importers.nsys_stats.objects import Objects
 from nsysconv.importers.nvprof_log.quantities import measured, spelled
 from nsysconv.importers.printed.registry import Registry

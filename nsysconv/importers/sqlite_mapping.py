@@ -105,7 +105,7 @@ def guarded(
     select = careful(whole)
     for condition in conditions:
         select = select.where(condition(whole))
-    return replace(rows, select=select, suspect=lambda: False, constants=dict), notes
+    return replace(rows, select=select), notes
 
 
 def _no_number(name: str, real: bool) -> str:

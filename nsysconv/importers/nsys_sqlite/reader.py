@@ -23,7 +23,15 @@ from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import Columns
 from nsysconv.importers.sqlite_mapping import guarded
 from nsysconv.notes import Note, Severity
-from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows, rows_of
+from nsysconv.store.recording import (
+    ArrowRows,
+    Batches,
+    Recording,
+    SourceRows,
+    Summary,
+    rows_of,
+    shared_constants,
+)
 
 _GPU_SOURCES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
 
@@ -59,43 +67,51 @@ class Reader:
         self._unclosed = probe.beside(notes.on_unclosed, probe)
 
     def recording(self) -> Recording:
-        """The recording; its facts, notes and rows are complete once `batches` is used up."""
+        """The recording; its rows are read while `batches` is used up."""
         self._notes += capture_facts.diagnostics(self._probe)
         self._notes += capture_facts.option_notes(self._capture)
         self._notes += self._clock.notes
         for name in self._probe.not_tables:
             if name in self._wanted:
                 self._leave_unread(name, "is a view or virtual table and was ignored")
-        attributes = replace(
-            self._capture.attributes,
-            zero_utc_ns=self._clock.zero_utc_ns,
-            recording_ns=self._clock.recording_ns,
-        )
-        return Recording(
-            attributes=lambda: attributes,
-            facts=self._facts,
-            advice=self._advice,
-            notes=self._notes,
-            batches=self._batches(),
-            sqlite_source=self._probe.readable,
-            possible=self._possible,
-            working=lambda: self._survey.everything().gpu_op_pids,
-        )
+        return Recording(self._batches(), self._probe.readable, self._possible)
 
     # -- rows
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Batches:
         """API calls, GPU operations and the rest; then the small tables, once all scans are done."""
+        copied: list[TableMapping] = []
         try:
             for mapping in tables.MAPPINGS:
                 if mapping.source in self._sources:
                     rows = self._source_rows(mapping)
                     if rows is not None:
+                        copied.append(mapping)
                         yield rows
             yield from self._small_batches()
+            return self._summary(copied)
         finally:
             self._survey.close()
             self._unclosed.cancel()
+
+    def _summary(self, copied: Sequence[TableMapping]) -> Summary:
+        return Summary(
+            attributes=replace(
+                self._capture.attributes,
+                zero_utc_ns=self._clock.zero_utc_ns,
+                recording_ns=self._clock.recording_ns,
+            ),
+            facts=self._facts(),
+            advice=self._advice,
+            notes=tuple(self._notes),
+            gpu_pids=frozenset(self._survey.everything().gpu_op_pids),
+            constants=shared_constants((m.ours, self._constants(m)) for m in copied),
+            suspects=frozenset(
+                m.ours
+                for m in copied
+                if not self._is_looked_at(m) and self._survey.suspects(m.source)
+            ),
+        )
 
     def _source_rows(self, mapping: TableMapping) -> SourceRows | None:
         source = self._probe.tables[mapping.source]
@@ -132,16 +148,18 @@ class Reader:
             first=first,
             last=last,
             guarded=careful,
-            sparse=lambda: self._survey.is_sparse(mapping.source),
-            suspect=lambda: self._survey.suspects(mapping.source),
-            constants=lambda: self._constants(mapping),
+            sparse=self._survey.is_sparse(mapping.source),
         )
-        if ("deviceId" in mapping.needs or mapping.alias) and rows.suspect():
-            # Known before the rows are copied: arithmetic on such ids, or looking them up, would go
-            # unnoticed.
+        if self._is_looked_at(mapping) and self._survey.suspects(mapping.source):
             rows, notes = careful()
             self._notes += notes
         return rows
+
+    def _is_looked_at(self, mapping: TableMapping) -> bool:
+        """Whether ids are checked before the rows are copied: arithmetic on such that are no numbers, or
+        looking them up, would go unnoticed.
+        """
+        return "deviceId" in mapping.needs or bool(mapping.alias)
 
     def _constants(self, mapping: TableMapping) -> dict[str, int]:
         """The process and device of all rows of a table, where they are one."""

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from nsysconv.cache import cached_property
 from nsysconv.importers import directives
 from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
 from nsysconv.importers.probe import WORTH_ROWS, Probe
 from nsysconv.importers.sqlite_columns import as_whole, row_numbers, row_range
 from nsysconv.report import MISSING
 from nsysconv.timeline.once import once
+from nsysconv.importers.sqlite_source import as_whole, row_numbers, row_range
 
 # Row numbers with more holes than this are no measure of the work.
 _SPARSE = 8
@@ -233,7 +235,7 @@ class _Rows:
     def _identifying(self) -> list[str]:
         return self.present(name for columns in _IDENTIFYING[self.source] for name in columns)
 
-    @once
+    @cached_property
     def _told(self) -> _Told | None:
         """All that is asked of a table, from one go over its pages; None where SQLite has to be asked."""
         if not self._from_pages or not self._identifying:

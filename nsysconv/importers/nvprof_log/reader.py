@@ -27,7 +27,7 @@ from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note
-from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _EVENT_FACTS = {
     Table.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
@@ -122,13 +122,19 @@ class Reader:
         if len(pids) > 1:
             notes.append(remarks.joined_runs(pids))
         return Recording(
-            attributes=lambda: ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
-            facts=recording.facts,
-            advice=self._advice,
-            notes=notes,
-            batches=recording.batches(notes, () if name else self._probes),
-            part=lambda: name,
+            self._batches(recording, notes, name),
             possible=self._possible - _needless(parts),
+            one_of_several=bool(name),
+        )
+
+    def _batches(self, recording: _Recorded, notes: list[Note], name: str) -> Batches:
+        yield from recording.batches(notes, () if name else self._probes)
+        return Summary(
+            attributes=ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
+            facts=recording.facts(),
+            advice=self._advice,
+            notes=tuple(notes),
+            part=name,
         )
 
 
