@@ -16,15 +16,6 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
-from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks, small_tables
-from nsysconv.importers.kineto.arrays import Columns
-from nsysconv.importers.kineto.decoding import decoded, worker_count
-from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
-from nsysconv.importers.kineto.metadata import Metadata
-from nsysconv.importers.kineto.piece import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
-from nsysconv.importers.kineto.trace import Trace
-from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
-from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks
 from nsysconv.importers.kineto.arrays import GPU_TABLES, Columns, Gathered
 from nsysconv.importers.kineto.decode import decoded, worker_count

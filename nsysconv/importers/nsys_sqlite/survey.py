@@ -22,8 +22,6 @@ from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory, tables
 from nsysconv.importers.probe import WORTH_ROWS, Probe
 from nsysconv.importers.sqlite_columns import as_whole, row_numbers, row_range
 from nsysconv.report import MISSING
-from nsysconv.timeline.once import once
-from nsysconv.importers.sqlite_source import as_whole, row_numbers, row_range
 
 # Row numbers with more holes than this are no measure of the work.
 _SPARSE = 8
