@@ -1,6 +1,4 @@
-"""What the system refuses, in the same words wherever it does, and how to find it out where a library
-that was refused something does not say.
-"""
+"""Refusals by the system (a full disk, a quota, a limit): their words, and which one it was."""
 
 from __future__ import annotations
 
@@ -26,39 +24,42 @@ _REFUSALS = {
     errno.EMFILE: ("too few files may be open", "Raise the limit: ulimit -n 1024."),
     errno.ENFILE: ("too many files are open on this machine", "Try again when others are done."),
 }
-"""What is not in the file that was to be opened or written, and what to do."""
+"""Refusals that have nothing to do with the file: what to say, and what to do."""
 
 _WRITTEN_BYTES = 1 << 16
 _OPENED_FILES = 8
 
 
-def refuses_all(error: OSError) -> bool:
-    """Whether another file would have been refused as well."""
+def is_systemwide(error: OSError) -> bool:
+    """Return whether the system would have refused any other file, too (full disk, quota, limits)."""
     return error.errno in _REFUSALS
 
 
-def in_words(error: OSError) -> str:
-    """Why something was refused."""
+def reason_of(error: OSError) -> str:
+    """Return why the system refused, in words."""
     if error.errno in _REFUSALS:
         return _REFUSALS[error.errno][0]
     return error.strerror or str(error)
 
 
-def refused(error: OSError, where: str, hint: str = "") -> UsageError:
-    """The error for a file or folder that could not be opened or written; `hint` where there is none."""
+def refusal_error(error: OSError, where: str, hint: str = "") -> UsageError:
+    """Return the error for a file or folder that could not be opened or written.
+
+    `hint` is used where the reason has none of its own.
+    """
     if error.errno in _REFUSALS:
         what, hint = _REFUSALS[error.errno]
         return UsageError(what, where=where, hint=hint)
-    return UsageError(f"cannot be written: {in_words(error)}", where=where, hint=hint)
+    return UsageError(f"cannot be written: {reason_of(error)}", where=where, hint=hint)
 
 
-def why_not_written(path: Path, *others: Path) -> OSError | None:
-    """Why a write to one of these files failed; None: it cannot be told.
+def write_failure(path: Path, *others: Path) -> OSError | None:
+    """Return why a write to one of these files failed, None if the cause cannot be found any more.
 
-    Tried with another file beside the first, for one that is closed loses the locks on it. What failed
-    may be undone by now, and with it the cause of all but a limit.
+    It writes to another file beside the first: closing a file drops all locks that this process holds
+    on it. What failed may be undone by now, and with it any cause but a limit.
     """
-    size = max((each.stat().st_size for each in (path, *others) if each.exists()), default=0)
+    size = max((file.stat().st_size for file in (path, *others) if file.exists()), default=0)
     try:
         with building(path) as trial:
             descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -69,17 +70,17 @@ def why_not_written(path: Path, *others: Path) -> OSError | None:
                 os.close(descriptor)
     except OSError as error:
         return error
-    return too_large() if _limit() is not None else None
+    return file_too_large() if _limit() is not None else None
 
 
-def is_too_large(path: Path) -> bool:
-    """Whether what stands at the end of a file could not be written anew."""
+def exceeds_size_limit(path: Path) -> bool:
+    """Return whether the file is larger than this process may write files."""
     limit = _limit()
     return limit is not None and path.stat().st_size > limit
 
 
-def too_large() -> OSError:
-    """What the system says where a file would become larger than any may."""
+def file_too_large() -> OSError:
+    """Return the system's error for a file that would become larger than any may."""
     return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
 
@@ -88,8 +89,8 @@ def _limit() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def no_more_files() -> OSError | None:
-    """What the system says where a few more files are to be opened; None: they may."""
+def open_files_failure() -> OSError | None:
+    """Return the system's error if a few more files cannot be opened, None if they can."""
     with ExitStack() as opened:
         for _ in range(_OPENED_FILES):
             try:

@@ -39,7 +39,7 @@ def messages_page() -> Iterator[str]:
             (f"`{notes.Severity.DROPPED}`", "rows were left out; fatal with `--strict`"),
         ),
     )
-    for slug, meaning in sorted(notes.MEANINGS.items()):
+    for slug, meaning in sorted(notes.meanings().items()):
         yield ""
         yield f"### {slug}"
         yield ""

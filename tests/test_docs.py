@@ -193,7 +193,7 @@ def test_sources_and_facts_are_documented() -> None:
 
 
 def test_messages_are_documented() -> None:
-    for slug, meaning in notes.MEANINGS.items():
+    for slug, meaning in notes.meanings().items():
         assert f"### {slug}\n\n{meaning}\n" in text_of("messages.md")
 
 

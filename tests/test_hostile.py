@@ -26,12 +26,12 @@ from markdown_it import MarkdownIt
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.words import Words
+from nsysconv.importers.kineto.events import Words
 from nsysconv.importers.nsys_sqlite import gpu_metrics
 from nsysconv.importers.nsys_stats import runs, survey
 from nsysconv.importers.nvprof_log import messages
 from nsysconv.importers.probe import Probe
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.store.database import is_store
 from nsysconv.store.private import private_folder
 
@@ -167,8 +167,8 @@ def test_a_name_as_long_as_its_file(source: sqlite3.Connection, tmp_path: Path) 
 @given(st.text(st.characters(), max_size=40))
 def test_visible_spells_out_what_cannot_be_printed_and_nothing_else(text: str) -> None:
     spelled = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
-    assert visible(text) == "".join(spelled)
-    assert visible(text * 400) == "".join(spelled) * 400
+    assert escaped(text) == "".join(spelled)
+    assert escaped(text * 400) == "".join(spelled) * 400
 
 
 # -- other files

@@ -15,7 +15,7 @@ import nsysconv
 from nsysconv.export.ordered import chunks
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
-from nsysconv.report import Column, Report, build_table, report_table, together
+from nsysconv.report import Column, Report, build_table, concatenated, report_table
 from nsysconv.units import Unit
 
 LONG = 200_000
@@ -52,7 +52,7 @@ def test_of_cut_rows_only_their_names_are_made() -> None:
 
 
 def test_rows_of_several_profiles_keep_their_names() -> None:
-    both = together([report(["a", "b", "a", None]), report(["c", "a"])])
+    both = concatenated([report(["a", "b", "a", None]), report(["c", "a"])])
     assert [row["name"] for row in both.rows()] == ["a", "b", "a", None, "c", "a"]
     assert both.by_column()[0] == ["a", "b", "a", None, "c", "a"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
 
-from nsysconv.names import plain_api_name, shorten, shorten_kernel, visible
+from nsysconv.names import escaped, plain_api_name, shorten, shorten_kernel
 
 PLAIN = {
     "cudaLaunchKernel_v7000": "cudaLaunchKernel",
@@ -120,12 +120,12 @@ def test_both_ends_stay(text: str, width: int) -> None:
     ("half \ud800", "half \\ud800"),
 ])  # fmt: skip
 def test_control_characters_are_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escaped(text) == shown
 
 
 @given(st.text())
 def test_nothing_that_is_shown_steers_a_terminal(text: str) -> None:
-    assert visible(text).isprintable()
+    assert escaped(text).isprintable()
 
 
 def test_a_name_as_long_as_a_file_is_shortened_by_its_ends() -> None:

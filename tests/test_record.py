@@ -54,7 +54,7 @@ def test_the_document_holds_the_declared_fields_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["train.3.nsys-rep", "train.3.sqlite", "train.3.db"])
 def test_the_record_stands_beside_all_files_of_a_report(name: str) -> None:
-    assert record.beside(Path("out") / name) == Path("out/train.3.nsysconv.json")
+    assert record.record_path(Path("out") / name) == Path("out/train.3.nsysconv.json")
 
 
 @pytest.mark.parametrize(

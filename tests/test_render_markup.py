@@ -12,12 +12,12 @@ from nasty import NAMES, all_reports, empty_report, nasty_report, unrecorded_rep
 from test_render import rendered
 from test_render_text import kernels
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.render.html import fragment
 from nsysconv.report import Report
 
-SHOWN_NAMES = ["-" if name is None else visible(name) for name in NAMES]
+SHOWN_NAMES = ["-" if name is None else escaped(name) for name in NAMES]
 
 
 def markdown_shown(text: str) -> tuple[list[list[str]], str]:

@@ -18,7 +18,7 @@ from small_store import Call, Kernel, Memcpy, Range, opened, write
 from nsysconv import api
 from nsysconv.api import html_report
 from nsysconv.facts import Fact
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.render.page import document
 from nsysconv.report import Column, Report, build_table
 from nsysconv.units import Unit
@@ -257,13 +257,13 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
     assert len(page.inside["script"]) == 2  # the data of the time line, and the script
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     for name in INJECTIONS:
-        assert any(cell.endswith(visible(name)) for cell in page.cells)
+        assert any(cell.endswith(escaped(name)) for cell in page.cells)
 
 
 def test_the_time_line_holds_the_names_as_they_are(tmp_path: Path) -> None:
     page = outline(page_of(tmp_path, *hostile()))
     data = json.loads(page.inside["script"][0])
-    assert set(map(visible, INJECTIONS)) <= set(data["names"])
+    assert set(map(escaped, INJECTIONS)) <= set(data["names"])
     assert not set("<>&") & set(page.inside["script"][0])
 
 

@@ -26,7 +26,7 @@ from nasty import (
 from rich.cells import cell_len
 from test_render import rendered
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options
 from nsysconv.render.columns import shown
@@ -142,7 +142,7 @@ def test_not_a_terminal_has_everything_in_full() -> None:
     lines = text.splitlines()
     assert [line for line in lines if line != line.rstrip()] == []
     for name in NAMES:
-        assert name is None or visible(name).strip() in text
+        assert name is None or escaped(name).strip() in text
     assert "never (ns)" in lines[1]
     assert "profile" in lines[1]
     assert "not shown" not in text

@@ -187,7 +187,7 @@ def test_too_few_open_files(tmp_path: Path, words: tuple[str, ...]) -> None:
 def test_all_that_refuses_everything_has_words() -> None:
     for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE):
         error = OSError(number, os.strerror(number))
-        assert refusals.refuses_all(error)
-        assert refusals.in_words(error) != error.strerror
+        assert refusals.is_systemwide(error)
+        assert refusals.reason_of(error) != error.strerror
     denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
-    assert str(refusals.refused(denied, "job.db")) == "job.db: cannot be written: Permission denied"
+    assert str(refusals.refusal_error(denied, "job.db")) == "job.db: cannot be written: Permission denied"

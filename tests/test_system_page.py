@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pages import INJECTIONS, ROWS, hostile, page_of
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -94,7 +94,7 @@ def test_nothing_is_asked_for_and_nothing_breaks_out(opened: Opened) -> None:
     assert page.locator("main").is_visible()  # no style of a name hides it
     page.locator("#t-kernels").scroll_into_view_if_needed()
     cells = page.eval_on_selector_all("#t-kernels td.t", "all => all.map(cell => cell.textContent)")
-    assert set(map(visible, INJECTIONS)) <= set(cells)
+    assert set(map(escaped, INJECTIONS)) <= set(cells)
 
 
 def test_even_an_element_that_broke_out_could_load_nothing(browser: Browser, file: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_header_sorts_by_key_and_by_mouse(opened: Opened) -> None:
     page = opened()
     header = page.locator("#t-kernels th", has_text="kernel_sum")
     # The kernel of the i-th name takes 360 + i ns: the report has the longest first.
-    longest_first = [visible(name) for name in reversed(INJECTIONS)]
+    longest_first = [escaped(name) for name in reversed(INJECTIONS)]
     header.locator("button").focus()
     page.keyboard.press("Enter")
     assert header.get_attribute("aria-sort") == "descending"
@@ -205,7 +205,7 @@ def test_the_time_line_by_keys(opened: Opened) -> None:
     assert span(page) == whole
     page.keyboard.press("n")
     told = page.locator("#lanes-event").inner_text()
-    assert told == f"kernel on GPU 0, stream 7: {visible(INJECTIONS[0])}, 360 ns from 40 ns"
+    assert told == f"kernel on GPU 0, stream 7: {escaped(INJECTIONS[0])}, 360 ns from 40 ns"
     page.keyboard.press("n")
     assert page.locator("#lanes-event").inner_text().endswith("361 ns from 1,040 ns")
     scrolled = page.evaluate("scrollY")

@@ -20,7 +20,7 @@ from nsysconv.api.workers import workers
 from nsysconv.cores import cores
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.processes import EndedEarly, Processes
+from nsysconv.processes import ProcessDiedError, Processes
 
 HERE = Path(__file__).parent
 
@@ -99,7 +99,7 @@ with processes.Processes(2, partial, pieces.pid_then_long) as some:
     def test_without_a_stand_in_a_killed_process_is_an_error(self) -> None:
         with (
             Processes[int, int](2, partial, pieces.killed_by_sevens) as processes,
-            pytest.raises(EndedEarly),
+            pytest.raises(ProcessDiedError),
         ):
             list(processes.map([1, 7]))
 

@@ -16,7 +16,7 @@ from nsysconv.capture.homing import KEEPS, ImportFailed, Wishes
 from nsysconv.capture.session import Captured, capture
 from nsysconv.errors import CaptureError, InUseError, NsysconvError
 from nsysconv.facts import Fact
-from nsysconv.processes import EndedEarly, Processes
+from nsysconv.processes import ProcessDiedError, Processes
 
 
 def profile(
@@ -90,7 +90,7 @@ def _imported(item: _Item, timeout_s: float) -> int | None:
             (result,) = one.map([item])
     except TimeoutError:
         raise ImportFailed(f"it was not imported within {timeout_s:g} s") from None
-    except EndedEarly:
+    except ProcessDiedError:
         raise ImportFailed("the import was killed, or ran out of memory") from None
     if isinstance(result, str):
         raise ImportFailed(result)

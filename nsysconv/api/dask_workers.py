@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from nsysconv import __version__
 from nsysconv.errors import InputError, UsageError
-from nsysconv.processes import EndedEarly, answered
+from nsysconv.processes import ProcessDiedError, pickled_outcome
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -222,7 +222,7 @@ class Dask:
             answer = pieces.answer(future)
         if answer is None:
             if lost is None:
-                raise EndedEarly
+                raise ProcessDiedError
             return lost(item)
         result, error = answer
         if error is not None:
@@ -247,7 +247,7 @@ class _Call:
 
 def _done(work: Callable[[Item], Result], item: Item, read: Sequence[str], version: str) -> bytes:
     """On a worker: what the work answers. `read`: what it reads and its giver has seen."""
-    return answered(lambda: _checked(work, item, read, version))
+    return pickled_outcome(lambda: _checked(work, item, read, version))
 
 
 def _checked(

@@ -16,7 +16,7 @@ from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import gate, limits_file, spelling
 from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.steps import in_all
-from nsysconv.errors import UsageError, there_are
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report
 from nsysconv.timeline.slices import Slice
@@ -98,7 +98,8 @@ def compare(
     unknown = [name for name in chosen if name not in can_be]
     if unknown:
         raise UsageError(
-            f"no report {unknown[0]!r} that can be compared", hint=there_are(unknown[0], can_be)
+            f"no report {unknown[0]!r} that can be compared",
+            hint=available_hint(unknown[0], can_be),
         )
     file = None if limits is None else limits_file.read(limits)
     columns = {name: _columns(name) for name in _COMPARABLE}

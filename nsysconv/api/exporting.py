@@ -14,7 +14,7 @@ from nsysconv.export.contract import Exporter, Options, Written
 from nsysconv.importers import detection
 from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
-from nsysconv.refusals import refused
+from nsysconv.refusals import refusal_error
 from nsysconv.store.places import Url, split
 from nsysconv.store.publish import check_folder, publish
 from nsysconv.timeline.sliced import sliced
@@ -61,7 +61,7 @@ def export_profiles(
             written = exporter(to).export(timelines, partial, Options(names, made.suffix == ".gz"))
             publish(partial, made)
         except OSError as error:
-            raise refused(
+            raise refusal_error(
                 error, str(made), "Nothing was left there. Name another place with -o."
             ) from error
     return Exported(made, written)

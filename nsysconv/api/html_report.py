@@ -20,7 +20,7 @@ from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
-from nsysconv.report import Report, together
+from nsysconv.report import Report, concatenated
 from nsysconv.store.places import split
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
@@ -141,7 +141,7 @@ def page(
                 found[spec].append(report)
             profile.forget()
         reports = [
-            over_ranks[spec].report() if spec in over_ranks else together(found[spec])
+            over_ranks[spec].report() if spec in over_ranks else concatenated(found[spec])
             for spec in wanted
         ]
         if slow:

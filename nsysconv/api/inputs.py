@@ -166,7 +166,10 @@ def _same(one: Path, other: Path) -> bool:
 def _lost(records: Sequence[Path], every: Sequence[Input]) -> Iterator[MissingRank]:
     """The records whose rank has nothing here: neither what they name nor a file that they are beside."""
     accompanied = {
-        record.beside(path) for each in every for path in each.paths if path.suffix not in _LOGS
+        record.record_path(path)
+        for each in every
+        for path in each.paths
+        if path.suffix not in _LOGS
     }
     for path in records:
         told = record.read(path)
@@ -211,7 +214,7 @@ def _doubled(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
 
 def _holds(store: Path, path: Path) -> bool:
     """Whether a store holds the recording of a file of its stem."""
-    told = record.read(record.beside(path))
+    told = record.read(record.record_path(path))
     try:
         with reading(store) as opened:
             profiles = [profile.attributes for profile in opened.profiles()]

@@ -31,7 +31,7 @@ from nsysconv.store.merging import Stored, StoredRun, stored
 from nsysconv.store.private import private_folder
 from nsysconv.store.profiles import Origin
 from nsysconv.store.read import Store, reading
-from nsysconv.store.recording import ArrowRows, Batch, Recording, rows_of
+from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 from nsysconv.store.runs import Belonging
 from nsysconv.store.write import Imported, Writer, writing
 
@@ -120,7 +120,7 @@ def rank_claims(
 
 def record_of(path: Path) -> Record | None:
     """The record beside a file; None where there is none, or it is that of another file."""
-    found = record.read(record.beside(path))
+    found = record.read(record.record_path(path))
     if found is None or (found.report is not None and Path(found.report).stem != path.stem):
         return None
     return found
@@ -154,96 +154,86 @@ def suggestion(paths: Sequence[Path]) -> str | None:
     return rf"{head}(\d+){tail}$"
 
 
-def with_ranks(recording: Recording, told: Sequence[RankClaim]) -> Recording:
-    """The recording with what is told of it in its rows of processes.
+def with_ranks(recording: Recording, claims: Sequence[RankClaim]) -> Recording:
+    """Return the recording with what the claims say in its rows of processes.
 
-    Nothing outside a file tells one of its several recordings from another.
+    One of several recordings of a file is returned as it is: nothing outside the file says which of
+    them it is.
     """
-    if not told or recording.part():
+    if not claims or recording.one_of_several:
         return recording
-    completing = _Completing(recording, told)
-    return replace(
-        recording,
-        batches=completing.batches(),
-        notes=completing.notes,
-        facts=completing.facts,
-        attributes=completing.attributes,
-    )
+    return replace(recording, batches=_RankCompletion(claims).batches(recording.batches))
 
 
-class _Completing:
-    """Completes the rows of processes as they pass."""
+class _RankCompletion:
+    def __init__(self, claims: Sequence[RankClaim]) -> None:
+        self._claims = claims
+        self._has_rank = False
+        self._notes: list[Note] = []
+        self._processes: list[ArrowRows] = []
 
-    def __init__(self, recording: Recording, told: Sequence[RankClaim]) -> None:
-        self._recording = recording
-        self._told = told
-        self._ranked = False
-        self.notes: list[Note] = []
+    def batches(self, batches: Batches) -> Batches:
+        # Rows of processes come last: only the summary says which of them are at work.
+        summary = yield from filter_batches(batches, self._hold_back_processes)
+        for batch in self._processes:
+            rows = self._completed(batch.rows.to_pylist(), summary.gpu_pids)
+            yield rows_of(schema.process, rows)
+        host = next((claim.host for claim in self._claims if claim.host), None)
+        attributes = summary.attributes
+        return replace(
+            summary,
+            attributes=attributes if attributes.host else replace(attributes, host=host),
+            facts=summary.facts | (_RANKS if self._has_rank else frozenset()),
+            notes=(*summary.notes, *self._notes),
+        )
 
-    def batches(self) -> Iterator[Batch]:
-        source = self._recording.batches
-        try:
-            for batch in source:
-                if isinstance(batch, ArrowRows) and batch.table == schema.process.name:
-                    yield rows_of(schema.process, self._completed(batch.rows.to_pylist()))
-                else:
-                    yield batch
-        finally:
-            if isinstance(source, Generator):
-                source.close()
-        self.notes[:0] = self._recording.notes
+    def _hold_back_processes(self, batch: Batch) -> bool:
+        if not isinstance(batch, ArrowRows) or batch.table != schema.process.name:
+            return True
+        self._processes.append(batch)
+        return False
 
-    def facts(self) -> frozenset[Fact]:
-        return self._recording.facts() | (_RANKS if self._ranked else frozenset())
-
-    def attributes(self) -> Any:
-        known = self._recording.attributes()
-        host = next((told.host for told in self._told if told.host), None)
-        return known if known.host else replace(known, host=host)
-
-    def _completed(self, rows: list[Row]) -> list[Row]:
+    def _completed(self, rows: list[Row], gpu_pids: frozenset[int]) -> list[Row]:
         for row in rows:
-            for word in _WITHOUT_RANK:
-                values = (getattr(told, word) for told in self._told)
-                row[word] = row.get(word) or next((value for value in values if value), None)
-        with_ranks = [row for row in rows if row.get("rank") is not None]
-        speakers = [told for told in self._told if told.rank is not None]
-        working = self._recording.working() or {row["pid"] for row in rows}
-        alone = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
-        if speakers and alone and with_ranks in ([], alone):
-            self._settle(alone[0], speakers)
-        elif speakers and not with_ranks and rows:
-            rank_claims = " and ".join(told.voice for told in speakers)
-            text = (
-                f"{rank_claims}: rank {speakers[0].rank}, but {len(working)} processes are at work"
-            )
-            self.notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
+            for column in _WITHOUT_RANK:
+                values = (getattr(claim, column) for claim in self._claims)
+                row[column] = row.get(column) or next((value for value in values if value), None)
+        ranked = [row for row in rows if row.get("rank") is not None]
+        claims = [claim for claim in self._claims if claim.rank is not None]
+        working = gpu_pids or {row["pid"] for row in rows}
+        only = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
+        if claims and only and ranked in ([], only):
+            self._set_rank(only[0], claims)
+        elif claims and not ranked and rows:
+            voices = " and ".join(claim.voice for claim in claims)
+            text = f"{voices}: rank {claims[0].rank}, but {len(working)} processes are at work"
+            self._notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
         return rows
 
-    def _settle(self, row: Row, speakers: Sequence[RankClaim]) -> None:
+    def _set_rank(self, row: Row, claims: Sequence[RankClaim]) -> None:
         own = RankClaim(
             "the recording", row.get("rank"), row.get("local_rank"), row.get("world_size")
         )
-        forced = [told for told in speakers if told.voice == _USER]
-        order = [*forced, own, *(told for told in speakers if told not in forced)]
-        first, *others = [told for told in order if told.rank is not None]
+        forced = [claim for claim in claims if claim.voice == _USER]
+        order = [*forced, own, *(claim for claim in claims if claim not in forced)]
+        first, *others = [claim for claim in order if claim.rank is not None]
         row["rank"] = first.rank
-        for word in _WITH_RANK:
-            agreeing = (getattr(told, word) for told in (first, *others) if told.rank == first.rank)
-            row[word] = next((value for value in agreeing if value is not None), None)
-        self._ranked = True
+        for column in _WITH_RANK:
+            agreeing = (getattr(c, column) for c in (first, *others) if c.rank == first.rank)
+            row[column] = next((value for value in agreeing if value is not None), None)
+        self._has_rank = True
         if first.guessed:
             # The rank is the place, so that the notes of a run's profiles are one with their number.
             text, where = "the rank was taken from the file's name", f"rank {first.rank}"
             note = Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS)
-            self.notes.append(note)
+            self._notes.append(note)
         for other in others:
             if other.rank != first.rank:
                 text = (
                     f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}; "
                     f"{first.rank} was kept"
                 )
-                self.notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
+                self._notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
 
 
 Progress = Callable[[Path, str, int], None]

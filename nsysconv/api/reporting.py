@@ -37,7 +37,7 @@ from nsysconv.queries import OverRanks, Part
 from nsysconv.queries.contract import PROFILE, RANK, Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member, member
-from nsysconv.report import Column, Printed, ProfileRef, Report, report_table, together
+from nsysconv.report import Column, Printed, ProfileRef, Report, report_table, concatenated
 from nsysconv.store.census import census
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, split
@@ -220,7 +220,7 @@ class MergedReport:
             (_named(report, member) if count > 1 else report).limited(each)
             for member, report in self._beside
         ]
-        return together(reports)
+        return concatenated(reports)
 
 
 def _named(report: Report, member: Member) -> Report:

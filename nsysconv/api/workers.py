@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from nsysconv.cores import cores
 from nsysconv.errors import InputError
-from nsysconv.processes import EndedEarly, Processes
+from nsysconv.processes import ProcessDiedError, Processes
 
 if TYPE_CHECKING:
     from nsysconv.api.dask_workers import Files
@@ -116,7 +116,7 @@ def workers(dask: str | None = None, count: int | None = None) -> Iterator[Worke
             else:
                 count = cores() if count is None else count
                 yield _Alone() if count <= 1 else _Beside(count, ending)
-        except EndedEarly as error:
+        except ProcessDiedError as error:
             raise InputError(
                 "a process at work was killed; the memory may have run out",
                 hint="Let fewer of them work at a time.",

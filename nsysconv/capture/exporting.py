@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from nsysconv.refusals import in_words
+from nsysconv.refusals import reason_of
 
 
 class ExportError(Exception):
@@ -34,7 +34,7 @@ def export(
             target.unlink(missing_ok=True)
             raise ExportError(f"nsys did not export the report within {timeout_s:g} s") from None
         except OSError as error:
-            raise ExportError(f"nsys could not be started to export: {in_words(error)}") from error
+            raise ExportError(f"nsys could not be started to export: {reason_of(error)}") from error
         if status != 0 or not target.is_file():
             target.unlink(missing_ok=True)
             how = f"exit status {status}" if status >= 0 else f"killed by signal {-status}"

@@ -16,7 +16,7 @@ from nsysconv.capture.interruptions import BrokenOff, Interruptions
 from nsysconv.capture.running import Ended
 from nsysconv.partials import sweep_folder
 from nsysconv.record import Record
-from nsysconv.refusals import in_words
+from nsysconv.refusals import reason_of
 
 KEEPS = ("report", "export", "store")
 """What can be kept of a rank."""
@@ -185,7 +185,7 @@ def _keep(errand: _Errand, report: _Report) -> bool:
         )
     except OSError as error:
         report.problems.append(
-            f"the report could not be kept ({in_words(error)}): it is {report.source} on "
+            f"the report could not be kept ({reason_of(error)}): it is {report.source} on "
             f"{errand.record.host}"
         )
         return False
@@ -199,7 +199,7 @@ def _keep_after_all(errand: _Errand, report: _Report) -> bool:
     try:
         report.kept = placing.put_other(report.source, target, overwrite=errand.line.overwrites)
     except OSError as error:
-        errand.say(f"{report.source}: the report could not be kept: {in_words(error)}")
+        errand.say(f"{report.source}: the report could not be kept: {reason_of(error)}")
         return False
     return True
 
@@ -222,7 +222,7 @@ def _keep_others(errand: _Errand, reports: list[_Report]) -> bool:
         try:
             put = placing.put_other(path, place / name, overwrite=errand.line.overwrites)
         except OSError as error:
-            errand.say(f"{path.name} could not be kept ({in_words(error)}): it is {path}")
+            errand.say(f"{path.name} could not be kept ({reason_of(error)}): it is {path}")
             safe = False
             continue
         if put.suffix == _UNFINISHED:
@@ -267,7 +267,7 @@ def _written(errand: _Errand, told: Record, path: Path) -> bool:
     try:
         told.write(path)
     except OSError as error:
-        errand.say(f"{path}: the record could not be written: {in_words(error)}")
+        errand.say(f"{path}: the record could not be written: {reason_of(error)}")
         return False
     return True
 
@@ -291,7 +291,7 @@ def _refine(errand: _Errand, report: _Report, interruptions: Interruptions) -> N
             return
         # The importer finds rank and job where it finds the report's own record.
         with suppress(OSError):
-            errand.record.write(records.beside(source))
+            errand.record.write(records.record_path(source))
         stores: list[str | None] = [*wishes.stores, *([None] if "store" in wishes.keep else [])]
         for store in stores:
             with interruptions.breaking():
@@ -340,7 +340,7 @@ def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None
     try:
         placing.put(path, target)
     except OSError as error:
-        report.problems.append(f"the {what} could not be kept ({in_words(error)})")
+        report.problems.append(f"the {what} could not be kept ({reason_of(error)})")
         return None
     return target
 

@@ -13,7 +13,7 @@ from nsysconv.errors import CaptureError
 from nsysconv.partials import building
 from nsysconv.record import SUFFIX as RECORD_SUFFIX
 from nsysconv.record import Record
-from nsysconv.refusals import in_words
+from nsysconv.refusals import reason_of
 
 EXPORT_SUFFIX = ".sqlite"
 STORE_SUFFIX = ".db"
@@ -50,7 +50,7 @@ def _unfit(folder: Path, room: int) -> str:
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return in_words(error)
+        return reason_of(error)
     return f"only {free / 1e6:,.0f} MB are free" if free < room else ""
 
 
@@ -60,7 +60,7 @@ def make_scratch(root: Path) -> Path:
         return Path(tempfile.mkdtemp(prefix=".nsysconv-", dir=root))
     except OSError as error:
         raise CaptureError(
-            f"no folder can be made: {in_words(error)}",
+            f"no folder can be made: {reason_of(error)}",
             where=str(root),
             hint="--scratch DIR names another.",
         ) from error

@@ -23,7 +23,7 @@ from types import FrameType, TracebackType
 
 from nsysconv.capture import target
 from nsysconv.errors import CaptureError
-from nsysconv.refusals import in_words
+from nsysconv.refusals import reason_of
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
@@ -167,7 +167,7 @@ def _started(
             preexec_fn=end_with_parent,
         )
     except OSError as error:
-        raise CaptureError(f"it cannot be started: {in_words(error)}", where=command[0]) from error
+        raise CaptureError(f"it cannot be started: {reason_of(error)}", where=command[0]) from error
 
 
 class _Run:

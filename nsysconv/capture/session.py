@@ -20,7 +20,7 @@ from nsysconv.capture.homing import Importing, Wishes
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
-from nsysconv.refusals import in_words
+from nsysconv.refusals import reason_of
 
 _OWN_STREAMS = ("%1", "%2")
 """What nvprof takes for its stdout and stderr."""
@@ -166,7 +166,7 @@ def _folder(name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CaptureError(
-            f"the folder of the output cannot be made: {in_words(error)}", where=str(folder)
+            f"the folder of the output cannot be made: {reason_of(error)}", where=str(folder)
         ) from error
     return folder
 
@@ -193,7 +193,7 @@ def become(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     except FileNotFoundError:
         raise ProgramNotFoundError("command not found", where=program[0]) from None
     except OSError as error:
-        what = in_words(error)
+        what = reason_of(error)
         raise ProgramNotRunError(what, where=program[0]) from error
 
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 from nsysconv.cli import runtime
 from nsysconv.cli.runtime import Ended, ending, say
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.refusals import in_words, refused
+from nsysconv.refusals import reason_of, refusal_error
 
 # Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
 # pyarrow is first imported, which is later.
@@ -96,10 +96,10 @@ def _refused(error: OSError) -> int:
     """Says what the system refused, such as room on a disk; returns the exit status."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         # Whichever file was the next, such as a module of Python's.
-        say(f"nsysconv: {refused(error, '')}")
+        say(f"nsysconv: {refusal_error(error, '')}")
         return UsageError.exit_status
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-    say(f"nsysconv: {where}{in_words(error)}")
+    say(f"nsysconv: {where}{reason_of(error)}")
     if isinstance(error, FileNotFoundError) and not _folder_exists():
         say("The current folder has been removed; go to another.")
     return UsageError.exit_status

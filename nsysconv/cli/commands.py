@@ -19,7 +19,7 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
-from nsysconv.refusals import refused
+from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
 from nsysconv.store.places import split
@@ -174,7 +174,7 @@ def _write_file(draw: Render, reports: Sequence[Report], path: Path, files: Iter
     try:
         replace_file(path, lambda file: draw(reports, file, Options()))
     except OSError as error:
-        raise refused(error, str(path)) from error
+        raise refusal_error(error, str(path)) from error
 
 
 def _refuse_to_replace_data(files: Iterable[str], path: Path) -> None:

@@ -16,7 +16,7 @@ from nsysconv.api.profile_file import FileResult, Progress
 from nsysconv.cli.runtime import begin_work, say, tell
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
-from nsysconv.names import visible, visible_lines
+from nsysconv.names import escaped, escaped_lines
 from nsysconv.notes import Note
 from nsysconv.store.places import Place
 from nsysconv.store.write import Imported
@@ -109,7 +109,7 @@ def _progress() -> Iterator[tuple[Progress, Done]]:
         if not shown and time.monotonic() - began > _SHOWN_AFTER_S:
             bar.start()
             shown = True
-        bar.update(task, description=visible(": ".join(part for part in (files, what) if part)))
+        bar.update(task, description=escaped(": ".join(part for part in (files, what) if part)))
 
     def advance(path: Path, table: str, rows: int) -> None:
         nonlocal total, what
@@ -158,13 +158,13 @@ def write(result: ImportResult, tell: Say, say: Say, *, named: bool) -> None:
         say,
     )
     for line in missing_rank_lines(result.lost, alone=not came):
-        say(visible(line))
+        say(escaped(line))
     if several and came:
         _summary(result, came, tell)
     if result.rank_from is not None:
         say(
             "No rank is known. If the number in the files' names is the rank, "
-            f"import again with --replace --rank-from '{visible(result.rank_from)}'"
+            f"import again with --replace --rank-from '{escaped(result.rank_from)}'"
         )
     if came:
         _next(result, came, tell)
@@ -232,17 +232,17 @@ def _failed(
 ) -> None:
     errors = [file.error for file in files if file.error]
     for error in errors[:_SHOWN]:
-        say(f"{prefix}{visible_lines(spelled(error))}")
+        say(f"{prefix}{escaped_lines(spelled(error))}")
     rest = errors[_SHOWN:]
     if rest:
         say(f"{prefix}{len(rest):,} more files")
         for text in _counted(Counter(error.what for error in rest)):
-            say(f"  {visible(text)}")
+            say(f"  {escaped(text)}")
 
 
 def _listed_lines(lines: Sequence[str], what: str, say: Say) -> None:
     for line in lines[:_SHOWN]:
-        say(visible(line))
+        say(escaped(line))
     if len(lines) > _SHOWN:
         say(f"and {len(lines) - _SHOWN:,} more {what}")
 

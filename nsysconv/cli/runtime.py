@@ -22,8 +22,8 @@ from typing import Any
 
 from nsysconv.cores import cores
 from nsysconv.errors import UsageError
-from nsysconv.names import visible, visible_lines
-from nsysconv.refusals import in_words
+from nsysconv.names import escaped, escaped_lines
+from nsysconv.refusals import reason_of
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
@@ -152,7 +152,7 @@ class OutputLost(Exception):  # noqa: N818 - says what became of it
     """Stdout took no more. No OSError: the library of the command line has its own ways with those."""
 
     def __init__(self, reason: OSError) -> None:
-        super().__init__(f"stdout: {in_words(reason)}")
+        super().__init__(f"stdout: {reason_of(reason)}")
         self.reader_gone = reason.errno == errno.EPIPE
 
 
@@ -222,10 +222,10 @@ def reader_may_go() -> Iterator[None]:
 def tell(text: str) -> None:
     """A line of the answer."""
     with reader_may_go():
-        sys.stdout.write(visible(text) + "\n")
+        sys.stdout.write(escaped(text) + "\n")
 
 
 def say(text: str) -> None:
     """Lines beside the answer, none for an empty text."""
     if text:
-        print(visible_lines(text), file=sys.stderr)  # noqa: T201
+        print(escaped_lines(text), file=sys.stderr)  # noqa: T201

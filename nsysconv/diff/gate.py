@@ -16,7 +16,7 @@ from typing import Literal
 
 from nsysconv.diff.change import Change
 from nsysconv.diff.noise import runs_needed, smallest_visible
-from nsysconv.errors import UsageError, there_are
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit, human, scale_for
 
@@ -159,7 +159,7 @@ def _parsed(text: str, columns: Mapping[str, Sequence[Column]], where: str) -> L
         raise UsageError(f"{text!r} is not a metric and its limit", hint=_GRAMMAR)
     report, name = match["report"].strip(), match["column"].strip()
     if report not in columns:
-        raise UsageError(f"no report {report!r}", hint=there_are(report, list(columns)))
+        raise UsageError(f"no report {report!r}", hint=available_hint(report, list(columns)))
     column = _column(report, name, columns[report])
     pattern = None if match["pattern"] is None else _pattern(match["pattern"])
     amount, kind = _amount(match["limit"], report, column)
@@ -281,7 +281,7 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
     metrics = [column.name for column in columns if _can_be_limited(column)]
     found = next((column for column in columns if column.name == name), None)
     if found is None:
-        raise UsageError(f"{report} has no column {name!r}", hint=there_are(name, metrics))
+        raise UsageError(f"{report} has no column {name!r}", hint=available_hint(name, metrics))
     if _can_be_limited(found):
         return found
     if found.key:
@@ -290,7 +290,7 @@ def _column(report: str, name: str, columns: Sequence[Column]) -> Column:
         why = "it is text"
     else:
         why = "neither more nor less of it is worse"
-    hint = there_are(name, metrics)
+    hint = available_hint(name, metrics)
     raise UsageError(f"{report}.{name} cannot have a limit: {why}", hint=hint)
 
 

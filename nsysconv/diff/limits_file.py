@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.errors import InputError, UsageError, there_are
+from nsysconv.errors import InputError, UsageError, available_hint
 
 _KEYS = ("limits", "run_noise", "cannot_tell")
 _CANNOT_TELL = ("fail", "pass")
@@ -55,14 +55,16 @@ def read(path: str | Path) -> LimitsFile:
     values = _parsed(text, str(path))
     unknown = next((key for key in values if key not in _KEYS), None)
     if unknown is not None:
-        raise UsageError(f"no key {unknown!r}", where=str(path), hint=there_are(unknown, _KEYS))
+        raise UsageError(
+            f"no key {unknown!r}", where=str(path), hint=available_hint(unknown, _KEYS)
+        )
     limits = _limits(values, str(path))
     noise, cannot_tell = (_option(values, key, str(path)) for key in ("run_noise", "cannot_tell"))
     if cannot_tell is not None and cannot_tell not in _CANNOT_TELL:
         raise UsageError(
             f"cannot_tell = {cannot_tell!r}",
             where=str(path),
-            hint=there_are(cannot_tell, _CANNOT_TELL),
+            hint=available_hint(cannot_tell, _CANNOT_TELL),
         )
     name = Path(path).name
     places = [f"{name}:{line}" for line in _lines_of_listed_texts(text)]

@@ -12,7 +12,7 @@ from nsysconv.errors import InputError, UsageError
 from nsysconv.importers import IMPORTERS, foreign, nsys_report
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.store.database import is_store
 from nsysconv.store.private import private_folder
 
@@ -118,7 +118,7 @@ def _known_but_unreadable(probe: Probe) -> tuple[str, str] | None:
 def _foreign_database(probe: Probe) -> tuple[str, str] | None:
     """The same for a SQLite database that nobody knows."""
     if probe.is_sqlite:
-        names = sorted(map(visible, probe.tables))
+        names = sorted(map(escaped, probe.tables))
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         return (
             "a SQLite database of another program" if names else "a SQLite database without tables",

@@ -1,4 +1,4 @@
-"""A look at an input file: what importers sniff and read from. The file is never changed."""
+"""Connections to a SQLite source: read-only, kept for the next select, and none busy without end."""
 
 from __future__ import annotations
 
@@ -7,25 +7,119 @@ import os
 import shutil
 import sqlite3
 import stat
+import threading
+import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 
 from nsysconv.cores import cores
 from nsysconv.errors import InputError
-from nsysconv.importers.connections import Connections, EndlessError
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
-from nsysconv.refusals import in_words, refused, refuses_all
+from nsysconv.refusals import is_systemwide, open_files_failure, reason_of, refusal_error
 from nsysconv.store.private import private_folder
 from nsysconv.store.sqlite import page_reader
+
+# A select may scan all of a source; what takes longer is a trap, such as pages that name each other.
+_SELECT_SECONDS = 10.0
+_SECONDS_PER_MEGABYTE = 1.0
+_LOOK_SECONDS = 0.25
+
+
+class EndlessError(Exception):
+    """A select was given up; its text says after how long, and why that may be."""
+
+
+class Connections:
+    """Connections to one file of `size` bytes. To be closed when nothing reads any more."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        # Immutable: SQLite writes nothing beside the file, and takes no locks.
+        self._path = path
+        self._uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
+        self._seconds = _SELECT_SECONDS + size / 1e6 * _SECONDS_PER_MEGABYTE
+        self._idle: list[sqlite3.Connection] = []
+        self._ends: dict[sqlite3.Connection, float] = {}
+        # Reentrant: the collector of garbage may end a forgotten select while this is held.
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        # From outside, because SQLite counts rows without a look at its handler of progress.
+        self._watch = threading.Thread(target=self._interrupt_late, daemon=True)
+        self._watch.start()
+
+    def close(self) -> None:
+        """Closes those that nobody uses, the others as soon as they come back."""
+        with self._lock:
+            self._closed.set()
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self._watch.join()
+
+    @contextmanager
+    def one(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one thread and one select, or a few short ones.
+
+        Raises EndlessError where that takes longer than any file of this size can.
+        """
+        idle = self._taken()
+        connection = idle or self._connect()
+        with self._lock:
+            self._ends[connection] = time.monotonic() + self._seconds
+        done = False
+        try:
+            if idle is None:
+                connection.execute("PRAGMA trusted_schema=OFF")
+                connection.execute("PRAGMA cache_size=-256")  # tables are read from end to end
+            yield connection
+            done = True
+        except sqlite3.OperationalError as error:
+            # Python's own errors of this kind have no code.
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise EndlessError(
+                    f"a look at the file did not come to an end in {self._seconds:,.0f} s: it is damaged "
+                    "(its pages may go round in a circle), or its disk is very slow"
+                ) from error
+            raise
+        finally:
+            with self._lock:
+                del self._ends[connection]
+                if kept := done and not self._closed.is_set():
+                    self._idle.append(connection)
+            if not kept:
+                connection.close()
+
+    def _taken(self) -> sqlite3.Connection | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+        except sqlite3.OperationalError as error:
+            if (few := open_files_failure()) is not None:
+                raise refusal_error(few, str(self._path)) from error
+            raise
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        return connection
+
+    def _interrupt_late(self) -> None:
+        while not self._closed.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            with self._lock:
+                for connection, end in list(self._ends.items()):
+                    if now > end:
+                        connection.interrupt()
+
 
 T = TypeVar("T")
 
@@ -81,8 +175,8 @@ class Probe:
                 self.head = file.read(_HEAD_BYTES)
             self.size = state.st_size
         except OSError as error:
-            if refuses_all(error):
-                raise refused(error, str(path)) from error
+            if is_systemwide(error):
+                raise refusal_error(error, str(path)) from error
             raise InputError(error.strerror or "cannot be read", where=str(path)) from error
         self.is_sqlite = self.head.startswith(_SQLITE_MAGIC)
 
@@ -118,7 +212,7 @@ class Probe:
         except OSError as error:
             raise InputError(
                 f"it has to be copied, for {hot[0].name} lies beside it, and cannot be: "
-                f"{in_words(error)}",
+                f"{reason_of(error)}",
                 where=str(self.path),
                 hint="Name a folder with more room: TMPDIR=/path nsysconv …",
             ) from error
@@ -155,7 +249,7 @@ class Probe:
             return str(error)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # some names are no text
             # What SQLite says may repeat what stands in the file.
-            return f"SQLite cannot read it: {visible(str(error))}"
+            return f"SQLite cannot read it: {escaped(str(error))}"
         if int.from_bytes(self.head[56:60], "big") not in _UTF_8:
             # Stores are UTF-8, and SQLite reads databases beside each other only where they agree.
             return "its texts are not in UTF-8, as profilers write them: another program has rewritten it"
@@ -223,7 +317,7 @@ class Probe:
             ) from error
         except sqlite3.Error as error:
             raise InputError(
-                f"SQLite cannot read it: {visible(str(error))}",
+                f"SQLite cannot read it: {escaped(str(error))}",
                 where=str(self.path),
                 hint="The file is damaged or incomplete; export or copy it again.",
             ) from error

@@ -26,7 +26,7 @@ from nsysconv.queries.contract import (
     any_of,
     picture_of,
 )
-from nsysconv.report import Report, joined, report_table
+from nsysconv.report import Report, merged_header, report_table
 from nsysconv.timeline.timeline import Timeline
 
 CORE = (
@@ -350,7 +350,7 @@ class OverRanks:
 
     def report(self) -> Report:
         """The report, of one profile at least."""
-        said = joined(self._said)
+        said = merged_header(self._said)
         if not self._answered:
             return said
         with phase(f"compute {self._name} over ranks"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nsysconv.errors import NotRecorded, UsageError, there_are
+from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, Array, Data, Option, Request
 from nsysconv.report import Column, Picture
@@ -161,7 +161,7 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
         names = sorted(spans.names[i] for i in distinct(spans.name).tolist())
         raise UsageError(
             f"no range {request.step_range!r}",
-            hint=there_are(request.step_range, names, "The report `ranges` lists them all."),
+            hint=available_hint(request.step_range, names, "The report `ranges` lists them all."),
         )
     return found_in.in_slice(timeline, found)
 

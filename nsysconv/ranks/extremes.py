@@ -14,7 +14,7 @@ import numpy as np
 
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.ranks.members import BY_UUID, Member
-from nsysconv.report import MISSING, Column, Printed, Report, joined, report_table
+from nsysconv.report import MISSING, Column, Printed, Report, merged_header, report_table
 from nsysconv.timeline.spread import OVER_RANKS
 from nsysconv.units import Unit
 
@@ -102,7 +102,7 @@ class Extremes:
 
     def report(self, limit: int) -> Report:
         """Three rows per key; of as many keys as fit in `limit` rows (0: all, and one at least)."""
-        said = joined(self._said)
+        said = merged_header(self._said)
         columns = self._columns()
         if not self._groups:
             return replace(said, columns=columns, table=None, picture=None)

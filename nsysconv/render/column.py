@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import TextIO
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.render import printed, sentences
 from nsysconv.render.contract import Options, encodable
 from nsysconv.report import Report, Value
@@ -38,8 +38,8 @@ def _cut_mark(out: TextIO) -> str:
 
 
 def _lines(report: Report, mark: str) -> Iterator[str]:
-    name = visible(report.name)
-    yield f" ** {visible(report.title)} ({name}):" if report.title else f" ** {name}:"
+    name = escaped(report.name)
+    yield f" ** {escaped(report.title)} ({name}):" if report.title else f" ** {name}:"
     yield ""
     if report.table is None:
         yield from (f" {sentence}" for sentence in sentences.unrecorded(report))
@@ -76,7 +76,7 @@ def _cells(report: Report) -> Iterator[list[str]]:
     found = printed.texts(report) if report.is_printed else map(_spelled, report.tuples())
     for row in found:
         yield [
-            printed.with_separators(text) if number else visible(text)
+            printed.with_separators(text) if number else escaped(text)
             for text, number in zip(row, numbers, strict=True)
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.render.printed import speller, with_separators
 from nsysconv.report import Column, Printed, Report, Value
 from nsysconv.units import Unit, scale_for
@@ -94,7 +94,7 @@ def shown(column: Column, values: Sequence[Value]) -> Shown:
     if column.printed:
         return _as_printed(column, column.printed, values)
     if column.kind == "text":
-        spelled = {value: NULL if value is None else visible(str(value)) for value in set(values)}
+        spelled = {value: NULL if value is None else escaped(str(value)) for value in set(values)}
         return Shown(column, column.name, "", tuple(spelled[value] for value in values))
     numbers = [value for value in values if isinstance(value, int | float)]
     divisor, unit = _scale(column, numbers)
@@ -111,7 +111,7 @@ def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> Sh
     name, bracket, unit = printed.header.partition(" (")
     cells = [NULL if value is None else spell(value) for value in values]
     if column.kind == "text":
-        cells = [visible(text) for text in cells]
+        cells = [escaped(text) for text in cells]
     elif column.unit is not Unit.ID:
         cells = [with_separators(text) for text in cells]
     return Shown(column, name, unit.removesuffix(")") if bracket else "", tuple(cells))

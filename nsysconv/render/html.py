@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.render import page, sentences
 from nsysconv.render.columns import Shown, telling_columns
 from nsysconv.render.contract import Options, encodable
@@ -59,8 +59,8 @@ def _lines(report: Report) -> Iterator[str]:
     else:
         yield f"<p><strong>{heading}</strong></p>"
     for said in report.said:
-        yield from (f"<p>{escape(visible(said.head))}</p>",) if said.head else ()
-        yield f"<ul>{''.join(f'<li>{escape(visible(line))}</li>' for line in said.lines)}</ul>"
+        yield from (f"<p>{escape(escaped(said.head))}</p>",) if said.head else ()
+        yield f"<ul>{''.join(f'<li>{escape(escaped(line))}</li>' for line in said.lines)}</ul>"
     for sentence in sentences.below(report, unrecorded):
         yield f"<p>{escape(sentence)}</p>"
     notes = [f"<li>{escape(text)}</li>" for _, text in sentences.notes(report)]

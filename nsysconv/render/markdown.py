@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TextIO
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.render import sentences
 from nsysconv.render.columns import telling_columns
 from nsysconv.render.contract import Options, encodable
@@ -61,7 +61,7 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
     unrecorded: Sequence[str] = ()
     for said in report.said:
         yield from ("", _sentence(said.head, out)) if said.head else ()
-        yield from ("", *(f"* {_sentence(visible(line), out)}" for line in said.lines))
+        yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
     if report.in_rows:
         table = telling_columns(report)
         unrecorded = [column.name for column in table.unrecorded]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.report import Column, Report, Value
 from nsysconv.units import Unit, scale_for
 
@@ -90,7 +90,7 @@ def _labels(
 
 def _label(column: Column, value: Value) -> str:
     if value is None or column.unit is Unit.TEXT:
-        return visible(str(value)) if value is not None else ""
+        return escaped(str(value)) if value is not None else ""
     if column.unit is Unit.ID:
         return _named(column, value)
     return f"≥ {spelled(float(value), column.unit)}"
@@ -98,4 +98,4 @@ def _label(column: Column, value: Value) -> str:
 
 def _named(column: Column, value: Value) -> str:
     """`device 0`, `kind no_op`; nothing where there is no value."""
-    return "" if value is None else f"{column.name.removesuffix('_id')} {visible(str(value))}"
+    return "" if value is None else f"{column.name.removesuffix('_id')} {escaped(str(value))}"

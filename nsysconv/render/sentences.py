@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from nsysconv.names import visible
+from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Report
 from nsysconv.units import Unit, scale_for
@@ -40,7 +40,7 @@ def heading(report: Report) -> str:
         parts.append(profile.label or profile.path)
     if report.slice is not None:
         parts.append(part(report.slice))
-    return " - ".join(visible(part) for part in parts if part)
+    return " - ".join(escaped(part) for part in parts if part)
 
 
 def unrecorded(report: Report) -> list[str]:
@@ -48,9 +48,9 @@ def unrecorded(report: Report) -> list[str]:
     if report.table is not None:
         return []
     profiles = "this profile" if len(report.profiles) < 2 else "these profiles"
-    missing = ", ".join(visible(fact) for fact in report.not_recorded)
+    missing = ", ".join(escaped(fact) for fact in report.not_recorded)
     first = f"Not recorded in {profiles}: {missing}." if missing else f"Not recorded in {profiles}."
-    return [first, *(visible(line) for text in report.advice for line in text.splitlines())]
+    return [first, *(escaped(line) for text in report.advice for line in text.splitlines())]
 
 
 def cut(report: Report) -> str:
@@ -81,11 +81,11 @@ def nowhere(columns: Sequence[str]) -> str:
 def notes(report: Report) -> Iterator[tuple[Note, str]]:
     """Each note with its text, what weighs most first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
     for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
-        yield note, f"{_SEVERITIES[note.severity]} {note.slug}: {visible(note.text)}{_place(note)}"
+        yield note, f"{_SEVERITIES[note.severity]} {note.slug}: {escaped(note.text)}{_place(note)}"
 
 
 def _place(note: Note) -> str:
-    where = visible(note.where)
+    where = escaped(note.where)
     if note.count == 1 and not note.of:
         return f" (at {where})" if where else ""
     times = f"{note.count:,} of {note.of:,}: {_share(note)}" if note.of else f"{note.count:,} times"

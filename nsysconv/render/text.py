@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from nsysconv.names import shorten, shorten_kernel, visible
+from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.notes import Severity
 from nsysconv.render import blocks, layout, sentences
 from nsysconv.render.columns import NULL, Shown, Table, all_columns, telling_columns
@@ -49,7 +49,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 def notes_text(report: Report, width: int | None = None) -> str:
     """What CSV and TSV cannot hold, for stderr: the slice, what is not recorded, rows cut off, notes."""
     said = [*_missing(report), *_cut(report), *_notes(report)]
-    part = [] if report.slice is None else [visible(sentences.part(report.slice))]
+    part = [] if report.slice is None else [escaped(sentences.part(report.slice))]
     lines = [f"{report.name}: {text}" for text in (*part, *(text for text, _ in said))]
     return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
 
@@ -119,11 +119,11 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
 def _said(said: Said, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
     indent = ""
     if said.head:
-        yield from ((part, "bold") for part in _wrapped(spell(visible(said.head)), width))
+        yield from ((part, "bold") for part in _wrapped(spell(escaped(said.head)), width))
         indent = _INDENT
     room = None if width is None else width - len(indent)
     for line in said.lines:
-        yield from ((indent + part, "") for part in _wrapped(spell(visible(line)), room))
+        yield from ((indent + part, "") for part in _wrapped(spell(escaped(line)), room))
 
 
 def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator[Line]:

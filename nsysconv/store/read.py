@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.cores import cores
-from nsysconv.errors import InputError, UsageError, there_are
+from nsysconv.errors import InputError, UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -453,5 +453,5 @@ def find_profile(store: Store, selector: str) -> Profile:
     known = {p.ref.label: f"{p.ref.label} (id {p.id})" for p in profiles}
     raise UsageError(
         f"no profile {selector!r} in the store",
-        hint=there_are(selector, known, "`nsysconv runs` lists them all."),
+        hint=available_hint(selector, known, "`nsysconv runs` lists them all."),
     )

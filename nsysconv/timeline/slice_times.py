@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from nsysconv import schema
-from nsysconv.errors import UsageError, there_are
+from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import MISSING
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import named, operators, ranges
@@ -180,7 +180,8 @@ def _of_range(timeline: Timeline, text: str) -> dict[int, Interval]:
     named_by = spans if len(spans) else operators(timeline)
     names = sorted(named_by.names[i] for i in distinct(named_by.name).tolist())
     raise UsageError(
-        f"no range {text!r}", hint=there_are(text, names, "The report `ranges` lists them all.")
+        f"no range {text!r}",
+        hint=available_hint(text, names, "The report `ranges` lists them all."),
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from nsysconv.names import shorten, visible
+from nsysconv.names import escaped, shorten
 from nsysconv.render.page.marks import WHOLE, rows, text
 from nsysconv.report import Report
 
@@ -88,7 +88,7 @@ def _data(report: Report) -> dict[str, Any]:
         "kinds": _KINDS,
         "lanes": labels,
         "order": [lanes[key] for key in order],
-        "names": [shorten(visible(name), WHOLE) for name in names],
+        "names": [shorten(escaped(name), WHOLE) for name in names],
         **found,
     }
 
@@ -99,7 +99,7 @@ def _label(row: dict[str, Any], on_gpu: bool) -> str:
         device = "GPU" if row["device_id"] is None else f"GPU {row['device_id']}"
         return f"{device}, {stream}"
     thread = "no thread" if row["tid"] is None else f"thread {row['tid']}"
-    return visible(f"{thread} {row['thread'] or ''}".strip())
+    return escaped(f"{thread} {row['thread'] or ''}".strip())
 
 
 def _json(data: dict[str, Any]) -> str:

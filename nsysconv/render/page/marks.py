@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from nsysconv.names import shorten, shorten_kernel, visible
+from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.report import Column, ProfileRef, Report
 from nsysconv.units import Unit, human, scale_for
 
@@ -22,7 +22,7 @@ _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
 
 def text(words: object) -> str:
     """The words as text of the page."""
-    return escape(visible(str(words)))
+    return escape(escaped(str(words)))
 
 
 def tooltip(words: str) -> str:
@@ -39,7 +39,7 @@ def name(words: str, kernel: bool = True) -> str:
 
 def shortened(words: str, kernel: bool = True) -> str:
     """A name in few characters: of a kernel's what tells it apart, of others the ends."""
-    return (shorten_kernel if kernel else shorten)(visible(words), LONGEST)
+    return (shorten_kernel if kernel else shorten)(escaped(words), LONGEST)
 
 
 def holds_kernels(column: Column) -> bool:

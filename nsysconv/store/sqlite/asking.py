@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from nsysconv import schema
 from nsysconv.errors import UsageError
-from nsysconv.processes import EndedEarly, Processes
+from nsysconv.processes import ProcessDiedError, Processes
 from nsysconv.report import Kind, array_of, numbers
 from nsysconv.store import query_errors
 from nsysconv.store.sqlite.connection import open_for_reading
@@ -51,7 +51,7 @@ def ask(path: Path, sql: str) -> pa.Table:
             raise query_errors.misunderstood("SQLite", str(failed), sql, _LISTING) from None
         except FileFailed as failed:
             raise connection.translated(failed) from None
-        except EndedEarly:
+        except ProcessDiedError:
             raise UsageError(
                 "the query was ended: its process was killed; the memory may have run out",
                 hint="Ask for fewer rows at a time.",

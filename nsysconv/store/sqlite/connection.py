@@ -26,7 +26,7 @@ from sqlalchemy.schema import CreateTable
 
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
-from nsysconv.refusals import no_more_files, refused
+from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
 from nsysconv.store.batches import converted, selected
 from nsysconv.store.connection import Connection, Sql
@@ -201,7 +201,7 @@ class SqliteConnection(Connection):
                 hint="Wait until that process is done, then try again.",
             )
         if "full" in text and "disk" in text:
-            return refused(OSError(errno.ENOSPC, text), self.place)
+            return refusal_error(OSError(errno.ENOSPC, text), self.place)
         if "out of memory" in text or "annot allocate memory" in text:
             return UsageError("not enough memory", where=self.place, hint="Raise the limit of it.")
         if "malformed" in text or "not a database" in text:
@@ -211,8 +211,8 @@ class SqliteConnection(Connection):
                 hint="Copy or export it again; a partial download is the usual cause.",
             )
         if "readonly" in text or "unable to open" in text or "failed to open" in text:
-            if (few := no_more_files()) is not None:
-                return refused(few, self.place)
+            if (few := open_files_failure()) is not None:
+                return refusal_error(few, self.place)
             return UsageError(
                 "the file cannot be opened for this",
                 where=self.place,

@@ -16,7 +16,13 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.partials import building, sweep
-from nsysconv.refusals import in_words, is_too_large, refused, too_large, why_not_written
+from nsysconv.refusals import (
+    exceeds_size_limit,
+    file_too_large,
+    reason_of,
+    refusal_error,
+    write_failure,
+)
 from nsysconv.store.database import Appeared, is_store, require_store
 from nsysconv.store.publish import check_folder, followed, publish
 from nsysconv.store.recording import SOURCE
@@ -51,9 +57,9 @@ class _Changing(SqliteConnection):
         """As for any connection."""
         if self._file is None or "disk I/O error" not in str(error):
             return super().translated(error)
-        reason = why_not_written(self._file, _journal(self._file))
+        reason = write_failure(self._file, _journal(self._file))
         if reason is not None:
-            return refused(reason, self.place)
+            return refusal_error(reason, self.place)
         return UnwrittenError(
             "the system refused to write it, SQLite says: disk I/O error",
             where=self.place,
@@ -68,7 +74,7 @@ def _require_readable(source: Path) -> None:
             while file.read(_READ_BYTES):
                 pass
     except OSError as error:
-        raise InputError(f"it cannot be read: {in_words(error)}", where=str(source)) from error
+        raise InputError(f"it cannot be read: {reason_of(error)}", where=str(source)) from error
 
 
 def _journal(file: Path) -> Path:
@@ -153,8 +159,8 @@ class _Adding(SqliteWriter):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if is_too_large(self._path):  # and could not be taken back
-            raise refused(too_large(), str(self._path))
+        if exceeds_size_limit(self._path):  # and could not be taken back
+            raise refusal_error(file_too_large(), str(self._path))
         try:
             with super()._transaction():
                 yield
@@ -231,4 +237,4 @@ def writing(path: Path, appeared: Appeared | None) -> Iterator[SqliteWriter]:
                 raise
             appeared(partial, path)
         except OSError as error:
-            raise refused(error, str(path)) from error
+            raise refusal_error(error, str(path)) from error
