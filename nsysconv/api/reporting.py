@@ -37,7 +37,7 @@ from nsysconv.queries import OverRanks, Part
 from nsysconv.queries.contract import PROFILE, RANK, Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member, member
-from nsysconv.report import Column, Printed, ProfileRef, Report, report_table, concatenated
+from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
 from nsysconv.store.census import census
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, split
