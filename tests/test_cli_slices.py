@@ -442,8 +442,8 @@ def test_samples_are_of_the_steps_in_the_slice(tmp_path: Path) -> None:
 
 def test_samples_hold_only_what_is_in_the_slice() -> None:
     """Twenty-one steps of 60 ns, of which the first is skipped; a call is in the slice or not."""
-    from nsysconv.timeline.samples import call_sums, kernel_sums, step_durations
     from nsysconv.timeline.sliced import sliced
+    from nsysconv.timeline.steps import call_sums, kernel_sums, step_durations
 
     rows = [*steps(1, *[50] * 21), Call(70, 71, 99, name="cudaFree")]
     with opened(*rows) as profile:

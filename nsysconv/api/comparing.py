@@ -41,14 +41,15 @@ from nsysconv.queries.contract import Request
 from nsysconv.queries.per_step import has_sums_per_step
 from nsysconv.report import Column, ProfileRef, Report, common_slice
 from nsysconv.timeline.account import Accounts, accounts
-from nsysconv.timeline.samples import (
+from nsysconv.timeline.steps import (
+    STEP_FACTS,
+    STEP_RANGE,
     Samples,
     call_sums,
     kernel_sums,
     step_durations,
     step_periods,
 )
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -11,7 +11,7 @@ from nsysconv.queries.contract import Answer, Array, Gathering, Request, alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import ANY_OF, USES, Gathered, part
 from nsysconv.report import Column
-from nsysconv.timeline.meetings import Meeting
+from nsysconv.timeline.collectives import Meeting
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -13,8 +13,8 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
 from nsysconv.units import Unit

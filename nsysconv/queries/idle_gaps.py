@@ -12,10 +12,9 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Option, Request
 from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.activity import Activity, activity
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.idle import PARTS, Activity, Gaps, activity, gaps, on_threads, parts
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -17,7 +17,7 @@ from nsysconv.queries.contract import (
 )
 from nsysconv.queries.per_step import per_step, with_sums_per_step
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number, percent
+from nsysconv.timeline.arrays import grouped_statistics, number, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals

@@ -17,10 +17,8 @@ from nsysconv.queries.contract import (
     ranks_by_group,
 )
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts
-from nsysconv.timeline.launches import Launches, launches
-from nsysconv.timeline.statistics import grouped_statistics, number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.arrays import counts, grouped_statistics, number
+from nsysconv.timeline.timeline import Launches, Timeline, launches
 from nsysconv.units import Unit
 
 TITLE = "Launches by API function"

@@ -20,8 +20,7 @@ from nsysconv.queries.contract import (
     ranks_by_group,
 )
 from nsysconv.report import MISSING, Column, values_of
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

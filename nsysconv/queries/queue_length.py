@@ -10,11 +10,9 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Data, Option, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts
+from nsysconv.timeline.arrays import counts, grouped_statistics, percent
 from nsysconv.timeline.idle import stream_label
-from nsysconv.timeline.launches import Queues, queues
-from nsysconv.timeline.statistics import grouped_statistics, percent
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Queues, Timeline, queues
 from nsysconv.units import Unit
 
 TITLE = "Launches that wait, by stream"

@@ -7,20 +7,20 @@ import numpy as np
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import PROFILE, Answer, Array, Option, Request, ranks_by_group
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.annotations import (
-    OPERATOR,
-    START_END,
-    Spans,
-    operators,
-    ranges,
-    with_domains,
+from nsysconv.timeline.annotations import OPERATOR, START_END, operators, ranges, with_domains
+from nsysconv.timeline.arrays import counts, grouped_statistics, sums
+from nsysconv.timeline.events import Spans
+from nsysconv.timeline.nesting import (
+    DEEPEST,
+    LONGEST,
+    Tree,
+    nested,
+    notes_of_deep,
+    path_texts,
+    set_in,
 )
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.path_texts import DEEPEST, LONGEST, notes_of_deep, path_texts, set_in
 from nsysconv.timeline.projection import projection
-from nsysconv.timeline.statistics import grouped_statistics
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
 
 TITLE = "Ranges as a tree, and their work on the GPU"

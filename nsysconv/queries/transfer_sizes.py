@@ -6,8 +6,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
 from nsysconv.queries.copies import direction_names, moved
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import decade, grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -18,7 +18,7 @@ from nsysconv.queries.contract import (
 from nsysconv.queries.copies import direction_code, direction_names, kind_names, moved
 from nsysconv.queries.per_step import per_step, with_sums_per_step
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import grouped_statistics, number
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals

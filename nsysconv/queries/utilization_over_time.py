@@ -10,10 +10,10 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

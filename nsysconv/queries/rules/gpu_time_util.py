@@ -11,7 +11,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
 from nsysconv.queries.rules.in_use import Use, named, uses
 from nsysconv.report import Column
-from nsysconv.timeline.statistics import percent
+from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
