@@ -18,7 +18,7 @@ from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.calls import call_ids
 from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 
 PID = Column("pid", Unit.ID, "The process.")
@@ -104,10 +104,11 @@ class Launched:
         return self.column(name)
 
 
+@cached_whole
 def ids_of_calls(timeline: Timeline) -> Array:
     """Per call its id in the table api_call; made once for all rules, for it reads a long table."""
     whole = timeline.whole
-    return whole.kept("ids of calls", lambda: call_ids(whole.profile, whole.calls))
+    return call_ids(whole.profile, whole.calls)
 
 
 def launched(timeline: Timeline, kind: Kind, by: Callable[[str], bool]) -> Launched:

@@ -13,7 +13,7 @@ from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.groups import counts
 from nsysconv.timeline.path_texts import notes_of_deep
 from nsysconv.timeline.projection import Projection
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
 
@@ -88,12 +88,9 @@ class Projected:
         return result
 
 
+@cached
 def projected(timeline: Timeline) -> Projected:
     """The ranges that launched GPU operations of the slice, on the threads that they are of."""
-    return timeline.kept("nvtx projections", lambda: _projected(timeline))
-
-
-def _projected(timeline: Timeline) -> Projected:
     tree, held = nvtx.on_own_thread(timeline)
     on_gpu = nvtx.projected(timeline, tree.spans)
     some = on_gpu.launch_count > 0
