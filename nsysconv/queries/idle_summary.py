@@ -7,11 +7,6 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Option, Request
-from nsysconv.queries.per_step import per_step, with_sums_per_step
-from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts, stream_label
 from nsysconv.queries.columns import (
     DEVICE,
     GAP_KIND,
@@ -24,11 +19,10 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.queries.per_step import per_step
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
