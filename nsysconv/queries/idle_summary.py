@@ -19,7 +19,6 @@ from nsysconv.queries.columns import (
     with_per_step,
 )
 from nsysconv.queries.contract import Query, Request, Result
-from nsysconv.queries.per_step import per_step
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
