@@ -33,8 +33,9 @@ from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
 from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
-from nsysconv.queries import OverRanks, Part
-from nsysconv.queries.contract import PROFILE, RANK, Request
+from nsysconv.queries import CombinedReport, PartialReport
+from nsysconv.queries.columns import PROFILE, RANK
+from nsysconv.queries.contract import Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member, member
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
@@ -159,16 +160,16 @@ class MergedReport:
     def __init__(self, spec: str, by: str | None, shown: RowLimit, request: Request) -> None:
         self.spec = spec
         self._shown = shown
-        name = queries.wanted(spec).name
-        columns = {column.name for column in queries.query(name).COLUMNS}
+        name = queries.parse_spec(spec).name
+        columns = {column.name for column in queries.query(name).columns}
         self._may_reduce = name not in queries.IN_TIME and by not in ("rank", "step")
         self._by: By | None = None
         if self._may_reduce and (by == "host" or (by == "device" and "device_id" in columns)):
             self._by = "host" if by == "host" else "device"
-        self._over_ranks: OverRanks | None = None
+        self._over_ranks: CombinedReport | None = None
         if name in queries.OVER_RANKS:
             limit = 0 if self._by else shown.limit
-            self._over_ranks = OverRanks(spec, replace(request, limit=limit))
+            self._over_ranks = CombinedReport(spec, replace(request, limit=limit))
         self._beside: list[tuple[Member, Report]] = []
         self._extremes: Extremes | None = None
 
@@ -178,9 +179,9 @@ class MergedReport:
         reduced = self._may_reduce and (self._by is not None or many)
         return 0 if reduced else self._shown.limit
 
-    def add(self, given: Report | Part, member: Member) -> None:
+    def add(self, given: Report | PartialReport, member: Member) -> None:
         """Takes in what a profile says."""
-        if isinstance(given, Part):
+        if isinstance(given, PartialReport):
             assert self._over_ranks is not None
             self._over_ranks.add(given)
             return
@@ -336,7 +337,7 @@ def _check(by: str | None, wanted: Sequence[str]) -> None:
     if by in OF_PROFILE:
         check_by(by, wanted)
     for name in wanted:
-        queries.wanted(name)
+        queries.parse_spec(name)
 
 
 def _count(found: Sequence[ReportTarget], asked: int | None) -> int | None:
@@ -370,7 +371,7 @@ class _Answers:
     ref: ProfileRef
     member: Member
     processes: tuple[Mapping[str, Any], ...]
-    given: tuple[Report | Part, ...]
+    given: tuple[Report | PartialReport, ...]
 
 
 def _answers(asked: _Asked, source: ReportTarget) -> list[_Answers] | InputError:
@@ -417,11 +418,11 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
     step_range = asked.request.step_range or (asked.slice.step_range if asked.slice else None)
     if asked.slice is not None:
         opened.narrow(replace(asked.slice, step_range=asked.slice.step_range or step_range))
-    queries.read_ahead(asked.wanted, opened.timeline)
+    queries.prefetch(asked.wanted, opened.timeline)
     whole: list[tuple[str, Request]] = []
-    parts: dict[str, Part] = {}
+    parts: dict[str, PartialReport] = {}
     for spec, limit in zip(asked.wanted, asked.limits, strict=True):
-        name = queries.wanted(spec).name
+        name = queries.parse_spec(spec).name
         request = replace(
             asked.request,
             limit=limit,
@@ -429,7 +430,7 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
             step_range=step_range,
         )
         if not asked.alone and name in queries.OVER_RANKS:
-            parts[spec] = queries.part(spec, opened.timeline, request)
+            parts[spec] = queries.partial_report(spec, opened.timeline, request)
         else:
             whole.append((spec, request))
     reports = iter(opened.answers(whole))
@@ -471,9 +472,9 @@ class _Run:
         return [shown_report(each.report(self._members, notes)) for each in self._combined]
 
 
-def _labelled(given: Report | Part, ref: ProfileRef) -> Report | Part:
+def _labelled(given: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:
     """The same of a profile of that label."""
-    if isinstance(given, Part):
+    if isinstance(given, PartialReport):
         return replace(given, report=replace(given.report, profiles=(ref,)))
     if given.profiles == (ref,):
         return given
