@@ -36,18 +36,19 @@ from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
 from nsysconv.diff.steps import in_all, not_annotated, without_rows
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.contract import Request
 from nsysconv.queries.columns import has_per_step
+from nsysconv.queries.contract import Request
 from nsysconv.report import Column, ProfileRef, Report, common_slice
 from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.steps import (
+    STEP_FACTS,
+    STEP_RANGE,
     Samples,
     call_sums,
     kernel_sums,
     step_durations,
     step_periods,
 )
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

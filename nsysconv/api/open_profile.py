@@ -171,8 +171,10 @@ class OpenProfile:
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
     ) -> list[Report]:
-        """As `queries.compute_reports`, on a part of the profile. What one report has to have read for it, no
-        other one sees: what a report says does not depend on which others are asked for.
+        """Return reports as `queries.compute_reports` does, on a part of the profile.
+
+        Rows that one report has to have read for it no other report sees: what a report says does not
+        depend on which others are asked for.
         """
         groups: dict[int, tuple[Timeline, list[int]]] = {}
         for place, (spec, _) in enumerate(asked):
