@@ -133,7 +133,7 @@ def is_hidden(name: str) -> bool:
 def profiles(store: Path) -> State:
     """A digest of all rows of each profile of a store, by its identity. Raises where it is not sound."""
     from nsysconv import schema
-    from nsysconv.store.read import reading
+    from nsysconv.store.location import reading
 
     with reading(store) as opened:
         assert opened.profiles(), "a store without profiles"

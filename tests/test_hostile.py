@@ -32,8 +32,8 @@ from nsysconv.importers.nsys_stats import runs, survey
 from nsysconv.importers.nvprof_log import messages
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
-from nsysconv.store.database import is_store
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import is_store
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 

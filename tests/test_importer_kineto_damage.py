@@ -52,7 +52,7 @@ from nsysconv.importers.kineto.piece import MISSING, Piece
 from nsysconv.importers.kineto.repair import BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.recording import Batch, take_batches
 
 KINETO = FIXTURES / "kineto"

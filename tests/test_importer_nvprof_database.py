@@ -52,7 +52,8 @@ from nsysconv.importers.detection import all_importers, detect
 from nsysconv.importers.nvprof_database import cbid_names
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_database"
 PREFIX = "CUPTI_ACTIVITY_KIND_"

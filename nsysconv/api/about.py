@@ -13,11 +13,11 @@ from nsysconv.api.words import Say, Target, silent
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, merged
 from nsysconv.report import Column, Said, report_table
-from nsysconv.store.census import Census, Member, census, in_rows, spans
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.places import split
-from nsysconv.store.profiles import tags_of
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.location import split_target
 from nsysconv.store.read import Profile
+from nsysconv.store.runs import ProfileProcesses, RankCoverage, in_rows, rank_coverage, spans
+from nsysconv.store.write import tags_of
 from nsysconv.units import Unit, human, utc
 
 _ATTRIBUTES = (
@@ -68,7 +68,7 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     InputError where the file cannot be read.
     """
     check_limit(limit)
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_run(place, selector, stack, say)
         if len(opened) == 1:
@@ -84,7 +84,7 @@ def about(opened: OpenProfile) -> list[ShownReport]:
     return [_one(profile), _facts(profile)]
 
 
-def row_of(profile: Profile, told: Census) -> dict[str, Any]:
+def row_of(profile: Profile, told: RankCoverage) -> dict[str, Any]:
     """One profile as a row among others; `told` is what its processes say."""
     return {
         **{name: profile.attributes[name] for name in _ATTRIBUTES},
@@ -166,8 +166,8 @@ def _facts(profile: Profile) -> ShownReport:
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     """A row per profile. What is the same in all of them people are told once."""
-    members: list[Member] = [(p.ref.label, p.rows("process")) for p in profiles]
-    rows = [row_of(p, census([m])) for p, m in zip(profiles, members, strict=True)]
+    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
+    rows = [row_of(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]
         for column in _PROFILES
@@ -188,7 +188,7 @@ def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
         f"{len(profiles):,} profiles of {target}",
         columns,
         rows,
-        notes=merged([*census(members).notes(), *notes]),
+        notes=merged([*rank_coverage(members).notes(), *notes]),
         said=[each for each in said if each.lines],
     )
 

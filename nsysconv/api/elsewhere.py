@@ -21,8 +21,9 @@ from nsysconv.cores import cores
 from nsysconv.errors import InputError
 from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe
+from nsysconv.store.location import writing
 from nsysconv.store.merging import stored
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.write import Imported, Writer
 
 # Of less text, processes have only just started when one alone is done.
 _FEW_BYTES = 100_000_000

@@ -13,13 +13,13 @@ from nsysconv.facts import Fact
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
-from nsysconv.store.attached import NotInPlace, in_place
-from nsysconv.store.private import private_folder
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import Store, reading
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import reading, writing
+from nsysconv.store.read import Store
 from nsysconv.store.recording import Recording
-from nsysconv.store.runs import Belonging
-from nsysconv.store.write import writing
+from nsysconv.store.runs import RunMembership
+from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.write import Origin
 
 
 class ProfileFile(AbstractContextManager["ProfileFile"]):
@@ -60,7 +60,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
         """What the file is, and what reads it; as an import does."""
         label = detection.label(self._path)
-        run = Belonging(together=f"file {self._path}", label=label)
+        run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)
         told = voices(self._path, None)

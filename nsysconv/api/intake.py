@@ -19,10 +19,9 @@ from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.store.merging import Stored, StoredRun, stored
-from nsysconv.store.profiles import Origin
 from nsysconv.store.recording import Recording
-from nsysconv.store.runs import Belonging
-from nsysconv.store.write import Imported, Writer
+from nsysconv.store.runs import RunMembership
+from nsysconv.store.write import Imported, Origin, Writer
 
 Progress = Callable[[Path, str, int], None]
 """Called with the file, the table and the number of source rows just copied."""
@@ -101,7 +100,12 @@ def digest(digests: Sequence[str]) -> str:
 
 
 def add_stored(
-    item: Stored, writer: Writer, wishes: Wishes, run: Belonging, told: Sequence[Told], path: Path
+    item: Stored,
+    writer: Writer,
+    wishes: Wishes,
+    run: RunMembership,
+    told: Sequence[Told],
+    path: Path,
 ) -> tuple[Imported, ...]:
     """A store's profile into another, unless it is there. `path` is the file that progress names."""
     existing = writer.find(item.origin.identity)
@@ -131,11 +135,11 @@ def add_complete(
                 (there[item.profile_id],) = add_stored(item, writer, wishes, run, [], path)
 
 
-def belonging(each: Input, wishes: Wishes) -> Belonging:
+def belonging(each: Input, wishes: Wishes) -> RunMembership:
     """What is known of an input's run before it is read. Ranks in one file are of one run."""
     if each.together is None and not each.is_store:
-        return Belonging(wishes.run, f"file {each.path}", detection.label(each.path))
-    return Belonging(wishes.run, each.together, each.label)
+        return RunMembership(wishes.run, f"file {each.path}", detection.label(each.path))
+    return RunMembership(wishes.run, each.together, each.label)
 
 
 def _merged(each: Input, writer: Writer, wishes: Wishes) -> Iterator[Imported]:
@@ -152,13 +156,13 @@ def _merged(each: Input, writer: Writer, wishes: Wishes) -> Iterator[Imported]:
             )
 
 
-def _of_unit(item: Stored, each: Input, wishes: Wishes) -> Belonging | None:
+def _of_unit(item: Stored, each: Input, wishes: Wishes) -> RunMembership | None:
     """Profiles of one run stay one run; None for a run that is no more than its profile."""
     run: StoredRun = item.run
     if wishes.run is not None or (run.profile_count == 1 and run.label == item.origin.label):
         return None
     # Stores of parts of one run have it under one name.
-    return Belonging(
+    return RunMembership(
         together=f"run {run.label}",
         label=run.label,
         unit=f"run {run.id} of {each.path}",

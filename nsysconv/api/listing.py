@@ -14,10 +14,9 @@ from nsysconv.facts import in_order
 from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Query, any_of
 from nsysconv.report import Column, Said
-from nsysconv.store.census import censuses, censuses_of_profiles
-from nsysconv.store.places import place, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.read import ask, reading
+from nsysconv.store.location import ask, parse_location, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.runs import coverage_by_profile, coverage_by_run
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -50,7 +49,7 @@ def reports(
         return report_of("reports", "Reports", columns, rows, said=_in_words(rows))
     columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
     columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
-    where, selector = split(target)
+    where, selector = split_target(target)
     with ExitStack() as stack:
         missing = _missing(wanted, open_run(where, selector, stack, say))
     for row in rows:
@@ -153,16 +152,16 @@ def runs(store: Target) -> ShownReport:
 
     Raises InputError where there is no store, UsageError where it is of another version.
     """
-    with reading(place(store)) as opened:
+    with reading(parse_location(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
-        told = censuses_of_profiles(opened)
+        told = coverage_by_profile(opened)
         rows = [
             {"run": labels.get(p.attributes["run_id"]), **row_of(p, told[p.id])}
             for p in opened.profiles()
         ]
         notes = [
             replace(note, text=f"run {labels.get(run_id)}: {note.text}")
-            for run_id, of_run in censuses(opened).items()
+            for run_id, of_run in coverage_by_run(opened).items()
             if len(of_run.profiles) > 1
             for note in of_run.notes()
         ]
@@ -190,7 +189,7 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, where
     the query is wrong or no select, InputError where the file cannot be read.
     """
-    where = place(target)
+    where = parse_location(target)
     with ExitStack() as stack:
         file = file_at(where)
         if file is not None:

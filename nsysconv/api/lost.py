@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsysconv.record import Record
-from nsysconv.store.census import in_rows, spans
+from nsysconv.store.runs import in_rows, spans
 
 _SHOWN = 20
 

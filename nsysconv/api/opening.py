@@ -16,9 +16,9 @@ from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.read import Profile, Store, find_profile, reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.read import Profile, Store, find_profile
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -279,7 +279,7 @@ def open(  # noqa: A001 - as gzip.open
     unless asked for, such as python_functions. Raises UsageError where there are several profiles and
     none was chosen, InputError where the file cannot be read.
     """
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         store, file = _store_of(place, stack, say, several(include))
         profile = _choose(store, place, selector)
@@ -288,7 +288,7 @@ def open(  # noqa: A001 - as gzip.open
 
 
 def open_all(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -304,7 +304,7 @@ def open_all(
 
 
 def open_run(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -316,7 +316,7 @@ def open_run(
     return [OpenProfile(each, ExitStack(), file) for each in of_one_run(store, place, selector)]
 
 
-def of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile]:
+def of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """As `chosen`. Raises UsageError where they are of several runs and none is named."""
     profiles = chosen(store, place, selector)
     if selector is None:
@@ -324,7 +324,7 @@ def of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile
     return profiles
 
 
-def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
+def chosen(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """The profiles of a store in the order of ranks, at least one: all, those of a run of that label, or
     the one it names.
     """
@@ -339,7 +339,7 @@ def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
 
 
 def _store_of(
-    place: Place, stack: ExitStack, say: Say, include: Sequence[str]
+    place: Location, stack: ExitStack, say: Say, include: Sequence[str]
 ) -> tuple[Store, ProfileFile | None]:
     """The store at a place; or one over the profile file there, and the file."""
     path = file_at(place)
@@ -358,7 +358,7 @@ def _store_of(
     return file.store(frozenset(include)), file
 
 
-def file_at(place: Place) -> Path | None:
+def file_at(place: Location) -> Path | None:
     """The file at a place, which may be a profile; None where a store is there. Raises for a folder, and
     where there is nothing.
     """
@@ -375,7 +375,7 @@ def file_at(place: Place) -> Path | None:
     return place
 
 
-def _choose(store: Store, place: Place, selector: str | None) -> Profile:
+def _choose(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
         ranked = [
@@ -403,7 +403,7 @@ def _choose(store: Store, place: Place, selector: str | None) -> Profile:
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
 
 
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Place) -> None:
+def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
     runs: dict[str, list[Profile]] = {}
     for profile in profiles:
         runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
@@ -411,7 +411,7 @@ def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: P
         raise _ambiguous("runs", runs, place)
 
 
-def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Place) -> UsageError:
+def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
     """What is raised where one of several has to be named: the first with what there is of each."""
     lines = []
     for label, profiles in islice(choices.items(), _NAMED):

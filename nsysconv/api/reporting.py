@@ -32,8 +32,8 @@ from nsysconv.queries import Part
 from nsysconv.queries.contract import Request
 from nsysconv.ranks.members import Member, member
 from nsysconv.report import ProfileRef, Report, report_table
-from nsysconv.store.census import census
-from nsysconv.store.places import shown as shown_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
 BY = ("rank", "host", "device", *OF_PROFILE)
@@ -250,7 +250,7 @@ class _Run:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
             raise InputError("no profile in it", where=target)
-        notes = census(self._processes).notes()
+        notes = rank_coverage(self._processes).notes()
         return [shown(each.report(self._members, notes)) for each in self._combined]
 
 

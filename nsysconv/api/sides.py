@@ -13,7 +13,8 @@ from nsysconv.api.inputs import check_there
 from nsysconv.api.opening import OpenProfile, open_all
 from nsysconv.api.words import Say, Target
 from nsysconv.errors import InputError, UsageError
-from nsysconv.store.places import Place, Url, shown, split
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, redacted_target, split_target
 from nsysconv.timeline.slices import Slice
 
 _MAGIC = frozenset("*?[")
@@ -61,7 +62,7 @@ def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
             run = (str(source), profile.profile.attributes["run_id"])
             runs.setdefault(run, []).append(profile)
     if not runs:
-        raise InputError("no profile in it", where=shown(target), hint="\n".join(reasons))
+        raise InputError("no profile in it", where=redacted_target(target), hint="\n".join(reasons))
     return Side(tuple(_by_rank(list(runs.values()))))
 
 
@@ -81,9 +82,9 @@ def _by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfil
     yield from map(tuple, repeats)
 
 
-def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
+def _targets(target: Target) -> Iterator[tuple[Location, str | None]]:
     """The files that an argument names, and what to take of them."""
-    where, word = split(target)
+    where, word = split_target(target)
     if isinstance(where, Url):
         yield where, word
         return
@@ -100,7 +101,7 @@ def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
             raise UsageError("no file matches", where=str(target))
         yield from ((Path(each), None) for each in found if not Path(each).is_dir())
     else:
-        yield split(target)
+        yield split_target(target)
 
 
 def _is_input(path: Path) -> bool:

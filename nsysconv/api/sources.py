@@ -12,9 +12,8 @@ from nsysconv.api.lost import lines as lost_lines
 from nsysconv.api.opening import OpenProfile, of_one_run, open_all, open_run
 from nsysconv.api.words import Say, Target, silent
 from nsysconv.errors import InputError
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.read import reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
 
 _BYTES_PER_EVENT = 100
 
@@ -26,7 +25,7 @@ class Source:
     `profile` is None for a file; `selector` says what of it. A file `in_folder` may be a store, or none.
     """
 
-    place: Place
+    place: Location
     profile: int | None = None
     selector: str | None = None
     in_folder: bool = False
@@ -57,7 +56,7 @@ def sources(target: Target, say: Say = silent) -> list[Source]:
     Of a store they are in the order of ranks, of a folder in that of names. Raises UsageError where a
     store holds several runs and none is named, InputError where a folder holds nothing.
     """
-    where, selector = split(target)
+    where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
         return [_file(path, None, in_folder=True) for path in _files(where, say)]

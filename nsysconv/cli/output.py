@@ -18,8 +18,8 @@ from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.places import split
-from nsysconv.store.publish import check_folder, followed, replace
+from nsysconv.store.filesystem import check_folder, followed, replace
+from nsysconv.store.location import split_target
 
 _NARROWEST = 40
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -70,7 +70,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
     is replaced.
     """
     files = {profile.path for report in reports for profile in report.profiles}
-    files |= set() if source is None else {source, str(split(source)[0])}
+    files |= set() if source is None else {source, str(split_target(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:
