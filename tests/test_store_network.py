@@ -145,10 +145,11 @@ def test_adding_waits_for_who_adds(on_network: Path, monkeypatch: pytest.MonkeyP
 ADD = """
 import json, sys
 from pathlib import Path
-from nsysconv.store.sqlite import network, writer
+from nsysconv.store import filesystem
+from nsysconv.store.sqlite import writer
 job = json.loads(sys.argv[1])
-network._MOUNTS = Path(job["mounts"])
-network._WAIT_S = 60.0
+filesystem._MOUNTS = Path(job["mounts"])
+filesystem._WAIT_S = 60.0
 # The locks of this file system hold on one host only.
 ours = writer.sqlite_uri
 writer.sqlite_uri = lambda path, mode: ours(path, mode + "&nolock=1")
