@@ -532,7 +532,7 @@ def store(grown: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def from_pages(monkeypatch: MonkeyPatch) -> list[int]:
     """The ids that follow batches from pages: any number of rows, and one page a batch."""
-    monkeypatch.setattr(connection, "_MOST", 10_000)  # other tests may hold many files open
+    monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
     seen: list[int] = []
     before = page_reader.read
     monkeypatch.setattr(page_reader, "read", lambda *about: (
