@@ -39,7 +39,7 @@ class Case:
     """A file: its seed, its bytes, those of files beside it by ending, and what was done.
 
     `moved`: names may mean another text than in the seed. `key` makes it again. `truths` are what must be
-    read from it, of one that was made.
+    read from a file that was made.
     """
 
     key: str

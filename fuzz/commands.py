@@ -31,7 +31,7 @@ def run(
     """Run `nsysconv WORDS…` and return its status; add what must not happen as a finding to `looked`.
 
     A command is too slow if both the clock and its CPU time say so: of two processors it may use both,
-    and of one that others use it gets a part.
+    and of a processor that others use it gets a part.
     """
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)

@@ -38,7 +38,7 @@ _EXPORTED = ("kernel", "memcpy", "memset")
 
 def turn(number: int) -> tuple[str, str]:
     """Return what is made of the file of this number, and from which: its store, or the file in place."""
-    # Each of them for both numbers that follow each other: of one, all rows are asked for.
+    # Each of them for both numbers that follow each other: for the first, all rows are asked for.
     return WAYS[number // 4 % len(WAYS)], ("store", "file")[number // 2 % 2]
 
 
