@@ -21,7 +21,7 @@ from seeds import SQLITE
 from stored import Stored, includable
 
 from nsysconv import api, export, queries
-from nsysconv.api.opening import open_all
+from nsysconv.api.open_profile import open_all
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers

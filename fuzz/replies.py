@@ -19,8 +19,8 @@ from same import Document
 from stored import SECRET
 
 from nsysconv import api, render
-from nsysconv.api.about import about
-from nsysconv.api.opening import OpenProfile
+from nsysconv.api.open_profile import OpenProfile
+from nsysconv.api.profile_info import about
 from nsysconv.errors import NotRecorded, NsysconvError
 from nsysconv.report import Report
 from nsysconv.timeline.idle import PARTS

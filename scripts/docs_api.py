@@ -16,10 +16,9 @@ from docs_markdown import markdown_table, sentence
 
 import nsysconv
 from nsysconv import errors
-from nsysconv.api import importing, intake, words
+from nsysconv.api import importing, profile_file, targets
 from nsysconv.api.importing import RunResult
-from nsysconv.api.inputs import Passed
-from nsysconv.api.lost import Lost
+from nsysconv.api.inputs import MissingRank, SkippedFile
 from nsysconv.export.contract import Written
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
@@ -32,15 +31,15 @@ from nsysconv.timeline import slices
 from nsysconv.units import Unit
 
 PARTS = (
-    Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, Passed, Lost,
-    Record, RunResult, Census, Written, Url,
+    Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,
+    MissingRank, Record, RunResult, Census, Written, Url,
 )  # fmt: skip
 """Classes that results are made of. Nobody makes them but nsysconv; their attributes are public."""
 
 INSIDE = {"OpenProfile": {"timeline", "profile", "cut"}, "Record": {"read", "write"}}
 """Attributes that are nsysconv's own, though without an underscore."""
 
-_ALIASES = (words, slices, intake, importing)
+_ALIASES = (targets, slices, profile_file, importing)
 _NAMED = re.compile(r"StrPath|Target|Say|Words|Moment|Progress|Done")
 
 

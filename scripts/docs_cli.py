@@ -11,7 +11,7 @@ import typer
 from docs_markdown import markdown_table
 
 from nsysconv.cli.app import app
-from nsysconv.cli.grouped import GROUPS, group_of
+from nsysconv.cli.flags import GROUPS, group_of
 
 EXIT_STATUSES = {
     0: "Done; also where a report has no rows, and where reports that you did not name are not recorded.",
