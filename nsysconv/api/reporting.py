@@ -197,8 +197,8 @@ class MergedReport:
             self._extremes.add(report, {who.label: who})
         self._beside.clear()
 
-    def report(self, members: Mapping[str, Member], census: list[Note]) -> Report:
-        """The report; `members` are all profiles by label, `census` what is to be said of them."""
+    def report(self, members: Mapping[str, Member], coverage_notes: list[Note]) -> Report:
+        """The report; `members` are all profiles by label, `coverage_notes` what is to be said of them."""
         found = self._report(members)
         if len(members) == 1:
             return found
