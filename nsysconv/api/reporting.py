@@ -198,7 +198,7 @@ class MergedReport:
         self._beside.clear()
 
     def report(self, members: Mapping[str, Member], coverage_notes: list[Note]) -> Report:
-        """The report; `members` are all profiles by label, `coverage_notes` what is to be said of them."""
+        """The report; `members` are all profiles by label, `coverage_notes` what is said of them."""
         found = self._report(members)
         if len(members) == 1:
             return found
