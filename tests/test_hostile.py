@@ -358,7 +358,7 @@ def said(text: str) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stats.txt"
         path.write_text(text, encoding="utf-8")
-        return survey.Survey(path).items
+        return survey.LogSurvey(path).items
 
 
 LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {

@@ -27,7 +27,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.printed.quantity import common
+from nsysconv.importers.printed.quantities import intersection
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.store.read import Profile, reading
@@ -148,10 +148,10 @@ def test_two_spellings_of_one_quantity_leave_what_both_allow() -> None:
     total, average = spelled("100.01ms"), spelled("9.0918ms")
     assert total is not None
     assert average is not None
-    both = common([total, average.times(11)])
+    both = intersection([total, average.times(11)])
     assert both is not None
     assert (both.low, both.high) == (100_009_250, 100_010_350)
-    contradicted = common([total, average.times(10)])
+    contradicted = intersection([total, average.times(10)])
     assert contradicted == total
 
 

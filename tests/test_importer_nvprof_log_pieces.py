@@ -49,7 +49,7 @@ def test_rows_of_a_trace_are_found_whatever_is_read_at_once(
         patch.setattr(survey, "_PIECE_BYTES", piece)
         path = Path(folder) / "log"
         path.write_bytes(content)
-        ((block,),) = (run.blocks for run in survey.Survey(path).runs)
+        ((block,),) = (run.blocks for run in survey.LogSurvey(path).runs)
     found = [
         (span.line + number, line)
         for span in block.spans
@@ -69,7 +69,7 @@ def test_pieces_of_a_trace_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(survey, "_PIECE_BYTES", 125)
     log = tmp_path / "log"
     log.write_bytes(CSV + b"1.5,2.0,4,k\n" * 50)
-    ((block,),) = (run.blocks for run in survey.Survey(log).runs)
+    ((block,),) = (run.blocks for run in survey.LogSurvey(log).runs)
     lengths = [span.end - span.start for span in block.spans]
     assert sum(lengths) == 600
     assert max(lengths) in range(100, 126)

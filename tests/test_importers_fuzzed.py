@@ -22,9 +22,9 @@ from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
 from nsysconv.importers.kineto.cells import times, whole
 from nsysconv.importers.kineto.piece import MISSING
-from nsysconv.importers.nsys_stats.objects import Objects
+from nsysconv.importers.nsys_stats.objects import JsonRows
 from nsysconv.importers.nvprof_log.quantities import measured, spelled
-from nsysconv.importers.printed.registry import Registry
+from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import as_whole
 from nsysconv.notes import Note, Severity
@@ -412,7 +412,7 @@ def test_a_log_of_very_many_runs_is_refused(tmp_path: Path) -> None:
 def test_objects_of_other_keys_are_no_rows(tmp_path: Path, second: dict[str, str]) -> None:
     path = tmp_path / "table.json"
     path.write_text(json.dumps([{"a": "1", "b": "2"}, second, {"a": "6", "b": "7"}]))
-    found = Objects(path, 0)
+    found = JsonRows(path, 0)
     assert list(found) == [{"a": "1", "b": "2"}, {"a": "6", "b": "7"}]
     assert found.unread == 1
 
@@ -420,7 +420,7 @@ def test_objects_of_other_keys_are_no_rows(tmp_path: Path, second: dict[str, str
 def test_keys_in_another_order_are_the_same_row(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     path.write_text('[{"a": "1", "b": "2"}, {"a": "3", "b": "4"}, {"b": "6", "a": "5"}]')
-    rows = [list(row.values()) for row in Objects(path, 0)]
+    rows = [list(row.values()) for row in JsonRows(path, 0)]
     assert rows[:2] == [["1", "2"], ["3", "4"]]
     assert rows[2:] in ([], [["5", "6"]])  # an object begins where the first key does
 
@@ -431,7 +431,7 @@ def test_quotes_in_texts_and_keys_again_and_again(tmp_path: Path) -> None:
     first = ", ".join(f'"k{n}": "1"' for n in range(12))
     again = ", ".join(f'"k{n % 11}": "1"' for n in range(3000))
     path.write_text(f'[{{{first}}}, {{"k0": "a "b" c", {again}}}, {{{first}}}]')
-    found = Objects(path, 0)
+    found = JsonRows(path, 0)
     assert len(list(found)) == 2
     assert found.unread == 1
 
@@ -471,7 +471,7 @@ def test_a_log_of_process_0_is_of_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("devices", [["A (1)", "B (1)", "C (0)", "D", "E"]])
 def test_devices_get_the_next_free_number(devices: list[str]) -> None:
     """Each in a step or two, however many there are."""
-    registry = Registry(None)
+    registry = IdRegistry(None)
     assert [registry.device(text) for text in devices] == [1, 2, 0, 3, 4]
 
 

@@ -13,12 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from nsysconv.importers.nsys_stats.numbers import Holds, Number, Spelling, spelling
-from nsysconv.importers.nsys_stats.objects import Objects
-from nsysconv.importers.nsys_stats.survey import Block
-from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Form
-from nsysconv.importers.printed.lines import Refused, pieces
-from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
+from nsysconv.importers.nsys_stats.numbers import (
+    CellKind,
+    NumberFormat,
+    SpelledNumber,
+    number_format,
+)
+from nsysconv.importers.nsys_stats.objects import JsonRows
+from nsysconv.importers.nsys_stats.survey import PrintedTable
+from nsysconv.importers.nsys_stats.tables import SIZES, TIMES, Layout
+from nsysconv.importers.printed.text import RejectedLines, span_chunks
+from nsysconv.importers.printed.trace import Array, EncodedTexts, encode_texts
 from nsysconv.report import MISSING, values_of
 
 INTEGERS = (
@@ -47,7 +52,7 @@ class Cells:
     count: int
     quantities: Mapping[str, Array]
     integers: Mapping[str, Array]
-    texts: Mapping[str, Texts]
+    texts: Mapping[str, EncodedTexts]
 
 
 @dataclass
@@ -60,21 +65,21 @@ class TraceReader:
     """
 
     path: Path
-    block: Block
-    refused: Refused = field(default_factory=Refused)
+    block: PrintedTable
+    refused: RejectedLines = field(default_factory=RejectedLines)
     steps: dict[str, float] = field(default_factory=dict)
     ambiguous: int = 0
     no_numbers: int = 0
     is_cut: bool = False
-    _spelling: Spelling = field(default_factory=lambda: spelling(()))
+    _spelling: NumberFormat = field(default_factory=lambda: number_format(()))
 
     def cells(self) -> Iterator[tuple[Cells, int]]:
         """Rows, and how far they are read in bytes."""
         self._learn()
-        if self.block.header.form is Form.JSON:
+        if self.block.header.form is Layout.JSON:
             yield from self._of_objects()
             return
-        for data, start, line in pieces(self.path, self.block.spans):
+        for data, start, line in span_chunks(self.path, self.block.spans):
             found = self._many(data) if self.block.header.delimiter in (",", ";") else None
             if found is None:
                 found = self._cut(data, line)
@@ -117,7 +122,7 @@ class TraceReader:
                 integers[role] = values_of(column)
             else:
                 place = values_of(column.indices, -1)
-                texts[role] = Texts(place, column.dictionary.to_pylist())
+                texts[role] = EncodedTexts(place, column.dictionary.to_pylist())
         return Cells(table.num_rows, quantities, integers, texts)
 
     def _scale(self, role: str) -> int:
@@ -143,8 +148,8 @@ class TraceReader:
         rows = [dict(zip(roles, row, strict=True)) for row in sample]
         told = [(row[role], self._holds(role)) for row in rows for role in (*QUANTITIES, *INTEGERS)
                 if role in row]  # fmt: skip
-        has_points = self.block.header.form in (Form.DELIMITED, Form.JSON)
-        self._spelling = spelling(told, has_points=has_points)
+        has_points = self.block.header.form in (Layout.DELIMITED, Layout.JSON)
+        self._spelling = number_format(told, has_points=has_points)
         numbers = {
             role: [number for row in rows
                    if (number := self._spelling.number(row[role], self._holds(role))) is not None]
@@ -157,7 +162,7 @@ class TraceReader:
             decimals += [number.decimals for number in found]
             self.steps[role] = self._scale(role) / (1 if self.is_cut else 10 ** max(decimals))
 
-    def _tells_cut(self, numbers: Mapping[str, Sequence[Number]]) -> bool:
+    def _tells_cut(self, numbers: Mapping[str, Sequence[SpelledNumber]]) -> bool:
         """Whether decimals are cut: of no row they are anything but 0, though starts are in seconds."""
         decimals = [number for found in numbers.values() for number in found if number.decimals]
         return (
@@ -168,11 +173,11 @@ class TraceReader:
         )
 
     def _first_rows(self) -> Iterator[Sequence[str]]:
-        if self.block.header.form is Form.JSON:
+        if self.block.header.form is Layout.JSON:
             for span in self.block.spans:
-                yield from (list(row.values()) for row in Objects(self.path, span.start))
+                yield from (list(row.values()) for row in JsonRows(self.path, span.start))
             return
-        for data, _, _ in pieces(self.path, self.block.spans):
+        for data, _, _ in span_chunks(self.path, self.block.spans):
             for line in data.split(b"\n", _SAMPLE_ROWS)[:_SAMPLE_ROWS]:
                 yield self.block.cells(line.decode("utf-8", "replace").rstrip("\r")) or ()
 
@@ -180,10 +185,10 @@ class TraceReader:
     def _roles(self) -> list[str]:
         return [column.role for column in self.block.header.columns]
 
-    def _holds(self, role: str) -> Holds:
+    def _holds(self, role: str) -> CellKind:
         if role in INTEGERS or self._scale(role) == 1:
-            return Holds.WHOLE
-        return Holds.ANY if role in ("start", "dur") else Holds.THOUSANDTHS
+            return CellKind.WHOLE
+        return CellKind.ANY if role in ("start", "dur") else CellKind.THOUSANDTHS
 
     # -- one by one
 
@@ -206,7 +211,7 @@ class TraceReader:
     def _of_objects(self) -> Iterator[tuple[Cells, int]]:
         for span in self.block.spans:
             rows: list[Mapping[str, str]] = []
-            for row in Objects(self.path, span.start):
+            for row in JsonRows(self.path, span.start):
                 if len(row) == len(self._roles):
                     rows.append(dict(zip(self._roles, row.values(), strict=True)))
                 else:
@@ -271,6 +276,6 @@ class TraceReader:
         return self._spelling.is_ambiguous(text, self._holds(role))
 
 
-def _texts(values: Iterable[str], kept: Array) -> Texts:
-    found = numbered_texts(None if value in _NOTHING else value for value in values)
-    return Texts(found.place[kept], found.known)
+def _texts(values: Iterable[str], kept: Array) -> EncodedTexts:
+    found = encode_texts(None if value in _NOTHING else value for value in values)
+    return EncodedTexts(found.place[kept], found.known)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from nsysconv import codes
-from nsysconv.importers.printed.registry import Registry, Row
+from nsysconv.importers.printed.registry import IdRegistry, Row
 
 _MIGRATION = re.compile(r"\[CUDA (?:memcpy Unified|Unified Memory memcpy) (.+)\]$")
 _COPY = re.compile(r"\[CUDA memcpy (.+)\]$")
@@ -15,7 +15,7 @@ SHORTENED = "\u2026"
 """What stands at the end of a name that was cut."""
 
 
-class Gathered(Registry):
+class NsysIds(IdRegistry):
     """Numbers of one recording.
 
     `pids` are the processes that rows name; `shortened` counts names that were cut.

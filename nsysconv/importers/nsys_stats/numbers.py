@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from nsysconv.importers.printed.quantity import Quantity
+from nsysconv.importers.printed.quantities import ValueRange
 
 # Spaces of all widths, and what is left of one that was written in another encoding; apostrophes.
 _BLANKS = " \u00a0\u2007\u2009\u202f\ufffd'\u2019"
@@ -27,7 +27,7 @@ LARGEST = 1 << 62
 """No number of ns, bytes or rows is larger."""
 
 
-class Holds(Enum):
+class CellKind(Enum):
     """What the cells of a column look like: whole numbers, numbers with three decimals, or any."""
 
     WHOLE = 0
@@ -36,21 +36,21 @@ class Holds(Enum):
 
 
 @dataclass(frozen=True)
-class Number:
+class SpelledNumber:
     """A number and how many decimals it was spelled with."""
 
     value: Fraction
     decimals: int
     is_grouped: bool = field(default=False, compare=False)
 
-    def quantity(self, scale: Fraction | int, decimals: int | None = None) -> Quantity:
+    def quantity(self, scale: Fraction | int, decimals: int | None = None) -> ValueRange:
         """All that is spelled so with this many decimals (None: its own), times the scale."""
         half = Fraction(1, 2 * 10 ** (self.decimals if decimals is None else decimals))
-        return Quantity((self.value - half) * scale, (self.value + half) * scale)
+        return ValueRange((self.value - half) * scale, (self.value + half) * scale)
 
-    def cut(self, scale: Fraction | int) -> Quantity:
+    def cut(self, scale: Fraction | int) -> ValueRange:
         """All that is spelled so where decimals are cut, times the scale."""
-        return Quantity(self.value * scale, (self.value + 1) * scale)
+        return ValueRange(self.value * scale, (self.value + 1) * scale)
 
 
 class _Locale(Enum):
@@ -67,7 +67,7 @@ _PATTERNS = {locale: re.compile(locale.value) for locale in _Locale}
 
 
 @dataclass(frozen=True)
-class Spelling:
+class NumberFormat:
     """The locales that a table may have been printed in: those that most of its cells fit."""
 
     locales: tuple[_Locale, ...]
@@ -77,27 +77,29 @@ class Spelling:
         """Whether commas mark decimals for sure."""
         return self.locales == (_Locale.COMMA,)
 
-    def number(self, text: str, holds: Holds) -> Number | None:
+    def number(self, text: str, holds: CellKind) -> SpelledNumber | None:
         """The number that a cell is; None where it is none, or could be several."""
         found = self._readings(text, holds)
         return found.pop() if len(found) == 1 else None
 
-    def is_ambiguous(self, text: str, holds: Holds) -> bool:
+    def is_ambiguous(self, text: str, holds: CellKind) -> bool:
         """Whether a cell could be several numbers, and nothing tells which."""
         return len(self._readings(text, holds)) > 1
 
-    def _readings(self, text: str, holds: Holds) -> set[Number]:
+    def _readings(self, text: str, holds: CellKind) -> set[SpelledNumber]:
         digits = _digits(text)
         if not digits:
             return set()
         found = {number for locale in self.locales if (number := _number(digits, locale))}
         likely = {number for number in found if _fits(number, holds)}
-        if holds is Holds.WHOLE and not likely:
+        if holds is CellKind.WHOLE and not likely:
             return {number for number in found if number.value.denominator == 1}
         return likely or found
 
 
-def spelling(found: Iterable[tuple[str, Holds]], *, has_points: bool = False) -> Spelling:
+def number_format(
+    found: Iterable[tuple[str, CellKind]], *, has_points: bool = False
+) -> NumberFormat:
     """How a table spells numbers, told by all of its cells and what their columns hold.
 
     `has_points`: where they do not tell, points mark decimals, as CSV and JSON have them.
@@ -111,7 +113,7 @@ def spelling(found: Iterable[tuple[str, Holds]], *, has_points: bool = False) ->
                 odd[locale] += number is None or not _fits(number, holds)
     fewest = min(odd.values())
     best = tuple(locale for locale in _Locale if odd[locale] == fewest)
-    return Spelling((_Locale.POINT,) if has_points and _Locale.POINT in best else best)
+    return NumberFormat((_Locale.POINT,) if has_points and _Locale.POINT in best else best)
 
 
 def _digits(text: str) -> str:
@@ -120,7 +122,7 @@ def _digits(text: str) -> str:
     return digits if _NUMBER.match(digits) and len(digits) <= _MOST_DIGITS else ""
 
 
-def _number(digits: str, locale: _Locale) -> Number | None:
+def _number(digits: str, locale: _Locale) -> SpelledNumber | None:
     """The number that is spelled so in a locale; None where nothing is."""
     match = _PATTERNS[locale].fullmatch(digits)
     if match is None:
@@ -128,11 +130,11 @@ def _number(digits: str, locale: _Locale) -> Number | None:
     whole, behind = match.group(1), match.group(2) or ""
     plain = _GROUP_SIGN.sub("", whole)
     value = Fraction(f"{plain}.{behind}" if behind else plain)
-    return Number(value, len(behind), plain != whole) if abs(value) <= LARGEST else None
+    return SpelledNumber(value, len(behind), plain != whole) if abs(value) <= LARGEST else None
 
 
-def _fits(number: Number, holds: Holds) -> bool:
+def _fits(number: SpelledNumber, holds: CellKind) -> bool:
     """Whether a column of this kind holds such a number: whole ones, or such with decimals."""
-    if holds is Holds.WHOLE:
+    if holds is CellKind.WHOLE:
         return number.decimals == 0
-    return holds is Holds.ANY or not number.is_grouped or number.decimals > 0
+    return holds is CellKind.ANY or not number.is_grouped or number.decimals > 0

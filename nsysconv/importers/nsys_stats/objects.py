@@ -29,7 +29,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, 
 Row = dict[str, str]
 
 
-class Objects:
+class JsonRows:
     """The objects of the array that begins at this byte, as texts by key.
 
     All have the keys of the first, in its order. Once all are asked for: `end` is the byte behind the

@@ -14,18 +14,16 @@ from nsysconv.importers.demangle import demangler
 from nsysconv.importers.gpu_work import NO_GPU_WORK
 from nsysconv.importers.nsys_stats import remarks
 from nsysconv.importers.nsys_stats.cells import TraceReader
-from nsysconv.importers.nsys_stats.gathered import Gathered
+from nsysconv.importers.nsys_stats.gathered import NsysIds
 from nsysconv.importers.nsys_stats.runs import Run, runs
-from nsysconv.importers.nsys_stats.survey import Block, Survey
-from nsysconv.importers.nsys_stats.tables import TRACES, Table
+from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable
+from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
 from nsysconv.importers.nsys_stats.totals import Totals
-from nsysconv.importers.nsys_stats.trace import TraceRows
+from nsysconv.importers.nsys_stats.trace import NsysTraceRows
 from nsysconv.importers.nsys_stats.trace_totals import TraceTotals
 from nsysconv.importers.printed import remarks as printed
-from nsysconv.importers.printed.aggregates import GPU_SUMS
-from nsysconv.importers.printed.encoding import in_utf8
-from nsysconv.importers.printed.lines import Refused
-from nsysconv.importers.printed.quoted import refuse_quoted
+from nsysconv.importers.printed.quantities import GPU_TOTALS
+from nsysconv.importers.printed.text import RejectedLines, refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
@@ -42,7 +40,7 @@ class _File:
 
     probe: Probe
     path: Path
-    survey: Survey
+    survey: LogSurvey
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class _Part:
     run: Run
 
 
-class Reader:
+class NsysStatsReader:
     """Reads logs, once. Several files are parts of one recording."""
 
     def __init__(
@@ -65,9 +63,9 @@ class Reader:
 
     def recordings(self) -> Iterator[Recording]:
         """The recordings of the files, in the order in which they begin."""
-        with in_utf8(self._probes) as paths:
+        with utf8_files(self._probes) as paths:
             files = [
-                _File(probe, path, Survey(path))
+                _File(probe, path, LogSurvey(path))
                 for probe, path in zip(self._probes, paths, strict=True)
             ]
             told = [[_Part(file, run) for run in runs(file.survey.items)] for file in files]
@@ -81,7 +79,7 @@ class Reader:
 
     def _recording(self, parts: Sequence[_Part], name: str) -> Recording:
         """A recording; `name` where it is one of several."""
-        recording = _Recorded(parts, Gathered(demangler()))
+        recording = _Recorded(parts, NsysIds(demangler()))
         notes = [note for probe in self._probes for note in probe.notes]
         return Recording(
             attributes=lambda: ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
@@ -97,7 +95,7 @@ class Reader:
 class _Recorded:
     """One recording on its way to the store."""
 
-    def __init__(self, parts: Sequence[_Part], gathered: Gathered) -> None:
+    def __init__(self, parts: Sequence[_Part], gathered: NsysIds) -> None:
         self._parts = parts
         self.blocks = {t: block for part in parts for t, block in part.run.blocks.items()}
         self.gathered = gathered
@@ -105,11 +103,11 @@ class _Recorded:
 
     def batches(self, notes: list[Note], whole: Sequence[Probe]) -> Iterator[Batch]:
         """All rows; `notes` are complete afterwards. `whole`: the files of which it is all."""
-        rows, totals = TraceRows(self.gathered), Totals(self.gathered)
+        rows, totals = NsysTraceRows(self.gathered), Totals(self.gathered)
         traced = TraceTotals(rows.tally)
         # Calls first: they name the process of the GPU's work.
         for table in sorted(
-            TRACES & self.blocks.keys(), key=lambda table: table is Table.GPU_TRACE
+            TRACES & self.blocks.keys(), key=lambda table: table is NsysTable.GPU_TRACE
         ):
             for part in self._parts:
                 if table in part.run.blocks:
@@ -121,9 +119,9 @@ class _Recorded:
         unsure = totals.ambiguous or any(note.slug == "number-ambiguous" for note in notes)
         if whole and not unsure and not self._nothing():
             told = max(len(totals.rows), traced.rows)
-            refuse_quoted(whole, self.gathered.rows.total() + told)
+            refuse_quotations(whole, self.gathered.rows.total() + told)
         self._facts |= totals.facts
-        if totals.facts & GPU_SUMS:
+        if totals.facts & GPU_TOTALS:
             # The GPU's work was recorded: what nsys found none of did not happen.
             self._facts |= {_NOTHING[what] for what in self._nothing() & _NOTHING.keys()}
         notes += [*remarks.on_traces(rows), *remarks.on_totals(totals)]
@@ -136,13 +134,13 @@ class _Recorded:
     def _trace(
         self,
         part: _Part,
-        block: Block,
-        rows: TraceRows,
+        block: PrintedTable,
+        rows: NsysTraceRows,
         traced: TraceTotals,
         notes: list[Note],
     ) -> Iterator[Batch]:
         reader = TraceReader(part.file.path, block)
-        only_calls = block.table is Table.API_TRACE
+        only_calls = block.table is NsysTable.API_TRACE
         for cells, end in reader.cells():
             if reader.is_cut:
                 traced.add(cells, reader.steps, only_calls=only_calls)
@@ -180,13 +178,13 @@ class _Recorded:
                 yield printed.truncated(part.file.survey.truncated)
             for what, count in part.run.not_read.items():
                 yield remarks.not_read(what, count)
-            foreign = Refused()
+            foreign = RejectedLines()
             for block in sorted(part.run.blocks.values(), key=lambda block: block.line):
                 foreign.take(block.foreign)
             if foreign.count:
                 yield remarks.foreign(foreign)
-        told = self._facts & {*GPU_SUMS, Fact.KERNELS}
-        if not told and Table.API in self.blocks and _NO_KERNELS in self._nothing():
+        told = self._facts & {*GPU_TOTALS, Fact.KERNELS}
+        if not told and NsysTable.API in self.blocks and _NO_KERNELS in self._nothing():
             # Whether there was none, or it was not recorded, nsys does not say.
             yield NO_GPU_WORK
 
@@ -207,9 +205,9 @@ class _Recorded:
         return frozenset(found)
 
 
-def _facts_of(trace: Block) -> set[Fact]:
+def _facts_of(trace: PrintedTable) -> set[Fact]:
     """What the rows of a trace tell."""
-    if trace.table is not Table.API_TRACE:
+    if trace.table is not NsysTable.API_TRACE:
         return {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}
     return {Fact.API_CALLS} | ({Fact.THREADS} if trace.header.place("tid") is not None else set())
 
@@ -245,7 +243,7 @@ def _joined(told: Sequence[Sequence[_Part]]) -> list[list[_Part]]:
             hint="Import it without --join.",
         )
     parts = [part for of_file in told for part in of_file]
-    seen: dict[Table, _Part] = {}
+    seen: dict[NsysTable, _Part] = {}
     for part in parts:
         for table in part.run.blocks:
             if table in seen:
@@ -259,12 +257,12 @@ def _joined(told: Sequence[Sequence[_Part]]) -> list[list[_Part]]:
     return [parts]
 
 
-def _needless(tables: set[Table]) -> frozenset[Fact]:
+def _needless(tables: set[NsysTable]) -> frozenset[Fact]:
     """Totals that nobody misses: the events themselves are there, or the log is no summary."""
     needless: set[Fact] = set()
-    if Table.GPU_TRACE in tables:
-        needless |= {*GPU_SUMS, Fact.UNIFIED_MEMORY_TOTALS}
-    if Table.API_TRACE in tables:
+    if NsysTable.GPU_TRACE in tables:
+        needless |= {*GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+    if NsysTable.API_TRACE in tables:
         needless.add(Fact.API_TOTALS)
     if tables <= TRACES:
         needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS, Fact.OSRT_TOTALS}

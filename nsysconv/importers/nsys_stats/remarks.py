@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from nsysconv.facts import Fact
 from nsysconv.importers.nsys_stats.totals import TOTALS, Totals
 from nsysconv.importers.printed import remarks as printed
-from nsysconv.importers.printed.lines import Refused
+from nsysconv.importers.printed.text import RejectedLines
 from nsysconv.notes import Note, Severity
 
 if TYPE_CHECKING:
-    from nsysconv.importers.nsys_stats.gathered import Gathered
-    from nsysconv.importers.nsys_stats.trace import TraceRows
+    from nsysconv.importers.nsys_stats.gathered import NsysIds
+    from nsysconv.importers.nsys_stats.trace import NsysTraceRows
 
 _NAMED = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS})
 
 
-def on_traces(found: TraceRows) -> Iterator[Note]:
+def on_traces(found: NsysTraceRows) -> Iterator[Note]:
     """What the rows of traces tell."""
     yield from printed.on_traces(found.tally)
     if found.unowned:
@@ -100,7 +100,7 @@ def _on_cells(found: Totals) -> Iterator[Note]:
         yield printed.unread(len(found.unread), found.unread[0])
 
 
-def on_names(found: Gathered) -> Iterator[Note]:
+def on_names(found: NsysIds) -> Iterator[Note]:
     """What names and words tell."""
     if found.shortened:
         text = "names were cut in the text, those that begin alike become one; CSV has whole names"
@@ -136,7 +136,7 @@ def no_numbers(count: int, line: int, facts: frozenset[Fact] = printed.EVENTS) -
     )
 
 
-def foreign(lines: Refused) -> Note:
+def foreign(lines: RejectedLines) -> Note:
     """Lines between the rows of tables."""
     text = "lines between the rows of tables that are none of theirs were passed over"
     return Note("foreign-lines", Severity.INFO, text, lines.count, f"line {lines.first}")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nsysconv.importers.nsys_stats import tables
-from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
-from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
-from nsysconv.importers.printed.lines import Refused, Span
+from nsysconv.importers.nsys_stats.objects import BEGINS, JsonRows
+from nsysconv.importers.nsys_stats.tables import TRACES, Layout, NsysHeader, NsysTable
+from nsysconv.importers.printed.text import RejectedLines, RowSpan
 
 # How nsys announces a table: a pattern, and the sign at whose first place in a line it is looked for.
 # None looks back, for damaged lines may have a million characters.
@@ -76,7 +76,7 @@ _KEYS = re.compile(rb'\{\s*"(?:Time \(%\)|Total \([KMG]i?B\)|Start \([num]?s\))"
 _LONGEST_HEADER = 1024
 
 
-def is_told(text: bytes) -> bool:
+def is_nsys_output(text: bytes) -> bool:
     """Whether a text holds what nsys prints and no other program, as far as is known."""
     return _SAYING.search(text) is not None or has_table(text)
 
@@ -112,7 +112,7 @@ def _plain(line: str) -> str:
 
 
 @dataclass
-class Block:
+class PrintedTable:
     """A table: its kind (None: nothing tells it), header, and rows.
 
     `unit` is what a heading called its sizes in. `rows` are the cells of small tables, with their lines;
@@ -120,17 +120,17 @@ class Block:
     lines that look like rows and are none, `foreign` others that stand between rows.
     """
 
-    table: Table | None
-    header: Header
+    table: NsysTable | None
+    header: NsysHeader
     line: int
     unit: str = ""
     database: str = ""
     arguments: str = ""
     rows: list[tuple[int, Sequence[str]]] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[RowSpan] = field(default_factory=list)
     extents: list[tuple[int, int]] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
-    foreign: Refused = field(default_factory=Refused)
+    foreign: RejectedLines = field(default_factory=RejectedLines)
 
     @property
     def has_rows(self) -> bool:
@@ -140,9 +140,9 @@ class Block:
     def cells(self, line: str) -> list[str] | None:
         """The cells of a line; None where it does not have the header's columns."""
         form, count = self.header.form, len(self.header.columns)
-        if form is Form.DELIMITED:
+        if form is Layout.DELIMITED:
             found = tables.cells(line, self.header.delimiter)
-        elif form is Form.BOXED:
+        elif form is Layout.BOXED:
             found = tables.boxed(line.strip()) if tables.BOX.search(line) else None
             if found is not None and len(found) > count:
                 found = [*found[: count - 1], "|".join(found[count - 1 :])]
@@ -152,7 +152,7 @@ class Block:
 
     def is_continued(self, line: str) -> bool:
         """Whether a line stands under the dashes of a table and tells what its rows must."""
-        cells = self._aligned(line) if self.header.form is Form.ALIGNED else None
+        cells = self._aligned(line) if self.header.form is Layout.ALIGNED else None
         places = (self.header.place(role) for role in _TOLD)
         return cells is not None and all(cells[place] for place in places if place is not None)
 
@@ -177,7 +177,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class NoData:
     """nsys says that it found nothing of a kind."""
 
     what: str
@@ -185,21 +185,21 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class RecordingStart:
     """nsys says that it begins with a recording."""
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadTable:
     """A table that has no place."""
 
     report: str
 
 
-Item = Block | Skipped | Beginning | Unread
+Item = PrintedTable | NoData | RecordingStart | UnreadTable
 
 
-class Survey:
+class LogSurvey:
     """What a log holds, in order. `unfinished` is the number of the last line where it does not end."""
 
     def __init__(self, path: Path) -> None:
@@ -207,14 +207,14 @@ class Survey:
         self.unfinished: int | None = None
         self.truncated: int | None = None
         self._path = path
-        self._block: Block | None = None
-        self._announced: Table | str | None = None
+        self._block: PrintedTable | None = None
+        self._announced: NsysTable | str | None = None
         self._database = self._arguments = self._unit = ""
         self._pending: list[str] = []
         # Of the open table: whether an empty line stood behind its rows, lines behind these that are
         # none, and the beginning of a row into which a message was written.
         self._paused = False
-        self._foreign = Refused()
+        self._foreign = RejectedLines()
         self._torn = ""
         self._line, self._last = 0, b""
         with path.open("rb") as file:
@@ -253,7 +253,7 @@ class Survey:
         """An empty line ends a table; but messages, which have such, may stand between aligned rows."""
         self._mend("")
         if self._block is not None and self._block.has_rows:
-            if self._block.extents and self._block.header.form is Form.ALIGNED:
+            if self._block.extents and self._block.header.form is Layout.ALIGNED:
                 self._paused = True
             else:
                 self._close()
@@ -266,7 +266,7 @@ class Survey:
             return False
         if (
             self._block is not None
-            and self._block.header.form is not Form.JSON
+            and self._block.header.form is not Layout.JSON
             and _LIKE_A_ROW.match(text)
         ):
             return self._tears(text)
@@ -278,14 +278,14 @@ class Survey:
             self._database = told.get("file") or self._database
             self._arguments = told.get("args") or told["report"].partition(":")[2]
         elif match := _from("SKIPPED: ", _SKIPPED, text):
-            self.items.append(Skipped(match["what"], self._database))
+            self.items.append(NoData(match["what"], self._database))
             if self._block is None:
                 self._announced = None
             else:  # stderr comes when it likes: the table goes on
                 self._foreign.add(self._line)
         elif _BEGINS.match(text) and not text.endswith("Statistics..."):
             self._close()
-            self.items.append(Beginning())
+            self.items.append(RecordingStart())
             self._announced, self._database = None, ""
         elif (titled := tables.title_of(text)) is not None and not tables.BOX.search(text):
             self._close()
@@ -302,7 +302,7 @@ class Survey:
         match = _SKIPPED.match(sign + said)
         if self._block is None or match is None:
             return False
-        self.items.append(Skipped(match["what"], self._database))
+        self.items.append(NoData(match["what"], self._database))
         self._foreign.add(self._line)
         if self._block.table not in TRACES:
             self._torn = head
@@ -315,7 +315,7 @@ class Survey:
             return text
         both = torn + text
         if self._block.is_continued(both) or (
-            self._block.header.form is Form.DELIMITED and self._block.cells(both) is not None
+            self._block.header.form is Layout.DELIMITED and self._block.cells(both) is not None
         ):
             torn, text = both, ""
         self._keep(torn)
@@ -331,16 +331,18 @@ class Survey:
         self._open(found)
         return True
 
-    def _open(self, found: Header | str) -> None:
+    def _open(self, found: NsysHeader | str) -> None:
         """A table begins."""
         self._close()
         announced, self._announced = self._announced, None
         if isinstance(found, str) or isinstance(announced, str):
             report = announced if isinstance(announced, str) else str(found)
-            self.items.append(Unread(report))
+            self.items.append(UnreadTable(report))
             return
         table = announced if announced is not None and _fits(announced, found) else found.sure
-        self._block = Block(table, found, self._line, self._unit, self._database, self._arguments)
+        self._block = PrintedTable(
+            table, found, self._line, self._unit, self._database, self._arguments
+        )
         self._unit, self._arguments = "", ""
         self.items.append(self._block)
 
@@ -352,7 +354,7 @@ class Survey:
 
     def _close_block(self) -> None:
         self._block, self._pending = None, []
-        self._paused, self._foreign, self._torn = False, Refused(), ""
+        self._paused, self._foreign, self._torn = False, RejectedLines(), ""
 
     # -- rows
 
@@ -366,9 +368,9 @@ class Survey:
         if not text:
             return
         # In boxes the name may come first.
-        pattern = tables.BOX if form is Form.BOXED else _LIKE_A_ROW
+        pattern = tables.BOX if form is Layout.BOXED else _LIKE_A_ROW
         is_row = pattern.search(text) is not None
-        if form is not Form.DELIMITED and _RULE.match(text):
+        if form is not Layout.DELIMITED and _RULE.match(text):
             if not block.extents:
                 block.extents = [match.span() for match in _DASHES.finditer(text)]
         elif not is_row or (self._paused and not block.is_continued(text)):
@@ -377,7 +379,7 @@ class Survey:
         elif block.table in TRACES:
             self._goes_on(block)
             self._span(file, block, start)
-        elif form is Form.DELIMITED and block.header.delimiter != "\t" and text.count('"') % 2:
+        elif form is Layout.DELIMITED and block.header.delimiter != "\t" and text.count('"') % 2:
             self._pending = [text]
         else:
             self._keep(text)
@@ -402,21 +404,21 @@ class Survey:
             self._goes_on(block)
             block.rows.append((self._line, cells))
 
-    def _goes_on(self, block: Block) -> None:
+    def _goes_on(self, block: PrintedTable) -> None:
         """A row: what stood in between did not end the table."""
         block.foreign.take(self._foreign)
-        self._foreign, self._paused = Refused(), False
+        self._foreign, self._paused = RejectedLines(), False
 
-    def _span(self, file: BinaryIO, block: Block, start: int) -> None:
+    def _span(self, file: BinaryIO, block: PrintedTable, start: int) -> None:
         """A row of a trace, and of CSV all that follow it."""
         line, end = self._line, file.tell()
-        if block.header.form is Form.DELIMITED:
+        if block.header.form is Layout.DELIMITED:
             end = self._behind_rows(file, end)
         spans = block.spans
         if spans and spans[-1].end == start:
             spans[-1].end = end
         else:
-            spans.append(Span(start, end, line))
+            spans.append(RowSpan(start, end, line))
 
     def _behind_rows(self, file: BinaryIO, start: int) -> int:
         """Where the rows that go on here end; the file is read up to there."""
@@ -437,8 +439,8 @@ class Survey:
 
     def _objects(self, file: BinaryIO, start: int) -> bool:
         """Whether an array of objects that are rows begins here; the file is read up to its end."""
-        found = Objects(self._path, start)
-        block: Block | None = None
+        found = JsonRows(self._path, start)
+        block: PrintedTable | None = None
         for number, row in enumerate(found):
             if number == 0:
                 header = tables.header_of_keys(list(row))
@@ -453,7 +455,7 @@ class Survey:
         if block is not None:
             block.unread += [self._line] * found.unread
             if block.table in TRACES:
-                block.spans.append(Span(start, found.end, self._line))
+                block.spans.append(RowSpan(start, found.end, self._line))
         file.seek(start)
         taken = file.read(found.end - start) if found.end - start <= _LONGEST_LINE else b""
         file.seek(found.end)
@@ -464,8 +466,8 @@ class Survey:
         return True
 
 
-def _fits(table: Table, header: Header) -> bool:
+def _fits(table: NsysTable, header: NsysHeader) -> bool:
     """Whether a table of this kind may have this header."""
     if table in TRACES or header.place("start") is not None:
         return table in TRACES and header.place("start") is not None
-    return (table is Table.MEMORY_SIZE) == (header.place("share") is None)
+    return (table is NsysTable.MEMORY_SIZE) == (header.place("share") is None)

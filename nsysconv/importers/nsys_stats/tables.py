@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from nsysconv.importers.printed import lines
+from nsysconv.importers.printed import text
 
 
-class Table(Enum):
+class NsysTable(Enum):
     """The kinds of tables that are read; the value is what nsys calls the report today."""
 
     API = "cuda_api_sum"
@@ -29,13 +29,13 @@ class Table(Enum):
     API_TRACE = "cuda_api_trace"
 
 
-TRACES = frozenset({Table.GPU_TRACE, Table.API_TRACE})
+TRACES = frozenset({NsysTable.GPU_TRACE, NsysTable.API_TRACE})
 """Tables with a row per event, which may be millions."""
-RANGES = frozenset({Table.RANGES, Table.PUSH_POP, Table.START_END})
+RANGES = frozenset({NsysTable.RANGES, NsysTable.PUSH_POP, NsysTable.START_END})
 """Tables of totals of ranges."""
 
 
-class Form(Enum):
+class Layout(Enum):
     """How cells stand in a line."""
 
     DELIMITED = "delimiters"
@@ -45,7 +45,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class Column:
+class HeaderColumn:
     """A column: what it holds, and its unit as the header spells it (empty: it does not tell)."""
 
     role: str
@@ -53,15 +53,15 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Header:
+class NsysHeader:
     """A table's columns and form; `delimiter` is of the form DELIMITED.
 
     `sure` is what they alone say of the table's kind, None where several kinds have the same.
     """
 
-    columns: tuple[Column, ...]
-    form: Form
-    sure: Table | None = None
+    columns: tuple[HeaderColumn, ...]
+    form: Layout
+    sure: NsysTable | None = None
     delimiter: str = ""
 
     def place(self, role: str) -> int | None:
@@ -71,43 +71,43 @@ class Header:
 
 # What reports were called up to 2022.
 _OLD_NAMES = {
-    "cudaapisum": Table.API,
-    "gpukernsum": Table.KERNELS,
-    "gpukerngbsum": Table.KERNELS_BY_GRID,
-    "gpumemtimesum": Table.MEMORY_TIME,
-    "gpumemsizesum": Table.MEMORY_SIZE,
-    "gpusum": Table.GPU,
-    "apigpusum": Table.API_AND_GPU,
-    "nvtxsum": Table.RANGES,
-    "nvtxppsum": Table.PUSH_POP,
-    "pushpopsum": Table.PUSH_POP,
-    "nvtxsssum": Table.START_END,
-    "nvtxsesum": Table.START_END,
-    "startendsum": Table.START_END,
-    "openaccsum": Table.OPENACC,
-    "openmpevtsum": Table.OPENMP,
-    "openmpsum": Table.OPENMP,
-    "osrtsum": Table.OSRT,
-    "gputrace": Table.GPU_TRACE,
-    "cudaapitrace": Table.API_TRACE,
+    "cudaapisum": NsysTable.API,
+    "gpukernsum": NsysTable.KERNELS,
+    "gpukerngbsum": NsysTable.KERNELS_BY_GRID,
+    "gpumemtimesum": NsysTable.MEMORY_TIME,
+    "gpumemsizesum": NsysTable.MEMORY_SIZE,
+    "gpusum": NsysTable.GPU,
+    "apigpusum": NsysTable.API_AND_GPU,
+    "nvtxsum": NsysTable.RANGES,
+    "nvtxppsum": NsysTable.PUSH_POP,
+    "pushpopsum": NsysTable.PUSH_POP,
+    "nvtxsssum": NsysTable.START_END,
+    "nvtxsesum": NsysTable.START_END,
+    "startendsum": NsysTable.START_END,
+    "openaccsum": NsysTable.OPENACC,
+    "openmpevtsum": NsysTable.OPENMP,
+    "openmpsum": NsysTable.OPENMP,
+    "osrtsum": NsysTable.OSRT,
+    "gputrace": NsysTable.GPU_TRACE,
+    "cudaapitrace": NsysTable.API_TRACE,
 }
-_TABLES = {table.value: table for table in Table} | _OLD_NAMES
+_TABLES = {table.value: table for table in NsysTable} | _OLD_NAMES
 # Headings of text up to 2022, in order: the first that fits.
 _TITLES = (
-    (re.compile(r"CUDA API (?:Statistics|Summary)"), Table.API),
-    (re.compile(r"CUDA API Trace"), Table.API_TRACE),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), Table.KERNELS),
+    (re.compile(r"CUDA API (?:Statistics|Summary)"), NsysTable.API),
+    (re.compile(r"CUDA API Trace"), NsysTable.API_TRACE),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), NsysTable.KERNELS),
     (re.compile(r"CUDA Memory Operation Statistics \((?:by size.*|KiB|MiB|KB|MB|bytes)\)"),
-     Table.MEMORY_SIZE),
-    (re.compile(r"CUDA Memory Operation Statistics"), Table.MEMORY_TIME),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"), Table.GPU),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), Table.GPU_TRACE),
-    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), Table.PUSH_POP),
-    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), Table.START_END),
-    (re.compile(r"NVTX Range (?:Statistics|Summary)"), Table.RANGES),
-    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), Table.OPENACC),
-    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), Table.OPENMP),
-    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), Table.OSRT),
+     NsysTable.MEMORY_SIZE),
+    (re.compile(r"CUDA Memory Operation Statistics"), NsysTable.MEMORY_TIME),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"), NsysTable.GPU),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), NsysTable.GPU_TRACE),
+    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), NsysTable.PUSH_POP),
+    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), NsysTable.START_END),
+    (re.compile(r"NVTX Range (?:Statistics|Summary)"), NsysTable.RANGES),
+    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENACC),
+    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENMP),
+    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), NsysTable.OSRT),
 )  # fmt: skip
 # Others by their old headings, with what nsys calls them.
 _OTHER_TITLES = {
@@ -206,7 +206,7 @@ _DELIMITERS = (",", ";", "\t")
 _HEADER_WORDS = re.compile(r"Total|Start|Migration Size|Projected|QCount|Kern Inst|PeerRank")
 
 
-def report_of(name: str) -> Table | str:
+def report_of(name: str) -> NsysTable | str:
     """The table that a report is called by, in old and new words; its own name where it is not read.
 
     Arguments stand behind a colon, or in file names behind an underscore.
@@ -215,7 +215,7 @@ def report_of(name: str) -> Table | str:
     return _TABLES.get(plain, plain)
 
 
-def title_of(line: str) -> Table | str | None:
+def title_of(line: str) -> NsysTable | str | None:
     """The same of a heading of old; None where the line is none."""
     for pattern, table in _TITLES:
         if pattern.search(line):
@@ -224,24 +224,24 @@ def title_of(line: str) -> Table | str | None:
     return _OTHER_TITLES[other.group(1)] if other else None
 
 
-def header_of(line: str) -> Header | str | None:
+def header_of(line: str) -> NsysHeader | str | None:
     """The header that a line is; of a table that is not read, its report's name; None: no header."""
     if _HEADER_WORDS.search(line) is None:
         return None
-    found: Header | str | None = None
+    found: NsysHeader | str | None = None
     for delimiter in _DELIMITERS:
         if delimiter in line:
             parts = cells(line.strip(" \ufeff"), delimiter) or []
-            found = found or _header([part.strip() for part in parts], Form.DELIMITED, delimiter)
+            found = found or _header([part.strip() for part in parts], Layout.DELIMITED, delimiter)
     plain = line.strip(" \ufeff")
     if BOX.search(plain):
-        found = found or _header([part.strip(" *`") for part in boxed(plain)], Form.BOXED)
-    return found or _header(_GAP.split(plain), Form.ALIGNED)
+        found = found or _header([part.strip(" *`") for part in boxed(plain)], Layout.BOXED)
+    return found or _header(_GAP.split(plain), Layout.ALIGNED)
 
 
-def header_of_keys(keys: list[str]) -> Header | str | None:
+def header_of_keys(keys: list[str]) -> NsysHeader | str | None:
     """The same of the keys of an object."""
-    return _header(keys, Form.JSON)
+    return _header(keys, Layout.JSON)
 
 
 def boxed(line: str) -> list[str]:
@@ -252,10 +252,10 @@ def boxed(line: str) -> list[str]:
 
 def cells(line: str, delimiter: str) -> list[str] | None:
     """The cells of one line; None where its quotes do not close. Between tabs there are no quotes."""
-    return line.split("\t") if delimiter == "\t" else lines.cells(line, delimiter)
+    return line.split("\t") if delimiter == "\t" else text.csv_cells(line, delimiter)
 
 
-def _header(words: list[str], form: Form, delimiter: str = "") -> Header | str | None:
+def _header(words: list[str], form: Layout, delimiter: str = "") -> NsysHeader | str | None:
     if len(words) < 3:
         return None
     for column, report in _OTHERS:
@@ -264,7 +264,7 @@ def _header(words: list[str], form: Form, delimiter: str = "") -> Header | str |
     for columns, sure in (_totals(words), _trace(words)):
         roles = [column.role for column in columns]
         if columns and len(set(roles)) == len(roles):
-            return Header(columns, form, sure, delimiter)
+            return NsysHeader(columns, form, sure, delimiter)
     return None
 
 
@@ -274,33 +274,33 @@ def _parted(word: str) -> tuple[str, str]:
     return (match.group(1), match.group(2)) if match else (word, "")
 
 
-def _totals(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
+def _totals(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
     """The columns of a table of totals, and its kind as far as they tell it; none where it is none."""
     columns = []
     for number, word in enumerate(words):
         name, unit = _parted(word)
         role = "share" if (name, unit) == ("Time", "%") else _WORDS.get(name, f"other {number}")
-        columns.append(Column(role, unit))
+        columns.append(HeaderColumn(role, unit))
     roles = {column.role for column in columns}
     names = {_parted(word)[0] for word in words}
     if not roles >= {"total", "count", "name"}:
         return (), None
     if "share" not in roles:
         sized = _is_size(words) and roles >= {"avg", "min", "max"}
-        return (tuple(columns), Table.MEMORY_SIZE) if sized else ((), None)
+        return (tuple(columns), NsysTable.MEMORY_SIZE) if sized else ((), None)
     if "Total Time" not in names:
         return (), None
-    sure: Table | None = None
+    sure: NsysTable | None = None
     if "category" in roles:
         pass  # with API calls or without, which its rows tell
     elif "grid" in roles:
-        sure = Table.KERNELS_BY_GRID
+        sure = NsysTable.KERNELS_BY_GRID
     elif names & {"Operation", "Operations"}:
-        sure = Table.MEMORY_TIME
+        sure = NsysTable.MEMORY_TIME
     elif "Range" in names:
-        sure = Table.RANGES
+        sure = NsysTable.RANGES
     elif "Instances" in names and "source" not in roles:
-        sure = Table.KERNELS
+        sure = NsysTable.KERNELS
     return tuple(columns), sure
 
 
@@ -310,12 +310,12 @@ def _is_size(words: list[str]) -> bool:
     return all(name == "Total" and unit in ("", *SIZES) for name, unit in totals)
 
 
-def _trace(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
+def _trace(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
     """The same of a trace. Its times have units, which tells it from those of others."""
     columns = []
     for number, word in enumerate(words):
         name, unit = _parted(word)
-        columns.append(Column(_TRACE_WORDS.get(name, f"other {number}"), unit))
+        columns.append(HeaderColumn(_TRACE_WORDS.get(name, f"other {number}"), unit))
     timed = {column.role for column in columns if column.unit}
     roles = {column.role for column in columns}
     if (
@@ -325,4 +325,4 @@ def _trace(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
     ):
         return (), None
     of_calls = roles & _OF_CALLS and not roles & _ON_GPU
-    return tuple(columns), Table.API_TRACE if of_calls else Table.GPU_TRACE
+    return tuple(columns), NsysTable.API_TRACE if of_calls else NsysTable.GPU_TRACE

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from nsysconv.importers.nsys_stats.cells import Cells
-from nsysconv.importers.nsys_stats.gathered import Gathered, memory_operation
-from nsysconv.importers.printed.registry import is_api, layer
-from nsysconv.importers.printed.rows import (
+from nsysconv.importers.nsys_stats.gathered import NsysIds, memory_operation
+from nsysconv.importers.printed.registry import api_layer, is_api_name
+from nsysconv.importers.printed.trace import (
     SLACK,
     Array,
     Columns,
-    Tally,
-    looked_up,
-    used,
-    whole,
+    TraceTally,
+    map_texts,
+    rounded,
+    used_codes,
 )
 from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows
@@ -31,15 +31,15 @@ _SHARED = {"static": "static_shared_bytes", "dynamic": "dynamic_shared_bytes"}
 _SECOND = 10**9
 
 
-class TraceRows:
+class NsysTraceRows:
     """Rows of one recording's traces. What was left out, guessed or rounded is in `tally`.
 
     `unowned` counts GPU operations whose process was assumed.
     """
 
-    def __init__(self, gathered: Gathered) -> None:
+    def __init__(self, gathered: NsysIds) -> None:
         self._gathered = gathered
-        self.tally = Tally()
+        self.tally = TraceTally()
         self.unowned = 0
 
     def batches(
@@ -85,7 +85,7 @@ class TraceRows:
             self._gathered.stream(int(context[at]), int(stream[at]))
         correlation = _integer(cells, "correlation", rows)
         return {
-            "device_id": looked_up(cells.texts.get("device"), rows, self._gathered.device),
+            "device_id": map_texts(cells.texts.get("device"), rows, self._gathered.device),
             "context_id": context,
             "stream_id": stream,
             "correlation_id": np.where(correlation == 0, MISSING, correlation),
@@ -99,7 +99,7 @@ class TraceRows:
         for told, ours in _SHARED.items():
             # Megabytes to three decimals do not tell how much shared memory a block takes.
             if told in cells.quantities and steps.get(told, 0) <= 1:
-                columns[ours] = whole(cells.quantities[told][rows])
+                columns[ours] = rounded(cells.quantities[told][rows])
         green = cells.integers.get("green_context")
         if green is not None and (green[rows] != MISSING).any():
             columns["green_context_id"] = np.where(green[rows] == 0, MISSING, green[rows])
@@ -109,14 +109,14 @@ class TraceRows:
         return self._on_gpu(cells, rows) | {
             "bytes": self._bytes(cells, steps, rows),
             "direction": self._directions(cells, rows),
-            "src_kind": looked_up(cells.texts.get("src_kind"), rows, self.tally.memory_kind),
-            "dst_kind": looked_up(cells.texts.get("dst_kind"), rows, self.tally.memory_kind),
+            "src_kind": map_texts(cells.texts.get("src_kind"), rows, self.tally.memory_kind),
+            "dst_kind": map_texts(cells.texts.get("dst_kind"), rows, self.tally.memory_kind),
         }
 
     def _sets(self, cells: Cells, steps: Mapping[str, float], rows: Array) -> Columns:
         return self._on_gpu(cells, rows) | {
             "bytes": self._bytes(cells, steps, rows),
-            "memory_kind": looked_up(cells.texts.get("src_kind"), rows, self.tally.memory_kind),
+            "memory_kind": map_texts(cells.texts.get("src_kind"), rows, self.tally.memory_kind),
         }
 
     def _migrations(self, cells: Cells, steps: Mapping[str, float], rows: Array) -> Columns:
@@ -129,10 +129,10 @@ class TraceRows:
         names = cells.texts["name"]
         place = names.place[rows]
         name_of, layer_of = np.full((2, len(names.known)), MISSING)
-        for each in used(place, len(names.known)):
+        for each in used_codes(place, len(names.known)):
             text = names.known[each]
             name_of[each] = self._gathered.api_name(text)
-            layer_of[each] = layer(text) if is_api(text) else MISSING
+            layer_of[each] = api_layer(text) if is_api_name(text) else MISSING
         correlation = _integer(cells, "correlation", rows)
         columns = {
             "name_id": name_of[place],
@@ -161,7 +161,7 @@ class TraceRows:
             operation = memory_operation(text)
             return self._gathered.direction(operation[1]) if operation else 0
 
-        return looked_up(cells.texts.get("name"), rows, code)
+        return map_texts(cells.texts.get("name"), rows, code)
 
     def _bytes(self, cells: Cells, steps: Mapping[str, float], rows: Array) -> Array:
         """Bytes, as exact as size and throughput leave them together."""
@@ -170,7 +170,7 @@ class TraceRows:
         size = cells.quantities["bytes"][rows]
         step = steps.get("bytes", 1.0)
         if step <= 1:
-            return whole(size)
+            return rounded(size)
         low, high = size - step / 2, size + step / 2
         if "throughput" in cells.quantities:
             low, high = _narrowed(low, high, cells, steps, rows)
@@ -214,7 +214,7 @@ def _kind(name: str, on_gpu: bool) -> int:
         return _KINDS[operation[0]]
     if name.startswith("[CUDA "):
         return UNKNOWN
-    return API_CALL if not on_gpu and is_api(name) else KERNEL
+    return API_CALL if not on_gpu and is_api_name(name) else KERNEL
 
 
 def _first_of_each(first: Array, second: Array) -> list[int]:

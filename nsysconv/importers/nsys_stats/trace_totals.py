@@ -10,11 +10,11 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.importers.nsys_stats.cells import Cells
-from nsysconv.importers.nsys_stats.figures import Figures
+from nsysconv.importers.nsys_stats.figures import TotalsRow
 from nsysconv.importers.nsys_stats.gathered import memory_operation
 from nsysconv.importers.nsys_stats.trace import API_CALL, KERNEL, UNKNOWN, kinds_of
-from nsysconv.importers.printed.quantity import Quantity
-from nsysconv.importers.printed.rows import Array, Tally, used
+from nsysconv.importers.printed.quantities import ValueRange
+from nsysconv.importers.printed.trace import Array, TraceTally, used_codes
 
 _WHAT = {API_CALL: "api_call", KERNEL: "kernel"}
 
@@ -25,8 +25,8 @@ class _Sum:
 
     count: int = 0
     total: tuple[Fraction, Fraction] = (Fraction(0), Fraction(0))
-    least: Quantity | None = None
-    greatest: Quantity | None = None
+    least: ValueRange | None = None
+    greatest: ValueRange | None = None
 
     def add(self, values: Array, step: float) -> None:
         """Adds numbers in ns or bytes that are spelled in such steps; a step of 1 is exact."""
@@ -37,7 +37,7 @@ class _Sum:
         self.count += len(values)
         self.total = (low + total - half * len(values), high + total + half * len(values))
         least, greatest = (
-            Quantity(value - half, value + half)
+            ValueRange(value - half, value + half)
             for value in (Fraction(int(np.rint(v))) for v in (values.min(), values.max()))
         )
         if self.least is None or least.low < self.least.low:
@@ -45,19 +45,19 @@ class _Sum:
         if self.greatest is None or greatest.high > self.greatest.high:
             self.greatest = greatest
 
-    def figures(self, name: str) -> Figures:
+    def figures(self, name: str) -> TotalsRow:
         """The same as a row of a table."""
-        told = {"total": Quantity(*self.total)}
+        told = {"total": ValueRange(*self.total)}
         if self.least is not None and self.greatest is not None:
             told |= {"min": self.least, "max": self.greatest}
-        return Figures(0, name, "", "", self.count, told)
+        return TotalsRow(0, name, "", "", self.count, told)
 
 
 @dataclass
 class TraceTotals:
     """How often and how long, by name. `rows` counts those that lost their place in time."""
 
-    tally: Tally
+    tally: TraceTally
     rows: int = 0
     _times: dict[str, dict[str, _Sum]] = field(default_factory=dict)
     _sizes: dict[str, _Sum] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class TraceTotals:
                 if len(size):
                     self._sizes.setdefault(name, _Sum()).add(size, steps.get("bytes", 1.0))
 
-    def figures(self) -> dict[str, list[tuple[Figures, Figures | None]]]:
+    def figures(self) -> dict[str, list[tuple[TotalsRow, TotalsRow | None]]]:
         """Rows by kind: times, and sizes where all rows of a name tell one."""
         return {
             what: [(times.figures(name), self._size(name, times.count)) for name, times in found.items()]
             for what, found in self._times.items()
         }  # fmt: skip
 
-    def _size(self, name: str, count: int) -> Figures | None:
+    def _size(self, name: str, count: int) -> TotalsRow | None:
         size = self._sizes.get(name) if memory_operation(name) else None
         return size.figures(name) if size is not None and size.count == count else None
 
@@ -102,6 +102,6 @@ def _by_name(place: Array, rows: Array, count: int) -> list[tuple[int, Array]]:
     """The rows of each name, by its place."""
     of_rows = place[rows]
     order = np.argsort(of_rows, kind="stable")
-    names = used(of_rows, count)
+    names = used_codes(of_rows, count)
     edges = np.searchsorted(of_rows[order], names)
     return list(zip(names, np.split(rows[order], edges[1:]), strict=True)) if names else []

@@ -40,7 +40,7 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     from nsysconv.importers.nvidia_smi.headers import header_of, looks_like
-    from nsysconv.importers.printed.encoding import encoding_of
+    from nsysconv.importers.printed.text import encoding_of
 
     encoding = encoding_of(probe.head) or "utf-8"
     lines = probe.head.decode(encoding, "replace").lstrip("\ufeff").splitlines()

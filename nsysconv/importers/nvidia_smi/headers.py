@@ -121,7 +121,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Header:
+class SmiHeader:
     """The columns of a table. `cells` are their headings; `is_dmon`: cells stand in columns."""
 
     cells: tuple[str, ...]
@@ -175,7 +175,7 @@ class Header:
         return line.split(",")
 
 
-def header_of(line: str) -> Header | None:
+def header_of(line: str) -> SmiHeader | None:
     """The header that a line is, if it is one; dmon's is without units."""
     if line.startswith("#"):
         words = line[1:].replace(",", " ").split()
@@ -192,7 +192,7 @@ def header_of(line: str) -> Header | None:
         for place, (name, unit) in enumerate(pairs)
         if name not in identity and not _NO_METRICS.match(name)
     ]
-    return Header(cells, tuple(metrics), is_dmon=False)
+    return SmiHeader(cells, tuple(metrics), is_dmon=False)
 
 
 def units_of(line: str) -> Sequence[str] | None:
@@ -201,7 +201,7 @@ def units_of(line: str) -> Sequence[str] | None:
     return words if "Idx" in words[:3] else None
 
 
-def dmon(words: Sequence[str], units: Sequence[str]) -> Header:
+def dmon(words: Sequence[str], units: Sequence[str]) -> SmiHeader:
     """The header of dmon with these columns, in these units where they are told."""
     told = units if len(units) == len(words) else [""] * len(words)
     metrics = tuple(
@@ -209,7 +209,7 @@ def dmon(words: Sequence[str], units: Sequence[str]) -> Header:
         for place, (word, unit) in enumerate(zip(words, told, strict=True))
         if word not in (_DMON_GPU, *_DMON_TIMES)
     )
-    return Header(tuple(words), metrics, is_dmon=True)
+    return SmiHeader(tuple(words), metrics, is_dmon=True)
 
 
 def looks_like(line: str) -> tuple[str, bool, str] | None:

@@ -15,10 +15,8 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.nvidia_smi import remarks
 from nsysconv.importers.nvidia_smi.clock import Clock, zone_is_told
-from nsysconv.importers.nvidia_smi.headers import Header, Metric, dmon, header_of, units_of
-from nsysconv.importers.printed.encoding import in_utf8
-from nsysconv.importers.printed.lines import Refused
-from nsysconv.importers.printed.quoted import refuse_quoted
+from nsysconv.importers.nvidia_smi.headers import Metric, SmiHeader, dmon, header_of, units_of
+from nsysconv.importers.printed.text import RejectedLines, refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.report import MISSING, Column, build_table
@@ -42,7 +40,7 @@ def recording(
     probe: Probe, possible: frozenset[Fact], advice: Mapping[Fact, str]
 ) -> Iterator[Recording]:
     """The one recording of a log. Raises InputError where it holds no sample."""
-    with in_utf8([probe]) as (path,):
+    with utf8_files([probe]) as (path,):
         log = _Log(path)
         notes = list(probe.notes)
         yield Recording(
@@ -64,7 +62,7 @@ def _batches(log: _Log, probe: Probe, notes: list[Note]) -> Iterator[Batch]:
             where=str(probe.origin),
             hint="nvidia-smi was stopped before its first row, or the GPU tells none of what was asked.",
         )
-    refuse_quoted([probe], log.rows)
+    refuse_quotations([probe], log.rows)
     notes += log.notes()
     yield rows_of(schema.device, list(log.devices.values()))
     yield rows_of(schema.name, [{"id": i, "text": text} for text, i in log.names.items()])
@@ -98,7 +96,7 @@ class _Log:
         self._first, self._end = 0, 0
         self._has_date = False
         self._driver: str | None = None
-        self._refused, self._far = Refused(), Refused()
+        self._refused, self._far = RejectedLines(), RejectedLines()
         self._cut = 0
         self._indexed: dict[str, int] = {}
         self._taken: set[int] = set()
@@ -110,7 +108,7 @@ class _Log:
 
     def samples(self) -> Iterator[ArrowRows]:
         """The samples, a few megabytes of the log at a time."""
-        header: Header | None = None
+        header: SmiHeader | None = None
         with self.path.open("rb") as file:
             line = 1
             while data := file.read(_PIECE_BYTES):
@@ -123,8 +121,8 @@ class _Log:
                 line += len(texts)
 
     def _tables(
-        self, texts: Sequence[str], line: int, header: Header | None, at_end: bool
-    ) -> Iterator[tuple[int, Header, list[Cells]]]:
+        self, texts: Sequence[str], line: int, header: SmiHeader | None, at_end: bool
+    ) -> Iterator[tuple[int, SmiHeader, list[Cells]]]:
         """Rows that follow each other, the number of the first line, and the header they are under.
 
         The last header comes once more, without rows, for the lines that follow these.
@@ -158,7 +156,7 @@ class _Log:
         if header is not None:
             yield first, header, rows
 
-    def _of_rows(self, header: Header, rows: Sequence[Cells], line: int) -> Iterator[ArrowRows]:
+    def _of_rows(self, header: SmiHeader, rows: Sequence[Cells], line: int) -> Iterator[ArrowRows]:
         if not rows:
             return
         start = self._starts(header, rows)
@@ -189,7 +187,7 @@ class _Log:
         if parts and len(data["start_ns"]):
             yield ArrowRows("metric_sample", build_table(_COLUMNS, data), f"line {line:,}")
 
-    def _starts(self, header: Header, rows: Sequence[Cells]) -> Array:
+    def _starts(self, header: SmiHeader, rows: Sequence[Cells]) -> Array:
         """When each row was sampled, since zero; MISSING where it does not tell."""
         places, clock = header.times, self._clock
         if not places:
@@ -212,7 +210,7 @@ class _Log:
         zero = self._zero or 0
         return np.array([MISSING if m is None else m - zero for m in moments], np.int64)
 
-    def _devices(self, header: Header, columns: Sequence[Cells]) -> Array:
+    def _devices(self, header: SmiHeader, columns: Sequence[Cells]) -> Array:
         """The device of each row; rows of one GPU tell the same index, UUID and bus id."""
         count = len(columns[0])
         places = [place for place in header.gpu if place is not None]
@@ -229,7 +227,7 @@ class _Log:
             self._driver = _told(columns[header.driver][0])
         return np.array([found[key] for key in columns[by]], np.int64)
 
-    def _device(self, header: Header, columns: Sequence[Cells], by: int, key: str) -> int:
+    def _device(self, header: SmiHeader, columns: Sequence[Cells], by: int, key: str) -> int:
         """The number of a GPU: its index where that is told and free, else the next free one."""
         row = columns[by].index(key)
         index, uuid, bus_id = (
@@ -340,7 +338,7 @@ class _Log:
             yield remarks.cut_off(self._cut)
 
 
-def _is_cut(cells: Cells, before: Cells | None, header: Header) -> bool:
+def _is_cut(cells: Cells, before: Cells | None, header: SmiHeader) -> bool:
     """Whether a last line that does not end lacks cells, or the unit that the line before has."""
     if len(cells) < len(header.cells) or before is None:
         return len(cells) < len(header.cells)

@@ -81,9 +81,9 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     from nsysconv.importers.nvprof_log.survey import SIGNATURE
-    from nsysconv.importers.printed.encoding import pieces
+    from nsysconv.importers.printed.text import text_chunks
 
-    for text in pieces(probe, _LONGEST_SIGN):
+    for text in text_chunks(probe, _LONGEST_SIGN):
         if SIGNATURE.search(text):
             return Yes()
     return No("it holds no line and no header of a table that nvprof prints")
@@ -91,6 +91,6 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """One recording for each run of each process; the one that several files make together."""
-    from nsysconv.importers.nvprof_log.reader import Reader
+    from nsysconv.importers.nvprof_log.reader import NvprofLogReader
 
-    yield from Reader(probes, POSSIBLE, ADVICE).recordings()
+    yield from NvprofLogReader(probes, POSSIBLE, ADVICE).recordings()

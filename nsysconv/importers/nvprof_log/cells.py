@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from nsysconv.importers.nvprof_log.headers import Header
+from nsysconv.importers.nvprof_log.headers import NvprofHeader
 from nsysconv.importers.nvprof_log.quantities import UNITS, measured, step_of
-from nsysconv.importers.nvprof_log.survey import Block
-from nsysconv.importers.printed import lines
-from nsysconv.importers.printed.quantity import whole_number
-from nsysconv.importers.printed.rows import Array, Texts, numbered_texts
+from nsysconv.importers.nvprof_log.survey import PrintedTable
+from nsysconv.importers.printed import text
+from nsysconv.importers.printed.quantities import parse_digits
+from nsysconv.importers.printed.trace import Array, EncodedTexts, encode_texts
 from nsysconv.report import MISSING, values_of
 
 QUANTITIES = ("Start", "Duration", "Static SMem", "Dynamic SMem", "Size", "Throughput")
@@ -56,16 +56,16 @@ class Cells:
     quantities: Mapping[str, Array]
     steps: Mapping[str, Array]
     integers: Mapping[str, Array]
-    texts: Mapping[str, Texts]
+    texts: Mapping[str, EncodedTexts]
     numbered: Array
     units: Mapping[str, str]
 
 
-def row_of(line: str, header: Header) -> dict[str, str] | None:
+def row_of(line: str, header: NvprofHeader) -> dict[str, str] | None:
     """The cells of a line by column; None where it does not have the header's columns."""
     columns = header.columns
     if header.delimiter:
-        cells = lines.cells(line, header.delimiter)
+        cells = text.csv_cells(line, header.delimiter)
         if cells is None:
             return None
     else:
@@ -85,7 +85,7 @@ def row_of(line: str, header: Header) -> dict[str, str] | None:
     return {name: cell for name, cell in row.items() if cell not in _NOTHING}
 
 
-def is_row(row: Mapping[str, str], block: Block) -> bool:
+def is_row(row: Mapping[str, str], block: PrintedTable) -> bool:
     """Whether the cells say when, how long and what."""
     units = dict(zip(block.header.columns, block.units, strict=False))
     return "Name" in row and all(
@@ -96,10 +96,10 @@ def is_row(row: Mapping[str, str], block: Block) -> bool:
     )
 
 
-class Spelling:
+class CellReader:
     """How one table spells its cells."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: PrintedTable) -> None:
         self._header = block.header
         self._units = dict(zip(block.header.columns, block.units, strict=False))
         self._steps: dict[str, float] = {}
@@ -209,10 +209,10 @@ class Spelling:
         names = [without_number(row["Name"]) for row in found]
         numbered = [MISSING if number is None else number for _, number in names]
         texts = {
-            name: numbered_texts([row.get(name) for row in found])
+            name: encode_texts([row.get(name) for row in found])
             for name in columns - {"Name", *QUANTITIES, *INTEGERS}
         }
-        texts["Name"] = numbered_texts([name for name, _ in names])
+        texts["Name"] = encode_texts([name for name, _ in names])
         return Cells(
             len(found),
             quantities,
@@ -230,7 +230,7 @@ def without_number(name: str) -> tuple[str, int | None]:
     return (match.group(1), int(match.group(2))) if match else (name, None)
 
 
-def without_numbers(names: pa.StringArray) -> tuple[Texts, Array]:
+def without_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
     """The same of a column without nulls; MISSING for names that have no number.
 
     Digits are read from the names' bytes, all names at once, from the last one on: to look for them with
@@ -260,13 +260,13 @@ def without_numbers(names: pa.StringArray) -> tuple[Texts, Array]:
         2 * len(names), pa.py_buffer(by_turns), data, pa.py_buffer(every_other)
     )
     both = _encoded(texts.dictionary_encode())
-    return Texts(both.place[::2], both.known), numbered
+    return EncodedTexts(both.place[::2], both.known), numbered
 
 
-def _encoded(column: pa.DictionaryArray) -> Texts:
-    return Texts(values_of(column.indices, -1), column.dictionary.to_pylist())
+def _encoded(column: pa.DictionaryArray) -> EncodedTexts:
+    return EncodedTexts(values_of(column.indices, -1), column.dictionary.to_pylist())
 
 
 def _whole(cell: str | None) -> int:
-    number = None if cell is None else whole_number(cell)
+    number = None if cell is None else parse_digits(cell)
     return MISSING if number is None else number

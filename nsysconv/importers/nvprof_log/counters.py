@@ -9,11 +9,10 @@ from typing import Any
 from nsysconv import codes
 from nsysconv.importers.nvprof_log.cells import without_number
 from nsysconv.importers.nvprof_log.gathered import Gathered
-from nsysconv.importers.nvprof_log.headers import Table
+from nsysconv.importers.nvprof_log.headers import NvprofTable
 from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.nvprof_log.survey import Block, device_of, kernel_of
-from nsysconv.importers.printed import lines
-from nsysconv.importers.printed.quantity import whole_number
+from nsysconv.importers.nvprof_log.survey import PrintedTable, device_of, kernel_of
+from nsysconv.importers.printed.quantities import parse_digits
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -39,26 +38,26 @@ class Counters:
         self.unread: list[int] = []
         self.overflows = 0
 
-    def add(self, block: Block) -> None:
+    def add(self, block: PrintedTable) -> None:
         """Adds a table's rows."""
-        if block.header.table is Table.COUNTER_TRACE:
+        if block.header.table is NvprofTable.COUNTER_TRACE:
             self._of_launches(block)
             return
         kind = _METRIC if "Metric Name" in block.header.columns else _EVENT
         word = "Metric Name" if kind == _METRIC else "Event Name"
         for line, cells in _rows(block):
-            count = None if cells is None else whole_number(cells["Invocations"])
+            count = None if cells is None else parse_digits(cells["Invocations"])
             if cells is None or not cells.get(word) or count is None:
                 self.unread.append(line)
                 continue
             values = {name: cells[column] for name, column in _VALUES.items() if column in cells}
             self._put(kind, cells, cells[word], count, values)
 
-    def _of_launches(self, block: Block) -> None:
+    def _of_launches(self, block: PrintedTable) -> None:
         """Rows with a column for each metric or event."""
         names = [name for name in block.header.columns if name not in _OF_LAUNCHES]
         for line, text in block.lines:
-            cells = lines.cells(text, block.header.delimiter) if block.header.delimiter else None
+            cells = text.csv_cells(text, block.header.delimiter) if block.header.delimiter else None
             if cells is None or len(cells) != len(block.header.columns):
                 self.unread.append(line)
                 continue
@@ -73,7 +72,7 @@ class Counters:
         found = {column: self._value(text) for column, text in spellings.items()}
         unit = next((unit for unit, value in found.values() if value is not None), _NUMBER)
         kernel, number = without_number(cells.get("Kernel", ""))
-        told = whole_number(cells.get("Correlation_ID", "").strip())
+        told = parse_digits(cells.get("Correlation_ID", "").strip())
         description = cells.get("Metric Description")
         device = cells.get("Device")
         self.rows.append(
@@ -114,7 +113,7 @@ class Counters:
         return (_BYTES if text.endswith("B") else _NUMBER), value
 
 
-def _rows(block: Block) -> Iterator[tuple[int, Cells | None]]:
+def _rows(block: PrintedTable) -> Iterator[tuple[int, Cells | None]]:
     """The rows of a table by kernel, None for lines that are none; text names device and kernel above."""
     header = block.header
     above: dict[str, str] = {}
@@ -127,7 +126,7 @@ def _rows(block: Block) -> Iterator[tuple[int, Cells | None]]:
             above = {**above, "Kernel": kernel}
         else:
             split = _GAP.split(text.strip())
-            cells = lines.cells(text, header.delimiter) if header.delimiter else split
+            cells = text.csv_cells(text, header.delimiter) if header.delimiter else split
             if cells is None or len(cells) != len(header.columns):
                 yield line, None
                 continue

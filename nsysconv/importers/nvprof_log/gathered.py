@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nsysconv.importers.printed.quantity import whole_number
-from nsysconv.importers.printed.registry import Registry, Row
+from nsysconv.importers.printed.quantities import parse_digits
+from nsysconv.importers.printed.registry import IdRegistry, Row
 
 _DEFAULT_DOMAIN = "<unnamed>"
 
 
-class Gathered(Registry):
+class Gathered(IdRegistry):
     """Numbers of one recording, of the process `pid`; None: the log does not say which it is."""
 
     def __init__(self, pid: int | None, demangled: Callable[[str], str] | None) -> None:
@@ -23,7 +23,7 @@ class Gathered(Registry):
 
     def label(self, text: str) -> int:
         """The number of a context or a stream; those that the program named count down from -1."""
-        number = whole_number(text)
+        number = parse_digits(text)
         return self._labels.setdefault(text, -1 - len(self._labels)) if number is None else number
 
     def stream(self, context: int, stream: int) -> None:

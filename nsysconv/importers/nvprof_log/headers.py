@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nsysconv.importers.nvprof_log.quantities import UNITS
-from nsysconv.importers.printed import lines
+from nsysconv.importers.printed import text
 
 
-class Table(Enum):
+class NvprofTable(Enum):
     """The kinds of tables; the value is what it holds, for people."""
 
     SUMMARY = "totals by name"
@@ -22,15 +22,15 @@ class Table(Enum):
     CPU_SAMPLES = "samples of the CPU"
 
 
-TRACES = frozenset({Table.GPU_TRACE, Table.API_TRACE})
+TRACES = frozenset({NvprofTable.GPU_TRACE, NvprofTable.API_TRACE})
 """Tables with a row per event, which may be millions."""
 
 
 @dataclass(frozen=True)
-class Header:
+class NvprofHeader:
     """A table's kind and columns; `delimiter` is empty for text in columns."""
 
-    table: Table
+    table: NvprofTable
     columns: tuple[str, ...]
     delimiter: str = ""
 
@@ -46,43 +46,43 @@ _GAP = re.compile(r"\s{2,}")
 _ON_GPU = {"Device", "Grid X", "Grid Size", "Size", "Stream"}
 
 
-def of_csv(line: str) -> Header | None:
+def of_csv(line: str) -> NvprofHeader | None:
     """The header that a line of CSV is, None if it is none."""
     for delimiter in _DELIMITERS:
         if delimiter in line:
-            columns = tuple(cell.strip() for cell in lines.cells(line, delimiter) or ())
+            columns = tuple(cell.strip() for cell in text.csv_cells(line, delimiter) or ())
             table = _table(set(columns))
             if table is not None and len(set(columns)) == len(columns):
-                return Header(table, columns, delimiter)
+                return NvprofHeader(table, columns, delimiter)
     return None
 
 
-def of_text(line: str) -> Header | None:
+def of_text(line: str) -> NvprofHeader | None:
     """The header that a line of text is, None if it is none."""
     columns = tuple(_TEXT_COLUMNS.get(word, word) for word in _GAP.split(line.strip()))
     if columns == ("Time(%)", "Time", "Name"):
-        return Header(Table.CPU_SAMPLES, columns)
+        return NvprofHeader(NvprofTable.CPU_SAMPLES, columns)
     table = _table(set(columns)) if len(columns) > 1 else None
-    return Header(table, columns) if table is not None else None
+    return NvprofHeader(table, columns) if table is not None else None
 
 
-def _table(columns: set[str]) -> Table | None:
+def _table(columns: set[str]) -> NvprofTable | None:
     if columns >= {"Time(%)", "Time", "Calls", "Name"}:
-        return Table.SUMMARY
+        return NvprofTable.SUMMARY
     if columns >= {"Start", "Duration", "Name"}:
-        return Table.GPU_TRACE if columns & _ON_GPU else Table.API_TRACE
+        return NvprofTable.GPU_TRACE if columns & _ON_GPU else NvprofTable.API_TRACE
     if columns >= {"Count", "Total Size", "Total Time"}:
-        return Table.UNIFIED_MEMORY
+        return NvprofTable.UNIFIED_MEMORY
     if "Invocations" in columns and columns & {"Metric Name", "Event Name"}:
-        return Table.COUNTERS
+        return NvprofTable.COUNTERS
     if columns >= {"Device", "Context", "Stream", "Kernel"}:
-        return Table.COUNTER_TRACE
+        return NvprofTable.COUNTER_TRACE
     return None
 
 
-def units_of(line: str, header: Header) -> tuple[str, ...] | None:
+def units_of(line: str, header: NvprofHeader) -> tuple[str, ...] | None:
     """The units below a header, one per column, empty for none; None if the line is a row of values."""
-    row = lines.cells(line, header.delimiter)
+    row = text.csv_cells(line, header.delimiter)
     if row is None or len(row) > len(header.columns):
         return None
     row = [cell.strip() for cell in row]

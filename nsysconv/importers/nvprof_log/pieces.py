@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nsysconv.importers.nvprof_log.cells import Cells, Spelling, is_row, row_of
-from nsysconv.importers.nvprof_log.survey import Block
-from nsysconv.importers.printed.lines import Refused, Span
+from nsysconv.importers.nvprof_log.cells import CellReader, Cells, is_row, row_of
+from nsysconv.importers.nvprof_log.survey import PrintedTable
+from nsysconv.importers.printed.text import RejectedLines, RowSpan
 from nsysconv.importers.probe import Probe
 
 _PIECES_AHEAD = 3
@@ -18,7 +18,7 @@ _SAMPLE_BYTES = 1 << 20
 
 
 @dataclass
-class Reader:
+class TraceReader:
     """Reads the rows of one trace, a few pieces ahead in the background of the probe.
 
     `refused` and `unitless`, how many times have no unit, are complete once all rows are read.
@@ -26,13 +26,13 @@ class Reader:
 
     probe: Probe
     path: Path
-    block: Block
-    refused: Refused = field(default_factory=Refused)
+    block: PrintedTable
+    refused: RejectedLines = field(default_factory=RejectedLines)
     unitless: int = 0
 
     def cells(self) -> Iterator[tuple[Cells, int]]:
         """Rows, and how far they are read in bytes."""
-        rows = Spelling(self.block)
+        rows = CellReader(self.block)
         ahead: deque[tuple[Future[list[Cells]], int]] = deque()
         for span in self.block.spans:
             if rows.has_to_learn:
@@ -49,12 +49,12 @@ class Reader:
         while ahead:
             yield from _of_piece(*ahead.popleft())
 
-    def _text(self, span: Span, most: int) -> bytes:
+    def _text(self, span: RowSpan, most: int) -> bytes:
         with self.path.open("rb") as file:
             file.seek(span.start)
             return file.read(min(most, span.end - span.start))
 
-    def _piece(self, rows: Spelling, span: Span) -> list[Cells]:
+    def _piece(self, rows: CellReader, span: RowSpan) -> list[Cells]:
         data, found, odd = _as_utf8(self._text(span, span.end)), [], list[str]()
         many = rows.many(data, odd) if self.block.header.delimiter else None
         lines: Iterable[tuple[int, str]]

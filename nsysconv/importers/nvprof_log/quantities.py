@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from nsysconv.importers.printed.quantity import Quantity
+from nsysconv.importers.printed.quantities import ValueRange
 
 _K = 1024
 UNITS: dict[str, int] = {
@@ -44,13 +44,13 @@ def step_of(text: str) -> Fraction | None:
     return None if found is None else Fraction(10) ** found[1]
 
 
-def spelled(text: str, unit: str = "") -> Quantity | None:
+def spelled(text: str, unit: str = "") -> ValueRange | None:
     """What a cell says; its own unit counts before its column's. None: no number of a known unit."""
     found = _scaled(text, unit)
     if found is None:
         return None
     digits, scale, parts = found
-    return Quantity(
+    return ValueRange(
         Fraction((2 * digits - 1) * scale, 2 * parts), Fraction((2 * digits + 1) * scale, 2 * parts)
     )
 

@@ -17,26 +17,28 @@ from nsysconv.importers.nsys_stats.runs import tables_in
 from nsysconv.importers.nvprof_log import messages, remarks
 from nsysconv.importers.nvprof_log.counters import Counters
 from nsysconv.importers.nvprof_log.gathered import Gathered
-from nsysconv.importers.nvprof_log.headers import TRACES, Table
-from nsysconv.importers.nvprof_log.pieces import Reader as RowReader
-from nsysconv.importers.nvprof_log.survey import Run, Survey
+from nsysconv.importers.nvprof_log.headers import TRACES, NvprofTable
+from nsysconv.importers.nvprof_log.pieces import NvprofLogReader as RowReader
+from nsysconv.importers.nvprof_log.survey import LogSurvey, Run
 from nsysconv.importers.nvprof_log.totals import Totals
-from nsysconv.importers.nvprof_log.trace import TraceRows
+from nsysconv.importers.nvprof_log.trace import NvprofTraceRows
 from nsysconv.importers.printed import remarks as printed
-from nsysconv.importers.printed.aggregates import GPU_SUMS
-from nsysconv.importers.printed.encoding import in_utf8
-from nsysconv.importers.printed.quoted import refuse_quoted
+from nsysconv.importers.printed.quantities import GPU_TOTALS
+from nsysconv.importers.printed.text import refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
 
 _EVENT_FACTS = {
-    Table.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
-    Table.API_TRACE: frozenset({Fact.API_CALLS}),
-    Table.COUNTERS: frozenset({Fact.METRICS}),
-    Table.COUNTER_TRACE: frozenset({Fact.METRICS}),
+    NvprofTable.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
+    NvprofTable.API_TRACE: frozenset({Fact.API_CALLS}),
+    NvprofTable.COUNTERS: frozenset({Fact.METRICS}),
+    NvprofTable.COUNTER_TRACE: frozenset({Fact.METRICS}),
 }
-_NOTHING_PROFILED = {Table.GPU_TRACE: GPU_SUMS, Table.API_TRACE: frozenset({Fact.API_TOTALS})}
+_NOTHING_PROFILED = {
+    NvprofTable.GPU_TRACE: GPU_TOTALS,
+    NvprofTable.API_TRACE: frozenset({Fact.API_TOTALS}),
+}
 _MIB = 20
 _CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a file of its own."
 
@@ -47,7 +49,7 @@ class _File:
 
     probe: Probe
     path: Path
-    survey: Survey
+    survey: LogSurvey
     nsys: Counter[str]
 
 
@@ -59,7 +61,7 @@ class _Part:
     run: Run
 
 
-class Reader:
+class NvprofLogReader:
     """Reads logs, once. Several files are parts of one recording."""
 
     def __init__(
@@ -71,7 +73,7 @@ class Reader:
 
     def recordings(self) -> Iterator[Recording]:
         """The recordings of the files, in the order in which they begin."""
-        with in_utf8(self._probes) as paths:
+        with utf8_files(self._probes) as paths:
             files = [
                 _surveyed(probe, path) for probe, path in zip(self._probes, paths, strict=True)
             ]
@@ -143,26 +145,26 @@ class _Recorded:
 
     def batches(self, notes: list[Note], whole: Sequence[Probe]) -> Iterator[Batch]:
         """All rows; `notes` are complete afterwards. `whole`: the files of which it is all."""
-        rows = TraceRows(self.gathered)
+        rows = NvprofTraceRows(self.gathered)
         totals, counters = Totals(self.gathered), Counters(self.gathered)
         for part in self._parts:
             yield from self._traces(part, rows, notes)
             for block in part.run.blocks:
                 table = block.header.table
                 self._facts |= _EVENT_FACTS.get(table, frozenset())
-                if table is Table.SUMMARY:
+                if table is NvprofTable.SUMMARY:
                     totals.summary(block)
-                elif table is Table.UNIFIED_MEMORY:
+                elif table is NvprofTable.UNIFIED_MEMORY:
                     others = totals.unified_memory(block)
                     rows.tally.counts["fault"] += others
-                elif table in (Table.COUNTERS, Table.COUNTER_TRACE):
+                elif table in (NvprofTable.COUNTERS, NvprofTable.COUNTER_TRACE):
                     counters.add(block)
             for nothing in part.run.nothing:
                 if not any(block.header.table in TRACES for block in part.run.blocks):
                     self._facts |= _NOTHING_PROFILED[nothing]
         if whole and not any(part.run.nothing for part in self._parts):
             printed_rows = self.gathered.rows.total() + len(totals.rows) + len(counters.rows)
-            refuse_quoted(whole, printed_rows)
+            refuse_quotations(whole, printed_rows)
         self._facts |= totals.facts
         notes += [*printed.on_traces(rows.tally), *remarks.on_totals(totals)]
         notes += [*remarks.on_counters(counters), *self._on_whole()]
@@ -170,12 +172,12 @@ class _Recorded:
         yield rows_of(schema.aggregate, totals.rows)
         yield from self._small()
 
-    def _traces(self, part: _Part, rows: TraceRows, notes: list[Note]) -> Iterator[Batch]:
+    def _traces(self, part: _Part, rows: NvprofTraceRows, notes: list[Note]) -> Iterator[Batch]:
         for block in part.run.blocks:
             if block.header.table not in TRACES:
                 continue
             reader = RowReader(part.file.probe, part.file.path, block)
-            only_calls = block.header.table is Table.API_TRACE
+            only_calls = block.header.table is NvprofTable.API_TRACE
             for cells, end in reader.cells():
                 done = f"{end >> _MIB:,} MiB of rows"
                 yield from rows.batches(cells, only_calls=only_calls, done=done)
@@ -205,7 +207,7 @@ class _Recorded:
             yield remarks.symbols_only(self.gathered.symbols_only)
         if self.gathered.pid is None:
             yield remarks.no_process()
-        if any(Table.GPU_TRACE in part.run.nothing for part in self._parts):
+        if any(NvprofTable.GPU_TRACE in part.run.nothing for part in self._parts):
             yield NO_GPU_WORK
 
     def facts(self) -> frozenset[Fact]:
@@ -220,7 +222,7 @@ class _Recorded:
 
 
 def _surveyed(probe: Probe, path: Path) -> _File:
-    survey = Survey(path)
+    survey = LogSurvey(path)
     return _File(probe, path, survey, tables_in(path) if survey.has_nsys else Counter())
 
 
@@ -249,10 +251,10 @@ def _needless(parts: Sequence[_Part]) -> frozenset[Fact]:
     blocks = [block for part in parts for block in part.run.blocks]
     tables = {block.header.table for block in blocks}
     needless: set[Fact] = set()
-    if Table.GPU_TRACE in tables:
-        needless |= {*GPU_SUMS, Fact.UNIFIED_MEMORY_TOTALS}
-    if Table.API_TRACE in tables:
+    if NvprofTable.GPU_TRACE in tables:
+        needless |= {*GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+    if NvprofTable.API_TRACE in tables:
         needless.add(Fact.API_TOTALS)
-    if Table.SUMMARY not in tables:
+    if NvprofTable.SUMMARY not in tables:
         needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
     return frozenset(needless)

@@ -17,8 +17,8 @@ import numpy as np
 
 from nsysconv.importers.nsys_stats.survey import has_table
 from nsysconv.importers.nvprof_log import headers
-from nsysconv.importers.nvprof_log.headers import TRACES, Header, Table
-from nsysconv.importers.printed.lines import Span
+from nsysconv.importers.nvprof_log.headers import TRACES, NvprofHeader, NvprofTable
+from nsysconv.importers.printed.text import RowSpan
 
 # One process's lines are marked with its number, or with nothing while none is known.
 _MARKED = re.compile(r"==(\d{1,10})== ?(.*)|={8} ?(.*)")
@@ -49,8 +49,8 @@ _DEVICE = re.compile(r'\s*Device "(.*)"\s*$')
 _KERNEL = re.compile(r"\s+Kernel: (.*\S)\s*$")
 _FAULTS = re.compile(r"\s*Total CPU Page faults: (\d{1,18})\b")
 _NOTHING = {
-    "No kernels were profiled.": Table.GPU_TRACE,
-    "No API activities were profiled.": Table.API_TRACE,
+    "No kernels were profiled.": NvprofTable.GPU_TRACE,
+    "No API activities were profiled.": NvprofTable.API_TRACE,
 }
 GPU, API = "GPU activities", "API calls"
 _SECTIONS = {
@@ -67,9 +67,9 @@ _SECTIONS = {
 _NOT_READ = ("CPU profiling result", "Dependency Analysis", "System profiling result")
 # What a row of a small table of text looks like; whatever else stands there is the program's.
 _ROWS = {
-    Table.SUMMARY: re.compile(r".*\d%\s"),
-    Table.UNIFIED_MEMORY: re.compile(r"\s*\d+\s{2,}"),
-    Table.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
+    NvprofTable.SUMMARY: re.compile(r".*\d%\s"),
+    NvprofTable.UNIFIED_MEMORY: re.compile(r"\s*\d+\s{2,}"),
+    NvprofTable.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
 }
 _WRITTEN = "Generated result file:"
 _MOST_WRITTEN = 20
@@ -95,7 +95,7 @@ class Within:
 
 
 @dataclass
-class Block:
+class PrintedTable:
     """A table: its header, units by column, and rows.
 
     `section` is what a line above the table called it, for tables that do not name the types of their
@@ -103,14 +103,14 @@ class Block:
     stand among them. `spans` are where the rows of traces are, in pieces of bounded size.
     """
 
-    header: Header
+    header: NvprofHeader
     line: int
     section: str = ""
     device: str | None = None
     within: Within | None = None
     units: tuple[str, ...] = ()
     lines: list[tuple[int, str]] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[RowSpan] = field(default_factory=list)
 
 
 @dataclass
@@ -119,14 +119,14 @@ class Run:
 
     pid: int | None
     line: int
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[PrintedTable] = field(default_factory=list)
     messages: list[tuple[int, str]] = field(default_factory=list)
-    nothing: set[Table] = field(default_factory=set)
+    nothing: set[NvprofTable] = field(default_factory=set)
     not_read: Counter[str] = field(default_factory=Counter)
     cpu_faults: int = 0
 
 
-class Survey:
+class LogSurvey:
     """What a log holds. `unfinished` is the number of the last line where it does not end.
 
     `has_nsys`: tables of nsys stats stand in it, too. `written`: files that profiles were written into,
@@ -140,7 +140,7 @@ class Survey:
         self.has_nsys = False
         self._run: Run | None = None
         self._by_pid: dict[int, Run] = {}
-        self._block: Block | None = None
+        self._block: PrintedTable | None = None
         self._section = ""
         self._device: str | None = None
         self._within: Within | None = None
@@ -178,7 +178,7 @@ class Survey:
         while line < count:
             end, place = self._next_other(others, line), int(begins[line])
             if end > line:
-                self._add(Span(start + place, start + int(begins[end]), self._line + 1))
+                self._add(RowSpan(start + place, start + int(begins[end]), self._line + 1))
                 self._line += end - line
             else:
                 end = line + 1
@@ -195,7 +195,7 @@ class Survey:
         found = others[bool(block.header.delimiter)]
         return int(found[np.searchsorted(found, line)])
 
-    def _add(self, span: Span) -> None:
+    def _add(self, span: RowSpan) -> None:
         spans = self._block.spans if self._block is not None else []
         last = spans[-1] if spans else None
         if last and last.end == span.start and span.end - last.start <= _PIECE_BYTES:
@@ -238,7 +238,7 @@ class Survey:
                 if block.units:
                     return
             if header.table in TRACES and text.count(header.delimiter) >= 2:
-                self._add(Span(start, end, self._line))
+                self._add(RowSpan(start, end, self._line))
             elif header.delimiter in text:
                 self._keep(text)
         elif _KERNEL.match(text) or (
@@ -257,17 +257,17 @@ class Survey:
         if found is None:
             return False
         run = self._current()
-        if found.table is Table.CPU_SAMPLES:
+        if found.table is NvprofTable.CPU_SAMPLES:
             run.not_read["samples of the CPU"] += 1
             self._block = None
             return True
-        device = self._device if found.table is Table.UNIFIED_MEMORY else None
+        device = self._device if found.table is NvprofTable.UNIFIED_MEMORY else None
         key = (found.table, self._section, device, self._within)
         if (id(run), *key) in self._keys:
             # The same again is another run of the program, whose banner is missing.
             self._run = run = self._new(run.pid)
         self._keys.add((id(run), *key))
-        self._block = Block(found, self._line, self._section, self._device, self._within)
+        self._block = PrintedTable(found, self._line, self._section, self._device, self._within)
         run.blocks.append(self._block)
         return True
 

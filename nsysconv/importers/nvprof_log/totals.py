@@ -12,17 +12,17 @@ from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
-from nsysconv.importers.printed import lines
-from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
-from nsysconv.importers.printed.quantity import (
-    Quantity,
-    Rounding,
-    common,
-    falls_short,
-    whole_number,
+from nsysconv.importers.nvprof_log.survey import API, GPU, PrintedTable, Within
+from nsysconv.importers.printed.quantities import (
+    GPU_TOTALS,
+    RoundedSums,
+    ValueRange,
+    intersection,
+    parse_digits,
+    shares_incomplete,
+    totals_fact,
 )
-from nsysconv.importers.printed.registry import is_api, layer
+from nsysconv.importers.printed.registry import api_layer, is_api_name
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]
@@ -55,15 +55,15 @@ class Totals:
     gathered: Gathered
     rows: list[Row] = field(default_factory=list)
     facts: set[Fact] = field(default_factory=set)
-    times: dict[Fact, Rounding] = field(default_factory=dict)
-    sizes: Rounding = field(default_factory=Rounding)
+    times: dict[Fact, RoundedSums] = field(default_factory=dict)
+    sizes: RoundedSums = field(default_factory=RoundedSums)
     unread: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
     unknown_types: Counter[str] = field(default_factory=Counter)
 
-    def summary(self, block: Block) -> None:
+    def summary(self, block: PrintedTable) -> None:
         """Adds a summary's rows."""
-        kind, shares = block.section, dict[str, list[Quantity | None]]()
+        kind, shares = block.section, dict[str, list[ValueRange | None]]()
         for line, cells in self._cells(block):
             kind = cells.get("Type", "") or kind
             row = self._row(kind, cells, block.within)
@@ -73,13 +73,13 @@ class Totals:
             if row:
                 self._put(row, block)
             shares.setdefault(kind, []).append(spelled(cells.get("Time(%)", ""), "%"))
-        self.missing += [block.line for of_kind in shares.values() if falls_short(of_kind)]
+        self.missing += [block.line for of_kind in shares.values() if shares_incomplete(of_kind)]
 
-    def _cells(self, block: Block) -> Iterator[tuple[int, Cells]]:
+    def _cells(self, block: PrintedTable) -> Iterator[tuple[int, Cells]]:
         header = block.header
         for line, text in block.lines:
             if header.delimiter:
-                cells = lines.cells(text, header.delimiter)
+                cells = text.csv_cells(text, header.delimiter)
                 if cells is None or len(cells) != len(header.columns):
                     self.unread.append(line)
                     continue
@@ -103,20 +103,20 @@ class Totals:
     def _row(self, kind: str, cells: Cells, within: Within | None) -> Row | None:
         """A row of totals; None where the cells are no numbers, empty where its kind is unknown."""
         told = {name: spelled(cells.get(name, "")) for name in ("Time", "Avg", "Min", "Max")}
-        name, count = cells.get("Name", ""), whole_number(cells.get("Calls", ""))
+        name, count = cells.get("Name", ""), parse_digits(cells.get("Calls", ""))
         if not name or count is None or told["Time"] is None:
             return None
         row = self._what(kind, name)
         if row is None:
             self.unknown_types[kind] += 1
             return {}
-        fact = fact_of(str(row["kind"]))
+        fact = totals_fact(str(row["kind"]))
         sums = [told["Time"]] + ([_total(told["Avg"], count)] if told["Avg"] else [])
         if count == 1:
             sums += [each for each in (told["Min"], told["Max"]) if each]
-        rounding = self.times.setdefault(fact, Rounding())
-        total = common(sums)
-        self.facts |= GPU_SUMS if fact in GPU_SUMS else {fact}
+        rounding = self.times.setdefault(fact, RoundedSums())
+        total = intersection(sums)
+        self.facts |= GPU_TOTALS if fact in GPU_TOTALS else {fact}
         return {
             **row,
             "pid": self.gathered.pid,
@@ -134,10 +134,10 @@ class Totals:
             return {"kind": _CONSTRUCTS[kind], "name_id": self.gathered.name(name)}
         if kind == "Range":
             return {"kind": "range", "name_id": self.gathered.name(name)}
-        if kind == API or (not kind and is_api(name)):
+        if kind == API or (not kind and is_api_name(name)):
             return {
                 "kind": "api_call",
-                "layer": layer(name),
+                "layer": api_layer(name),
                 "name_id": self.gathered.api_name(name),
             }
         if kind not in (GPU, ""):
@@ -163,14 +163,14 @@ class Totals:
             result["range_name_id"] = self.gathered.name(within.range)
         return result
 
-    def unified_memory(self, block: Block) -> int:
+    def unified_memory(self, block: PrintedTable) -> int:
         """Adds rows of totals of unified memory; gives the number of those that are no migrations."""
         others = 0
         device = block.device
         for line, cells in self._moves(block):
             device = cells.get("Device") or device
             what = cells.get("Name") or cells.get("", "")
-            count = whole_number(cells.get("Count", ""))
+            count = parse_digits(cells.get("Count", ""))
             if what not in _MOVED:
                 others += 1
                 continue
@@ -182,8 +182,8 @@ class Totals:
             average = spelled(cells.get("Avg Size", ""))
             sizes = [total] + ([average.times(count)] if average else [])
             least, most = (spelled(cells.get(name, "")) for name in ("Min Size", "Max Size"))
-            whole = common(sizes)
-            rounding = self.times.setdefault(Fact.UNIFIED_MEMORY_TOTALS, Rounding())
+            whole = intersection(sizes)
+            rounding = self.times.setdefault(Fact.UNIFIED_MEMORY_TOTALS, RoundedSums())
             row = {
                 "kind": "unified_memory",
                 "pid": self.gathered.pid,
@@ -199,11 +199,11 @@ class Totals:
         self.facts.add(Fact.UNIFIED_MEMORY_TOTALS)
         return others
 
-    def _moves(self, block: Block) -> Iterator[tuple[int, Cells]]:
+    def _moves(self, block: PrintedTable) -> Iterator[tuple[int, Cells]]:
         header = block.header
         for line, text in block.lines:
             if header.delimiter:
-                cells = lines.cells(text, header.delimiter)
+                cells = text.csv_cells(text, header.delimiter)
             else:
                 cells = _GAP.split(text.strip(), len(header.columns) - 1)
             if cells is None or len(cells) != len(header.columns):
@@ -211,19 +211,19 @@ class Totals:
                 continue
             yield line, dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
 
-    def _put(self, row: Row, block: Block) -> None:
+    def _put(self, row: Row, block: PrintedTable) -> None:
         if block.device is not None and "device_id" not in row:
             row["device_id"] = self.gathered.device(block.device)
         row["kind"] = codes.AGGREGATE_KINDS.index(row["kind"])
         self.rows.append({"id": len(self.rows) + 1, **row})
 
 
-def _total(average: Quantity, count: int) -> Quantity:
+def _total(average: ValueRange, count: int) -> ValueRange:
     """What an average says of the sum: before it is spelled, its fraction of a ns is cut off."""
-    return Quantity(average.low, average.high + 1).times(count)
+    return ValueRange(average.low, average.high + 1).times(count)
 
 
-def _with_unit(cell: str) -> Quantity | None:
+def _with_unit(cell: str) -> ValueRange | None:
     """A time with its unit; None for a number without, of which nobody says what it counts."""
     return None if _is_bare(cell) else spelled(cell)
 

@@ -11,15 +11,15 @@ from nsysconv import codes
 from nsysconv.importers.nvprof_log.cells import Cells
 from nsysconv.importers.nvprof_log.gathered import Gathered
 from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.printed.registry import layer
-from nsysconv.importers.printed.rows import (
+from nsysconv.importers.printed.registry import api_layer
+from nsysconv.importers.printed.trace import (
     SLACK,
     Array,
     Columns,
-    Tally,
-    looked_up,
-    used,
-    whole,
+    TraceTally,
+    map_texts,
+    rounded,
+    used_codes,
 )
 from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows
@@ -42,12 +42,12 @@ _ON_KERNELS = {
 _SHARED = {"Static SMem": "static_shared_bytes", "Dynamic SMem": "dynamic_shared_bytes"}
 
 
-class TraceRows:
+class NvprofTraceRows:
     """Rows of one recording's traces. What was left out, guessed or rounded is in `tally`."""
 
     def __init__(self, gathered: Gathered) -> None:
         self._gathered = gathered
-        self.tally = Tally()
+        self.tally = TraceTally()
 
     def batches(self, cells: Cells, *, only_calls: bool, done: str) -> Iterator[ArrayRows]:
         """The rows of all tables; `only_calls`: the trace holds API calls and nothing else."""
@@ -92,9 +92,9 @@ class TraceRows:
         label = self._gathered.label
         self._remember_streams(cells, rows)
         return {
-            "device_id": looked_up(cells.texts.get("Device"), rows, self._gathered.device),
-            "context_id": looked_up(cells.texts.get("Context"), rows, label),
-            "stream_id": looked_up(cells.texts.get("Stream"), rows, label),
+            "device_id": map_texts(cells.texts.get("Device"), rows, self._gathered.device),
+            "context_id": map_texts(cells.texts.get("Context"), rows, label),
+            "stream_id": map_texts(cells.texts.get("Stream"), rows, label),
             "correlation_id": _correlation(cells, rows),
         }
 
@@ -104,7 +104,7 @@ class TraceRows:
             return
         context, stream = contexts.place[rows], streams.place[rows]
         both = np.where((context >= 0) & (stream >= 0), context * len(streams.known) + stream, -1)
-        for each in used(both, len(contexts.known) * len(streams.known)):
+        for each in used_codes(both, len(contexts.known) * len(streams.known)):
             of, number = divmod(each, len(streams.known))
             label = self._gathered.label
             self._gathered.stream(label(contexts.known[of]), label(streams.known[number]))
@@ -118,26 +118,26 @@ class TraceRows:
                 columns[ours] = cells.integers[told][rows]
         for told, ours in _SHARED.items():
             if told in cells.quantities:
-                columns[ours] = whole(cells.quantities[told][rows])
+                columns[ours] = rounded(cells.quantities[told][rows])
         return columns
 
     def _copies(self, cells: Cells, rows: Array) -> Columns:
         columns = self._on_gpu(cells, rows) | {
             "bytes": self._bytes(cells, rows),
             "direction": self._directions(cells, rows, _COPY),
-            "src_kind": looked_up(cells.texts.get("SrcMemType"), rows, self.tally.memory_kind),
-            "dst_kind": looked_up(cells.texts.get("DstMemType"), rows, self.tally.memory_kind),
+            "src_kind": map_texts(cells.texts.get("SrcMemType"), rows, self.tally.memory_kind),
+            "dst_kind": map_texts(cells.texts.get("DstMemType"), rows, self.tally.memory_kind),
         }
         if {"Src Dev", "Dst Dev"} <= cells.texts.keys():
-            source = looked_up(cells.texts.get("Src Dev"), rows, self._gathered.device)
-            target = looked_up(cells.texts.get("Dst Dev"), rows, self._gathered.device)
+            source = map_texts(cells.texts.get("Src Dev"), rows, self._gathered.device)
+            target = map_texts(cells.texts.get("Dst Dev"), rows, self._gathered.device)
             columns["peer_device_id"] = np.where(source != columns["device_id"], source, target)
         return columns
 
     def _sets(self, cells: Cells, rows: Array) -> Columns:
         return self._on_gpu(cells, rows) | {
             "bytes": self._bytes(cells, rows),
-            "memory_kind": looked_up(cells.texts.get("SrcMemType"), rows, self.tally.memory_kind),
+            "memory_kind": map_texts(cells.texts.get("SrcMemType"), rows, self.tally.memory_kind),
         }
 
     def _migrations(self, cells: Cells, rows: Array) -> Columns:
@@ -152,22 +152,22 @@ class TraceRows:
                 steps[quantity.whole] = float(quantity.step)
             return quantity.whole
 
-        size = looked_up(cells.texts.get("Unified Memory"), rows, moved)
+        size = map_texts(cells.texts.get("Unified Memory"), rows, moved)
         self.tally.rounded += int(np.isin(size, list(steps)).sum())
         self.tally.bytes_step = max(self.tally.bytes_step, *steps.values(), 0.0)
         return self._on_gpu(cells, rows) | {
             "bytes": size,
             "direction": self._directions(cells, rows, _MOVED),
-            "address": looked_up(cells.texts.get("Virtual Address"), rows, _address),
+            "address": map_texts(cells.texts.get("Virtual Address"), rows, _address),
         }
 
     def _calls(self, cells: Cells, rows: Array) -> Columns:
         known, place = cells.texts["Name"].known, cells.texts["Name"].place[rows]
         name_of, layer_of, launched = np.full((3, len(known)), MISSING)
-        for each in used(place, len(known)):
+        for each in used_codes(place, len(known)):
             launch = _LAUNCH.match(known[each])
             name = launch.group(1) if launch else known[each]
-            name_of[each], layer_of[each] = self._gathered.api_name(name), layer(name)
+            name_of[each], layer_of[each] = self._gathered.api_name(name), api_layer(name)
             if launch and (number := _LAUNCHED.search(known[each])):
                 launched[each] = int(number.group(1))
         number_of = _correlation(cells, rows)
@@ -188,7 +188,7 @@ class TraceRows:
                 return 0
             return codes.DIRECTIONS.index(word)
 
-        return looked_up(cells.texts.get("Name"), rows, code)
+        return map_texts(cells.texts.get("Name"), rows, code)
 
     def _bytes(self, cells: Cells, rows: Array) -> Array:
         """Bytes, as exact as Size and Throughput x Duration leave them together."""

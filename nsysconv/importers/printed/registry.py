@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.importers.printed.rows import Array, Columns, Texts, used
+from nsysconv.importers.printed.trace import Array, Columns, EncodedTexts, used_codes
 from nsysconv.names import plain_api_name
 from nsysconv.report import MISSING
 from nsysconv.store.recording import ArrayRows
@@ -21,7 +21,7 @@ _API = re.compile(r"cu(?:da)?[A-Z]\w*$")
 _DRIVER = re.compile(r"cu[A-Z]")
 
 
-class Registry:
+class IdRegistry:
     """Numbers of one recording. `demangled` turns symbols into names, None where nothing can.
 
     `rows` counts the rows of each event table, `end_ns` is the last end of one; `symbols_only` counts
@@ -78,11 +78,11 @@ class Registry:
 
     # -- columns and rows of tables
 
-    def kernels(self, names: Texts, rows: Array) -> Columns:
+    def kernels(self, names: EncodedTexts, rows: Array) -> Columns:
         """The columns of names of these rows, which are kernels."""
         place = names.place[rows]
         name_of, symbol_of = np.full((2, len(names.known)), MISSING)
-        for each in used(place, len(names.known)):
+        for each in used_codes(place, len(names.known)):
             name, symbol = self.kernel(names.known[each])
             name_of[each], symbol_of[each] = name, MISSING if symbol is None else symbol
         columns = {"name_id": name_of[place]}
@@ -114,11 +114,11 @@ class Registry:
         ]
 
 
-def is_api(name: str) -> bool:
+def is_api_name(name: str) -> bool:
     """Whether a name is that of an API function."""
     return _API.match(name) is not None
 
 
-def layer(name: str) -> int:
+def api_layer(name: str) -> int:
     """The code of codes.API_LAYERS for an API function: 0 the runtime's, 1 the driver's."""
     return 1 if _DRIVER.match(name) else 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from nsysconv.facts import Fact
-from nsysconv.importers.printed.lines import Refused
-from nsysconv.importers.printed.quantity import Rounding
-from nsysconv.importers.printed.rows import Tally
+from nsysconv.importers.printed.quantities import RoundedSums
+from nsysconv.importers.printed.text import RejectedLines
+from nsysconv.importers.printed.trace import TraceTally
 from nsysconv.notes import Note, Severity
 
 EVENTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.API_CALLS})
@@ -50,7 +50,7 @@ _COUNTED = {
 }
 
 
-def on_traces(found: Tally) -> Iterator[Note]:
+def on_traces(found: TraceTally) -> Iterator[Note]:
     """What the rows of traces tell."""
     for what, (slug, severity, text) in _COUNTED.items():
         if found.counts[what]:
@@ -63,7 +63,7 @@ def on_traces(found: Tally) -> Iterator[Note]:
         yield Note("rounded-bytes", Severity.APPROXIMATED, text, found.rounded, "", SIZES)
 
 
-def rounded_times(times: Mapping[Fact, Rounding]) -> Iterator[Note]:
+def rounded_times(times: Mapping[Fact, RoundedSums]) -> Iterator[Note]:
     """How exactly totals of time are known."""
     for fact, rounding in times.items():
         if rounding.count:
@@ -101,7 +101,7 @@ def truncated(line: int) -> Note:
     return Note("trace-truncated", Severity.DROPPED, text, 1, f"line {line}")
 
 
-def on_refused(found: Refused, unfinished: int | None) -> Iterator[Note]:
+def on_refused(found: RejectedLines, unfinished: int | None) -> Iterator[Note]:
     """What lines of a trace that are no rows tell: of the file's end, or of what stands in between.
 
     `unfinished`: the number of the file's last line, where that has no end.

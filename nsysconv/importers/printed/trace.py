@@ -20,21 +20,21 @@ SLACK = 1e-12
 
 
 @dataclass(frozen=True)
-class Texts:
+class EncodedTexts:
     """A column of texts: per row the place of its own in `known`, -1 for none."""
 
     place: Array
     known: Sequence[str]
 
 
-def numbered_texts(values: Iterable[str | None]) -> Texts:
+def encode_texts(values: Iterable[str | None]) -> EncodedTexts:
     """A column of texts, given row by row; None: none."""
     known: dict[str, int] = {}
     place = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
-    return Texts(np.array(place, np.int64), list(known))
+    return EncodedTexts(np.array(place, np.int64), list(known))
 
 
-def looked_up(texts: Texts | None, rows: Array, number: Callable[[str], int]) -> Array:
+def map_texts(texts: EncodedTexts | None, rows: Array, number: Callable[[str], int]) -> Array:
     """What a function makes of the texts of these rows, MISSING of none; `texts` None: no such column.
 
     It is asked of each text once, and of unused ones never.
@@ -43,13 +43,13 @@ def looked_up(texts: Texts | None, rows: Array, number: Callable[[str], int]) ->
         return np.full(len(rows), MISSING)
     place = texts.place[rows]
     result = np.full(len(texts.known) + 1, MISSING)  # the last is no text
-    for each in used(place, len(texts.known)):
+    for each in used_codes(place, len(texts.known)):
         result[each] = number(texts.known[each])
     found: Array = result[place]
     return found
 
 
-def used(place: Array, count: int) -> list[int]:
+def used_codes(place: Array, count: int) -> list[int]:
     """Which places occur, in order; -1 is none."""
     occurs = np.zeros(count + 1, bool)
     occurs[place] = True
@@ -57,14 +57,14 @@ def used(place: Array, count: int) -> list[int]:
     return found
 
 
-def whole(values: Array) -> Array:
+def rounded(values: Array) -> Array:
     """The nearest integers; MISSING for NaN."""
     told = ~np.isnan(values)
     return np.where(told, np.rint(np.where(told, values, 0)).astype(np.int64), MISSING)
 
 
 @dataclass
-class Tally:
+class TraceTally:
     """What was left out, guessed or rounded in the rows of one recording's traces.
 
     `counts` are rows by what is wrong with them. `time_step`, `bytes_step`: how far apart the values are
@@ -107,7 +107,7 @@ class Tally:
             self.rounded += int(np.count_nonzero(inexact))
             self.bytes_step = max(self.bytes_step, float((high - low)[inexact].max()))
         middle = np.where(first <= last, np.floor((first + last) / 2), (low + high) / 2)
-        return whole(np.maximum(middle, 0))
+        return rounded(np.maximum(middle, 0))
 
     def memory_kind(self, text: str) -> int:
         """The code of codes.MEMORY_KINDS for a word."""
