@@ -28,8 +28,8 @@ from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
 from nsysconv.importers.kineto.words import Words
 from nsysconv.importers.nsys_sqlite import gpu_metrics
-from nsysconv.importers.nsys_stats import runs, survey
-from nsysconv.importers.nvprof_log import messages
+from nsysconv.importers.nsys_stats import survey
+from nsysconv.importers.nvprof_log import reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
 from nsysconv.store.database import is_store
@@ -362,11 +362,11 @@ def said(text: str) -> list[object]:
 
 
 LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
-    "number of a message": (lambda text: list(messages.notes([(1, text)])), "", "1"),
+    "number of a message": (lambda text: list(reader.notes([(1, text)])), "", "1"),
     "copy of a trace": (Words().copy, "Memcpy HtoD (", " "),
     "second kind of a copy": (Words().copy, "Memcpy HtoD (a -> ", "\t"),
     "unit of a metric": (gpu_metrics._PERCENT.search, "", "[a%0"),
-    "construct of OpenACC": (runs._CONSTRUCT.match, "", "a@:9"),
+    "construct of OpenACC": (survey._CONSTRUCT.match, "", "a@:9"),
     "announcement": (said, "", "Processing [a] with [ "),
     "older announcement": (said, "", "Running [a.py a"),
     "heading": (said, "", "** a (a: "),

@@ -42,7 +42,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers
-from nsysconv.importers.nsys_stats.numbers import CellKind, SpelledNumber, number_format
+from nsysconv.importers.nsys_stats.tables import CellKind, SpelledNumber, number_format
 from nsysconv.importers.probe import Probe
 from nsysconv.names import plain_api_name
 

@@ -24,8 +24,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import nvidia_smi
 from nsysconv.importers.contract import No, Yes
 from nsysconv.importers.nvidia_smi import reader
-from nsysconv.importers.nvidia_smi.clock import Clock
-from nsysconv.importers.nvidia_smi.headers import Metric, header_of
+from nsysconv.importers.nvidia_smi.columns import Clock, Metric, parse_header
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
 from nsysconv.report import MISSING
@@ -407,7 +406,7 @@ def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, revers
              dmon(readings, times="", every=3))  # fmt: skip
     tables = []
     for text in texts:
-        header = header_of(text.splitlines()[0])
+        header = parse_header(text.splitlines()[0])
         assert header is not None
         log = reader._Log(Path("unused"))
         found = log._tables(text.splitlines(), 1, None, False)
@@ -460,7 +459,7 @@ def test_what_stands_before_the_header_does_not_matter(tmp_path: Path) -> None:
 @given(st.text(alphabet="#gpu sm,[%]0123456789/:.-\n\ttimespaunlzr", max_size=80))
 def test_no_line_is_too_odd(text: str) -> None:
     for line in text.split("\n"):
-        header = header_of(line)
+        header = parse_header(line)
         assert header is None or np.all([m.place < len(header.cells) for m in header.metrics])
 
 

@@ -26,7 +26,7 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
 from nsysconv.importers.contract import Yes
-from nsysconv.importers.nvprof_log.quantities import spelled
+from nsysconv.importers.nvprof_log.survey import spelled
 from nsysconv.importers.printed.quantities import intersection
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsysconv.importers.nvprof_log import survey
-from nsysconv.importers.nvprof_log.cells import without_number, without_numbers
+from nsysconv.importers.nvprof_log.trace import without_number, without_numbers
 from nsysconv.report import MISSING
 
 CSV = b'"Start","Duration","Grid X","Name"\nms,us,,\n'

@@ -22,8 +22,8 @@ from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
 from nsysconv.importers.kineto.cells import times, whole
 from nsysconv.importers.kineto.piece import MISSING
-from nsysconv.importers.nsys_stats.objects import JsonRows
-from nsysconv.importers.nvprof_log.quantities import measured, spelled
+from nsysconv.importers.nsys_stats.tables import JsonRows
+from nsysconv.importers.nvprof_log.survey import measured, spelled
 from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_source import as_whole

@@ -1,10 +1,11 @@
-"""Printed tables into recordings: the tables of one are those up to the first that comes again."""
+"""What is told of tables in notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nsysconv import schema
 from nsysconv.errors import InputError
@@ -12,21 +13,152 @@ from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
 from nsysconv.importers.demangle import demangler
 from nsysconv.importers.gpu_work import NO_GPU_WORK
-from nsysconv.importers.nsys_stats import remarks
-from nsysconv.importers.nsys_stats.cells import TraceReader
-from nsysconv.importers.nsys_stats.gathered import NsysIds
-from nsysconv.importers.nsys_stats.runs import Run, runs
-from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable
+from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable, Run, runs
 from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
-from nsysconv.importers.nsys_stats.totals import Totals
-from nsysconv.importers.nsys_stats.trace import NsysTraceRows
-from nsysconv.importers.nsys_stats.trace_totals import TraceTotals
+from nsysconv.importers.nsys_stats.totals import TOTALS, NsysIds, Totals
+from nsysconv.importers.nsys_stats.trace import NsysTraceRows, TraceReader, TraceTotals
 from nsysconv.importers.printed import remarks as printed
 from nsysconv.importers.printed.quantities import GPU_TOTALS
 from nsysconv.importers.printed.text import RejectedLines, refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+
+if TYPE_CHECKING:
+    from nsysconv.importers.nsys_stats.totals import NsysIds
+    from nsysconv.importers.nsys_stats.trace import NsysTraceRows
+
+_NAMED = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS})
+
+
+def on_traces(found: NsysTraceRows) -> Iterator[Note]:
+    """What the rows of traces tell."""
+    yield from printed.on_traces(found.tally)
+    if found.unowned:
+        text = (
+            "the trace of the GPU names no process; the only one of the trace of calls was assumed"
+        )
+        yield Note(
+            "process-assumed", Severity.APPROXIMATED, text, found.unowned, "", printed.EVENTS
+        )
+
+
+def on_totals(found: Totals) -> Iterator[Note]:
+    """What the tables of totals tell."""
+    yield from printed.rounded_times(found.times)
+    for fact, rounding in found.sizes.items():
+        if rounding.count:
+            yield Note(
+                "rounded-bytes",
+                Severity.APPROXIMATED,
+                f"{fact.label}: sums of bytes are known to {float(rounding.step):,.0f} bytes at the "
+                "worst",
+                rounding.count,
+                "",
+                frozenset({fact}),
+            )
+    yield from _on_cells(found)
+    yield from printed.incomplete(found.missing)
+    for table in found.repeated:
+        yield not_read(f"{table.value}, which another table of this file tells in full,", 1)
+    if found.rows:
+        yield Note(
+            "processes-merged",
+            Severity.INFO,
+            "the tables add up over all processes and devices of the recording",
+            1,
+            "",
+            TOTALS,
+        )
+
+
+def starts_cut(rows: int) -> Note:
+    """Rows of traces whose starts are whole seconds."""
+    text = (
+        "starts in a trace were cut to whole seconds: of its rows only totals were made; "
+        "nsys stats -f csv prints them in full"
+    )
+    return Note("decimals-cut", Severity.DROPPED, text, rows, "", printed.EVENTS | TOTALS)
+
+
+def _on_cells(found: Totals) -> Iterator[Note]:
+    """Cells and lines that are not what they should be."""
+    if found.cut:
+        text = (
+            "decimals were cut: numbers may be up to one of their unit more than is printed; "
+            "nsys stats -f csv prints them in full"
+        )
+        yield Note(
+            "decimals-cut",
+            Severity.APPROXIMATED,
+            text,
+            len(found.cut),
+            f"line {found.cut[0]}",
+            frozenset(found.cut_facts),
+        )
+    if found.no_numbers:
+        yield no_numbers(len(found.no_numbers), found.no_numbers[0], TOTALS)
+    if found.disagreeing:
+        yield Note(
+            "tables-disagree",
+            Severity.DROPPED,
+            "sizes of operations of which another table tells another number were left out",
+            len(found.disagreeing),
+            f"line {found.disagreeing[0]}",
+            TOTALS,
+        )
+    if found.ambiguous:
+        yield ambiguous(len(found.ambiguous), found.ambiguous[0], TOTALS)
+    if found.unread:
+        yield printed.unread(len(found.unread), found.unread[0])
+
+
+def on_names(found: NsysIds) -> Iterator[Note]:
+    """What names and words tell."""
+    if found.shortened:
+        text = "names were cut in the text, those that begin alike become one; CSV has whole names"
+        facts = _NAMED
+        yield Note("names-shortened", Severity.INFO, text, len(found.shortened), "", facts)
+    if found.symbols_only:
+        text = "the tables spell symbols of kernels, and no demangler is installed"
+        facts = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
+        yield Note("symbols-only", Severity.INFO, text, found.symbols_only, "", facts)
+    if found.unknown_directions:
+        text = "directions of copies that are not known are shown as Unknown"
+        facts = printed.SIZES | {Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+        yield Note("unknown-code", Severity.INFO, text, found.unknown_directions, "", facts)
+
+
+def ambiguous(count: int, line: int, facts: frozenset[Fact] = printed.EVENTS) -> Note:
+    """Numbers with a sign that may mark decimals or thousands."""
+    text = (
+        "cells were left out of which nothing tells whether their sign marks decimals or thousands"
+    )
+    return Note("number-ambiguous", Severity.DROPPED, text, count, f"line {line}", facts)
+
+
+def no_numbers(count: int, line: int, facts: frozenset[Fact] = printed.EVENTS) -> Note:
+    """Cells where numbers should stand."""
+    return Note(
+        "cell-unreadable",
+        Severity.DROPPED,
+        "cells that are no numbers",
+        count,
+        f"line {line}",
+        facts,
+    )
+
+
+def foreign_lines(lines: RejectedLines) -> Note:
+    """Lines between the rows of tables."""
+    text = "lines between the rows of tables that are none of theirs were passed over"
+    return Note("foreign-lines", Severity.INFO, text, lines.count, f"line {lines.first}")
+
+
+def not_read(what: str, count: int) -> Note:
+    """A table that has no place."""
+    return Note("rows-not-read", Severity.INFO, f"the table {what} was not read", count)
+
 
 _MIB = 20
 # What nsys says in the place of a table without rows.
@@ -124,10 +256,10 @@ class _Recorded:
         if totals.facts & GPU_TOTALS:
             # The GPU's work was recorded: what nsys found none of did not happen.
             self._facts |= {_NOTHING[what] for what in self._nothing() & _NOTHING.keys()}
-        notes += [*remarks.on_traces(rows), *remarks.on_totals(totals)]
+        notes += [*on_traces(rows), *on_totals(totals)]
         if traced.rows:
-            notes.append(remarks.starts_cut(traced.rows))
-        notes += [*cut, *remarks.on_names(self.gathered), *self._on_whole()]
+            notes.append(starts_cut(traced.rows))
+        notes += [*cut, *on_names(self.gathered), *self._on_whole()]
         yield rows_of(schema.aggregate, totals.rows)
         yield from self._small()
 
@@ -151,9 +283,9 @@ class _Recorded:
             self._facts |= _facts_of(block)
         notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
         if reader.ambiguous:
-            notes.append(remarks.ambiguous(reader.ambiguous, block.line))
+            notes.append(ambiguous(reader.ambiguous, block.line))
         if reader.no_numbers:
-            notes.append(remarks.no_numbers(reader.no_numbers, block.line))
+            notes.append(no_numbers(reader.no_numbers, block.line))
 
     def _cut_rows(self) -> Iterator[Note]:
         """What of tables of totals is missing because a file ends too early."""
@@ -177,12 +309,12 @@ class _Recorded:
             if part.file.survey.truncated is not None:
                 yield printed.truncated(part.file.survey.truncated)
             for what, count in part.run.not_read.items():
-                yield remarks.not_read(what, count)
+                yield not_read(what, count)
             foreign = RejectedLines()
             for block in sorted(part.run.blocks.values(), key=lambda block: block.line):
                 foreign.take(block.foreign)
             if foreign.count:
-                yield remarks.foreign(foreign)
+                yield foreign_lines(foreign)
         told = self._facts & {*GPU_TOTALS, Fact.KERNELS}
         if not told and NsysTable.API in self.blocks and _NO_KERNELS in self._nothing():
             # Whether there was none, or it was not recorded, nsys does not say.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
+from itertools import chain, repeat
+from pathlib import Path
 
-from nsysconv.importers.printed import text
+from nsysconv.importers.printed.quantities import ValueRange
+from nsysconv.importers.printed.text import csv_cells
 
 
 class NsysTable(Enum):
@@ -100,7 +106,8 @@ _TITLES = (
     (re.compile(r"CUDA Memory Operation Statistics \((?:by size.*|KiB|MiB|KB|MB|bytes)\)"),
      NsysTable.MEMORY_SIZE),
     (re.compile(r"CUDA Memory Operation Statistics"), NsysTable.MEMORY_TIME),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"), NsysTable.GPU),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"),
+     NsysTable.GPU),
     (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), NsysTable.GPU_TRACE),
     (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), NsysTable.PUSH_POP),
     (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), NsysTable.START_END),
@@ -252,7 +259,7 @@ def boxed(line: str) -> list[str]:
 
 def cells(line: str, delimiter: str) -> list[str] | None:
     """The cells of one line; None where its quotes do not close. Between tabs there are no quotes."""
-    return line.split("\t") if delimiter == "\t" else text.csv_cells(line, delimiter)
+    return line.split("\t") if delimiter == "\t" else csv_cells(line, delimiter)
 
 
 def _header(words: list[str], form: Layout, delimiter: str = "") -> NsysHeader | str | None:
@@ -326,3 +333,233 @@ def _trace(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None
         return (), None
     of_calls = roles & _OF_CALLS and not roles & _ON_GPU
     return tuple(columns), NsysTable.API_TRACE if of_calls else NsysTable.GPU_TRACE
+
+
+BEGINS = re.compile(rb'\s*\[\s*(?:\{\s*"|$)')
+"""A line with which an array of objects may begin."""
+
+_FIRST = re.compile(r'\s*\[\s*\{\s*"((?:[^"\\]|\\.){1,200})"\s*:')
+_BEHIND = re.compile(r"\s*(,|\])?")
+# The last column of every table is a text.
+_ENDS = re.compile(r'"\s*\}\s*(?=,\s*(?:\{|$)|\]\s*(?:\n|$)|$)')
+_KEY = re.compile(r'[{,]\s*"([^"]{1,40})"\s*:')
+_CHUNK_BYTES = 1 << 20
+# What is longer is none: names of kernels have some thousand characters.
+_LONGEST_ROW = 8 << 20
+# As numbers are spelled: what they stand for their columns tell.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
+
+Row = dict[str, str]
+
+
+class JsonRows:
+    """The objects of the array that begins at this byte, as texts by key.
+
+    All have the keys of the first, in its order. Once all are asked for: `end` is the byte behind the
+    array, `closed` whether it ends there, and `unread` how many objects are none of its rows. There are
+    none where it is no such array.
+    """
+
+    def __init__(self, path: Path, start: int) -> None:
+        self._path, self._start = path, start
+        self.end = start
+        self.closed = False
+        self.unread = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        with self._path.open("rb") as file:
+            file.seek(self._start)
+            raw = file.read(_CHUNK_BYTES)
+            # Bytes as characters of one byte each, so that places are places in the file.
+            text, base = raw.decode("latin-1"), self._start
+            first = _FIRST.match(text)
+            if first is None:
+                return
+            anchor = re.compile(r'\{\s*"' + re.escape(first.group(1)) + r'"\s*:')
+            place, keys = text.index("{"), None
+            while True:
+                following = anchor.search(text, place + 1)
+                behind = following.start() if following else len(text)
+                found, length = _one(text[place:behind], keys)
+                after = _BEHIND.match(text, place + length)
+                sign = after.group(1) if found is not None and after is not None else None
+                goes_on = following is None and sign != "]" and len(text) - place < _LONGEST_ROW
+                if goes_on and (more := file.read(_CHUNK_BYTES)):
+                    text, base, place = text[place:] + more.decode("latin-1"), base + place, 0
+                    continue
+                keys = keys or list(found or ())
+                if found is not None and found.keys() == set(keys):
+                    yield {key: found[key] for key in keys}
+                elif found is not None or following is not None:
+                    self.unread += 1  # the last one may be cut
+                self.closed = sign == "]"
+                self.end = base + (after.end() if after and self.closed else place + length)
+                if following is None or (found is not None and sign != ","):
+                    return
+                place = behind
+
+
+def _one(text: str, keys: list[str] | None) -> tuple[Row | None, int]:
+    """The object with which a text begins, and its length; None for what is none."""
+    whole = text.encode("latin-1")
+    decoded = whole.decode("utf-8", "replace")
+    try:
+        found, length = _DECODER.raw_decode(decoded)
+    except (ValueError, RecursionError):
+        end = _ENDS.search(decoded)
+        cut = decoded[: end.end()].rstrip() if end else ""
+        row = _by_keys(cut, keys or _KEY.findall(cut)) if cut else None
+        return row, len(cut.encode()) if row else len(whole)
+    return _texts(found), len(decoded[:length].encode())
+
+
+def _texts(found: dict[str, object]) -> Row | None:
+    texts = {key: "" if value is None else value for key, value in found.items()}
+    if not all(isinstance(value, str) for value in texts.values()):
+        return None
+    return {key: str(value) for key, value in texts.items()}
+
+
+def _by_keys(text: str, keys: list[str]) -> Row | None:
+    """The values between the keys, whatever quotes are in them."""
+    ends, begins = [], []
+    place = 0
+    for sign, key in zip(chain("{", repeat(",")), keys, strict=False):
+        found = re.compile(rf'{re.escape(sign)}\s*"{re.escape(key)}"\s*:\s*').search(text, place)
+        if found is None:
+            return None
+        ends.append(found.start())
+        place = found.end()
+        begins.append(place)
+    ends = [*ends[1:], text.rindex("}")]
+    spelled = (text[low:high].strip() for low, high in zip(begins, ends, strict=True))
+    values = (value.removeprefix('"').removesuffix('"') for value in spelled)
+    return {
+        key: "" if value == "null" else value.replace('\\"', '"')
+        for key, value in zip(keys, values, strict=True)
+    }
+
+
+# Spaces of all widths, and what is left of one that was written in another encoding; apostrophes.
+_BLANKS = " \u00a0\u2007\u2009\u202f\ufffd'\u2019"
+_GROUP_SIGN = re.compile(rf"[.,{_BLANKS}]")
+_NUMBER = re.compile(rf"-?[0-9][0-9.,{_BLANKS}]*$")
+# Of more, Python makes no number, and no table has them.
+_MOST_DIGITS = 1000
+# What stands around a number where somebody made another table of it.
+_AROUND = " %*`\t"
+LARGEST = 1 << 62
+"""No number of ns, bytes or rows is larger."""
+
+
+class CellKind(Enum):
+    """What the cells of a column look like: whole numbers, numbers with three decimals, or any."""
+
+    WHOLE = 0
+    THOUSANDTHS = 3
+    ANY = -1
+
+
+@dataclass(frozen=True)
+class SpelledNumber:
+    """A number and how many decimals it was spelled with."""
+
+    value: Fraction
+    decimals: int
+    is_grouped: bool = field(default=False, compare=False)
+
+    def quantity(self, scale: Fraction | int, decimals: int | None = None) -> ValueRange:
+        """All that is spelled so with this many decimals (None: its own), times the scale."""
+        half = Fraction(1, 2 * 10 ** (self.decimals if decimals is None else decimals))
+        return ValueRange((self.value - half) * scale, (self.value + half) * scale)
+
+    def cut(self, scale: Fraction | int) -> ValueRange:
+        """All that is spelled so where decimals are cut, times the scale."""
+        return ValueRange(self.value * scale, (self.value + 1) * scale)
+
+
+class _Locale(Enum):
+    """How locales spell numbers; the value is a pattern of one: sign, groups, decimals."""
+
+    POINT = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[,{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:\.([0-9]*))?"
+    COMMA = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[.{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:,([0-9]*))?"
+    # Of locales with other groups all have these signs.
+    FOURS = r"(-?(?:[1-9][0-9]{0,3}(?:,[0-9]{4})+|[0-9]+))(?:\.([0-9]*))?"
+    INDIAN = r"(-?(?:[1-9][0-9]?(?:,[0-9]{2})*,[0-9]{3}|[0-9]+))(?:\.([0-9]*))?"
+
+
+_PATTERNS = {locale: re.compile(locale.value) for locale in _Locale}
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """The locales that a table may have been printed in: those that most of its cells fit."""
+
+    locales: tuple[_Locale, ...]
+
+    @property
+    def has_commas(self) -> bool:
+        """Whether commas mark decimals for sure."""
+        return self.locales == (_Locale.COMMA,)
+
+    def number(self, text: str, holds: CellKind) -> SpelledNumber | None:
+        """The number that a cell is; None where it is none, or could be several."""
+        found = self._readings(text, holds)
+        return found.pop() if len(found) == 1 else None
+
+    def is_ambiguous(self, text: str, holds: CellKind) -> bool:
+        """Whether a cell could be several numbers, and nothing tells which."""
+        return len(self._readings(text, holds)) > 1
+
+    def _readings(self, text: str, holds: CellKind) -> set[SpelledNumber]:
+        digits = _digits(text)
+        if not digits:
+            return set()
+        found = {number for locale in self.locales if (number := _number(digits, locale))}
+        likely = {number for number in found if _fits(number, holds)}
+        if holds is CellKind.WHOLE and not likely:
+            return {number for number in found if number.value.denominator == 1}
+        return likely or found
+
+
+def number_format(
+    found: Iterable[tuple[str, CellKind]], *, has_points: bool = False
+) -> NumberFormat:
+    """How a table spells numbers, told by all of its cells and what their columns hold.
+
+    `has_points`: where they do not tell, points mark decimals, as CSV and JSON have them.
+    """
+    odd = dict.fromkeys(_Locale, 0)
+    for text, holds in found:
+        digits = _digits(text)
+        if _GROUP_SIGN.search(digits):
+            for locale in _Locale:
+                number = _number(digits, locale)
+                odd[locale] += number is None or not _fits(number, holds)
+    fewest = min(odd.values())
+    best = tuple(locale for locale in _Locale if odd[locale] == fewest)
+    return NumberFormat((_Locale.POINT,) if has_points and _Locale.POINT in best else best)
+
+
+def _digits(text: str) -> str:
+    """A cell without what may stand around its number; empty where it holds none."""
+    digits = text.strip(_AROUND)
+    return digits if _NUMBER.match(digits) and len(digits) <= _MOST_DIGITS else ""
+
+
+def _number(digits: str, locale: _Locale) -> SpelledNumber | None:
+    """The number that is spelled so in a locale; None where nothing is."""
+    match = _PATTERNS[locale].fullmatch(digits)
+    if match is None:
+        return None
+    whole, behind = match.group(1), match.group(2) or ""
+    plain = _GROUP_SIGN.sub("", whole)
+    value = Fraction(f"{plain}.{behind}" if behind else plain)
+    return SpelledNumber(value, len(behind), plain != whole) if abs(value) <= LARGEST else None
+
+
+def _fits(number: SpelledNumber, holds: CellKind) -> bool:
+    """Whether a column of this kind holds such a number: whole ones, or such with decimals."""
+    if holds is CellKind.WHOLE:
+        return number.decimals == 0
+    return holds is CellKind.ANY or not number.is_grouped or number.decimals > 0

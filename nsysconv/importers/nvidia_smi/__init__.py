@@ -39,12 +39,12 @@ def sniff(probe: Probe) -> Yes | No:
     """Text with the header of a query of GPUs, or of `dmon`, among its first lines."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    from nsysconv.importers.nvidia_smi.headers import header_of, looks_like
+    from nsysconv.importers.nvidia_smi.columns import looks_like, parse_header
     from nsysconv.importers.printed.text import encoding_of
 
     encoding = encoding_of(probe.head) or "utf-8"
     lines = probe.head.decode(encoding, "replace").lstrip("\ufeff").splitlines()
-    if any(header_of(line) for line in lines):
+    if any(parse_header(line) for line in lines):
         return Yes()
     other = next((kind for line in lines if (kind := looks_like(line))), None)
     if other is not None:

@@ -1,4 +1,4 @@
-"""Logs into recordings: a sample for every number of a row."""
+"""What there is to say of a log, as notes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,125 @@ import numpy as np
 from nsysconv import codes, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.nvidia_smi import remarks
-from nsysconv.importers.nvidia_smi.clock import Clock, zone_is_told
-from nsysconv.importers.nvidia_smi.headers import Metric, SmiHeader, dmon, header_of, units_of
+from nsysconv.importers.nvidia_smi.columns import (
+    Clock,
+    Metric,
+    SmiHeader,
+    dmon,
+    parse_header,
+    units_of,
+    zone_is_told,
+)
 from nsysconv.importers.printed.text import RejectedLines, refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Column, build_table
 from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
 from nsysconv.units import Unit
+
+_METRICS = frozenset({Fact.METRICS})
+
+
+def zone_note(name: str, *, told: bool) -> Note:
+    """The log does not say in which zone its times are."""
+    whose = "the zone that TZ names" if told else "this machine's zone"
+    return Note(
+        "time-zone-assumed",
+        Severity.INFO if told else Severity.APPROXIMATED,
+        f"the log's times of day were read as {name}, {whose}",
+        facts=frozenset({Fact.UTC}),
+    )
+
+
+def no_date() -> Note:
+    """Times of a day that nobody names."""
+    return Note(
+        "no-time-base",
+        Severity.INFO,
+        "times without a date (`nvidia-smi dmon -o DT` has both): distances hold, the day is not known",
+        facts=frozenset({Fact.UTC}),
+    )
+
+
+def untimed(count: int) -> Note:
+    """Rows that do not tell when."""
+    return Note(
+        "sample-without-time",
+        Severity.INFO,
+        "rows that do not tell when they were sampled: query `timestamp`, or use `nvidia-smi dmon -o DT`",
+        count,
+        facts=_METRICS,
+    )
+
+
+def of_some_gpu(count: int) -> Note:
+    """Rows that do not tell of which GPU."""
+    return Note(
+        "sample-without-gpu",
+        Severity.INFO,
+        "rows that do not tell which GPU they are of: query `index` or `uuid`, too",
+        count,
+        facts=_METRICS,
+    )
+
+
+def not_numbers(columns: Sequence[str]) -> Note:
+    """Columns that hold words."""
+    return Note(
+        "column-not-read",
+        Severity.INFO,
+        f"columns of words, of which no samples are made: {', '.join(columns)}",
+        len(columns),
+        facts=_METRICS,
+    )
+
+
+def odd_cells(count: int, where: str) -> Note:
+    """Cells of a column of numbers that hold none."""
+    return Note(
+        "cell-unreadable",
+        Severity.DROPPED,
+        "cells that are neither a number nor what nvidia-smi writes for none",
+        count,
+        where,
+        _METRICS,
+    )
+
+
+def no_rows(count: int, first: int) -> Note:
+    """Lines that are no rows."""
+    return Note(
+        "line-unreadable",
+        Severity.DROPPED,
+        "lines that are no rows of the log",
+        count,
+        f"line {first}",
+        _METRICS,
+    )
+
+
+def too_far(count: int, first: int) -> Note:
+    """Rows so long after the first that no time line reaches there."""
+    return Note(
+        "impossible-time",
+        Severity.DROPPED,
+        "rows more than 104 days from the first one",
+        count,
+        f"line {first}",
+        _METRICS,
+    )
+
+
+def cut_off(line: int) -> Note:
+    """A last line that is not finished."""
+    return Note(
+        "trace-truncated",
+        Severity.DROPPED,
+        "the log ends within a line, which was left out",
+        where=f"line {line}",
+        facts=_METRICS,
+    )
+
 
 Array = np.ndarray
 Cells = Sequence[str]
@@ -143,7 +253,7 @@ class _Log:
             if rows and header is not None:
                 yield first, header, rows
                 rows = []
-            if (found := header_of(text)) is not None:
+            if (found := parse_header(text)) is not None:
                 header, self._before = found, None
             elif header is not None and header.is_dmon and (units := units_of(text)) is not None:
                 header = dmon(header.cells, units)
@@ -316,26 +426,26 @@ class _Log:
     def notes(self) -> Iterator[Note]:
         """What there is to say of it."""
         if self._zero is not None:
-            zone = remarks.zone(self._clock.zone, told=zone_is_told())
-            yield zone if self._has_date else remarks.no_date()
+            zone = zone_note(self._clock.zone, told=zone_is_told())
+            yield zone if self._has_date else no_date()
         if self._untimed:
-            yield remarks.untimed(self._untimed)
+            yield untimed(self._untimed)
         if self._of_some_gpu:
-            yield remarks.of_some_gpu(self._of_some_gpu)
+            yield of_some_gpu(self._of_some_gpu)
         words = [name for name, told in self._told.items() if told.odd and not told.numbers]
         if words:
-            yield remarks.not_numbers(words)
+            yield not_numbers(words)
         odd = {name: told for name, told in self._told.items() if told.odd and told.numbers}
         if odd:
             name, first = next(iter(odd.items()))
             count = sum(told.odd for told in odd.values())
-            yield remarks.odd_cells(count, f"{name}: {first.first}")
+            yield odd_cells(count, f"{name}: {first.first}")
         if self._refused.count:
-            yield remarks.no_rows(self._refused.count, self._refused.first)
+            yield no_rows(self._refused.count, self._refused.first)
         if self._far.count:
-            yield remarks.too_far(self._far.count, self._far.first)
+            yield too_far(self._far.count, self._far.first)
         if self._cut:
-            yield remarks.cut_off(self._cut)
+            yield cut_off(self._cut)
 
 
 def _is_cut(cells: Cells, before: Cells | None, header: SmiHeader) -> bool:

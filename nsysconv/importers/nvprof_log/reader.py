@@ -1,11 +1,13 @@
-"""Logs into recordings: one for each run of each process."""
+"""What nvprof says in sentences: known ones become notes, in our words; no other text is copied."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nsysconv import schema
 from nsysconv.errors import InputError
@@ -13,21 +15,205 @@ from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
 from nsysconv.importers.demangle import demangler
 from nsysconv.importers.gpu_work import NO_GPU_WORK
-from nsysconv.importers.nsys_stats.runs import tables_in
-from nsysconv.importers.nvprof_log import messages, remarks
-from nsysconv.importers.nvprof_log.counters import Counters
-from nsysconv.importers.nvprof_log.gathered import Gathered
-from nsysconv.importers.nvprof_log.headers import TRACES, NvprofTable
-from nsysconv.importers.nvprof_log.pieces import NvprofLogReader as RowReader
-from nsysconv.importers.nvprof_log.survey import LogSurvey, Run
-from nsysconv.importers.nvprof_log.totals import Totals
-from nsysconv.importers.nvprof_log.trace import NvprofTraceRows
+from nsysconv.importers.nsys_stats.survey import tables_in
+from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
+from nsysconv.importers.nvprof_log.totals import Counters, Gathered, Totals
+from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
 from nsysconv.importers.printed import remarks as printed
 from nsysconv.importers.printed.quantities import GPU_TOTALS
 from nsysconv.importers.printed.text import refuse_quotations, utf8_files
 from nsysconv.importers.probe import Probe
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+
+if TYPE_CHECKING:
+    from nsysconv.importers.nvprof_log.totals import Counters, Totals
+
+_GPU = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
+_API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
+_ALL: frozenset[Fact] = frozenset()
+
+# What a message says -> slug, severity, our text, what it touches. `{}` is the message's number.
+_KNOWN: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), slug, severity, text, facts)
+    for pattern, slug, severity, text, facts in (
+        (
+            r"\b(\d{1,18}) API trace records have same start and end",
+            "profiler-diagnostic",
+            Severity.INFO,
+            "{} API calls were too short for the timer and have a duration of 0",
+            _API,
+        ),
+        (
+            r"\b(\d{1,18}) records have invalid timestamps due to insufficient",
+            "profiler-diagnostic",
+            Severity.DROPPED,
+            "the profiler lost the times of {} records because its buffers were too small "
+            "(--device-buffer-size)",
+            _GPU,
+        ),
+        (
+            r"kernel\(s\) will be replayed",
+            "kernels-serialised",
+            Severity.INFO,
+            "kernels were run several times, one after the other, to collect events or metrics",
+            _GPU | {Fact.METRICS},
+        ),
+        (
+            r"One or more events or metrics can't be profiled",
+            "profiler-diagnostic",
+            Severity.DROPPED,
+            "some events or metrics could not be measured",
+            frozenset({Fact.METRICS}),
+        ),
+        (
+            r"Found (\d{1,18}) invalid range marker",
+            "profiler-diagnostic",
+            Severity.DROPPED,
+            "{} markers of ranges were invalid",
+            frozenset({Fact.RANGE_TOTALS}),
+        ),
+        (
+            r"Profiling results might be incorrect with current version of nvcc",
+            "profiler-diagnostic",
+            Severity.INFO,
+            "the profiler doubts its results for programs built with a compiler before CUDA 9",
+            _ALL,
+        ),
+        (
+            r"not supported on devices with compute capability|doesn't support the underlying device",
+            "profiler-diagnostic",
+            Severity.DROPPED,
+            "nvprof does not support this GPU and recorded nothing of it; use nsys profile",
+            _GPU,
+        ),
+        (
+            r"Unified Memory Profiling is not supported",
+            "profiler-diagnostic",
+            Severity.DROPPED,
+            "unified memory was not profiled: the GPUs have no peer-to-peer access",
+            frozenset({Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}),
+        ),
+        (
+            r"Auto boost enabled",
+            "profiler-diagnostic",
+            Severity.INFO,
+            "the GPU changed its clock by itself while it was profiled",
+            _ALL,
+        ),
+        (
+            r"Application received signal (\d{1,18})|Application returned non-zero code (\d{1,18})",
+            "profiler-diagnostic",
+            Severity.INFO,
+            "the program ended with signal or status {}",
+            _ALL,
+        ),
+        (
+            r"ERR_NVGPUCTRPERM|not have permission to (?:profile|access)",
+            "profiler-diagnostic",
+            Severity.DROPPED,
+            "the user was not permitted to read the GPU's counters",
+            frozenset({Fact.METRICS, *_GPU}),
+        ),
+    )
+)
+# What goes on from a message before it, or tells only that nvprof is at work.
+_IDLE = re.compile(r"Replaying kernel|This can happen because|Profiling all processes|\(done\)")
+
+
+def notes(messages: Iterable[tuple[int, str]]) -> Iterator[Note]:
+    """The messages' notes; those that are not known are counted."""
+    unknown: list[int] = []
+    for line, said in messages:
+        if _IDLE.search(said):
+            continue
+        for pattern, slug, severity, text, facts in _KNOWN:
+            if match := pattern.search(said):
+                number = next((group for group in match.groups() if group), "")
+                yield Note(slug, severity, text.format(number), 1, f"line {line}", facts)
+                break
+        else:
+            unknown.append(line)
+    if unknown:
+        yield Note(
+            "profiler-diagnostic",
+            Severity.INFO,
+            "the profiler left messages that nsysconv does not know; read them in the log",
+            len(unknown),
+            f"line {unknown[0]}",
+        )
+
+
+def on_totals(found: Totals) -> Iterator[Note]:
+    """What the tables of totals tell."""
+    yield from printed.rounded_times(found.times)
+    if found.sizes.count:
+        yield Note(
+            "rounded-bytes",
+            Severity.APPROXIMATED,
+            f"bytes of migrations are known to {float(found.sizes.step):,.0f} bytes at the worst",
+            found.sizes.count,
+            "",
+            frozenset({Fact.UNIFIED_MEMORY_TOTALS}),
+        )
+    for kind, count in found.unknown_types.items():
+        text = f"totals of the unknown type {kind!r} were left out"
+        yield Note("category-unknown", Severity.DROPPED, text, count)
+    yield from printed.incomplete(found.missing)
+    if found.unread:
+        yield printed.unread(len(found.unread), found.unread[0])
+
+
+def on_counters(found: Counters) -> Iterator[Note]:
+    """What the tables of metrics and events tell."""
+    facts = frozenset({Fact.METRICS})
+    if found.unread:
+        yield printed.unread(len(found.unread), found.unread[0], facts)
+    if found.overflows:
+        text = "values that the counters could not hold are not recorded"
+        yield Note("counter-overflow", Severity.DROPPED, text, found.overflows, "", facts)
+
+
+def not_read(what: str, count: int) -> Note:
+    """A table that has no place yet."""
+    text = f"{what} has no table in a store yet and was not read"
+    return Note("rows-not-read", Severity.INFO, text, count)
+
+
+def nsys_tables(tables: Mapping[str, int]) -> Note:
+    """Tables of another profiler in the same file."""
+    text = f"tables of nsys stats in the same file were left out: {', '.join(tables)}"
+    return Note("mixed-output", Severity.DROPPED, text, sum(tables.values()))
+
+
+def symbols_only(count: int) -> Note:
+    """Kernels without demangled names."""
+    text = "the log spells symbols of kernels, and no demangler is installed"
+    return Note("symbols-only", Severity.INFO, text, count, "", frozenset({Fact.KERNELS}))
+
+
+def joined_runs(pids: set[int]) -> Note:
+    """Files of different runs were joined."""
+    listed = ", ".join(map(str, sorted(pids)))
+    text = (
+        f"the joined files are of several runs (processes {listed}): links hold only as far as the "
+        "runs made the same calls in the same order"
+    )
+    return Note("joined-runs", Severity.APPROXIMATED, text, 1, "", frozenset({Fact.API_LINKS}))
+
+
+def no_units(count: int, line: int) -> Note:
+    """A trace whose row of units is missing or damaged."""
+    text = "a table's row of units is missing: its times were taken as nanoseconds"
+    return Note(
+        "number-ambiguous", Severity.APPROXIMATED, text, count, f"line {line}", printed.EVENTS
+    )
+
+
+def no_process() -> Note:
+    """A log without a banner."""
+    return Note("process-unnamed", Severity.INFO, "the log does not say which process it is of")
+
 
 _EVENT_FACTS = {
     NvprofTable.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
@@ -94,7 +280,7 @@ class NvprofLogReader:
         for probe, file, parts in zip(self._probes, files, runs, strict=True):
             if parts and any(part.run.blocks for part in parts):
                 continue
-            said = [note.text for run in file.survey.runs for note in messages.notes(run.messages)]
+            said = [note.text for run in file.survey.runs for note in notes(run.messages)]
             others = sorted({what for run in file.survey.runs for what in run.not_read})
             if file.nsys:
                 said.append(_CUT_OUT)
@@ -123,7 +309,7 @@ class NvprofLogReader:
         recording = _Recorded(parts, Gathered(pid, demangler()))
         notes = [note for probe in self._probes for note in probe.notes]
         if len(pids) > 1:
-            notes.append(remarks.joined_runs(pids))
+            notes.append(joined_runs(pids))
         return Recording(
             attributes=lambda: ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
             facts=recording.facts,
@@ -166,8 +352,8 @@ class _Recorded:
             printed_rows = self.gathered.rows.total() + len(totals.rows) + len(counters.rows)
             refuse_quotations(whole, printed_rows)
         self._facts |= totals.facts
-        notes += [*printed.on_traces(rows.tally), *remarks.on_totals(totals)]
-        notes += [*remarks.on_counters(counters), *self._on_whole()]
+        notes += [*printed.on_traces(rows.tally), *on_totals(totals)]
+        notes += [*on_counters(counters), *self._on_whole()]
         yield rows_of(schema.metric_sample, counters.rows)
         yield rows_of(schema.aggregate, totals.rows)
         yield from self._small()
@@ -176,7 +362,7 @@ class _Recorded:
         for block in part.run.blocks:
             if block.header.table not in TRACES:
                 continue
-            reader = RowReader(part.file.probe, part.file.path, block)
+            reader = TraceReader(part.file.probe, part.file.path, block)
             only_calls = block.header.table is NvprofTable.API_TRACE
             for cells, end in reader.cells():
                 done = f"{end >> _MIB:,} MiB of rows"
@@ -185,7 +371,7 @@ class _Recorded:
                 self._facts.add(Fact.UNIFIED_MEMORY)
             notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
             if reader.unitless:
-                notes.append(remarks.no_units(reader.unitless, block.line))
+                notes.append(no_units(reader.unitless, block.line))
 
     def _small(self) -> Iterator[Batch]:
         found = self.gathered
@@ -198,15 +384,15 @@ class _Recorded:
 
     def _on_whole(self) -> Iterator[Note]:
         for part in self._parts:
-            yield from messages.notes(part.run.messages)
+            yield from notes(part.run.messages)
             for what, count in part.run.not_read.items():
-                yield remarks.not_read(what, count)
+                yield not_read(what, count)
             if part.file.nsys:
-                yield remarks.nsys_tables(part.file.nsys)
+                yield nsys_tables(part.file.nsys)
         if self.gathered.symbols_only:
-            yield remarks.symbols_only(self.gathered.symbols_only)
+            yield symbols_only(self.gathered.symbols_only)
         if self.gathered.pid is None:
-            yield remarks.no_process()
+            yield no_process()
         if any(NvprofTable.GPU_TRACE in part.run.nothing for part in self._parts):
             yield NO_GPU_WORK
 

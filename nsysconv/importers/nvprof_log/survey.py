@@ -1,7 +1,8 @@
-"""Where things stand in a log: runs of a profiled program, their tables, and what the profiler said.
+"""Values as nvprof spells them: a number of few digits, with a unit of its own or of its column.
 
-A log is read twice. This is the first time: lines are told apart, rows of small tables are kept, and of
-traces only the places where their rows stand.
+Sizes and rates have binary prefixes: 1 KB is 1024 bytes (docs/formats/nvprof-log.md). A spelled value
+stands for all numbers that round to it; where several values tell the same quantity, what is left is what
+they have in common.
 """
 
 from __future__ import annotations
@@ -11,14 +12,186 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from nsysconv.importers.nsys_stats.survey import has_table
-from nsysconv.importers.nvprof_log import headers
-from nsysconv.importers.nvprof_log.headers import TRACES, NvprofHeader, NvprofTable
-from nsysconv.importers.printed.text import RowSpan
+from nsysconv.importers.printed.quantities import ValueRange
+from nsysconv.importers.printed.text import RowSpan, csv_cells
+
+_K = 1024
+UNITS: dict[str, int] = {
+    "s": 10**9,
+    "ms": 10**6,
+    "us": 10**3,
+    "µs": 10**3,
+    "ns": 1,
+    "B": 1,
+    "KB": _K,
+    "MB": _K**2,
+    "GB": _K**3,
+    "TB": _K**4,
+    "B/s": 1,
+    "KB/s": _K,
+    "MB/s": _K**2,
+    "GB/s": _K**3,
+    "TB/s": _K**4,
+    "%": 1,
+}
+"""Units -> how many ns, bytes, bytes per second or percent one of them is."""
+
+_VALUE = re.compile(r"\s*(-?[0-9][0-9.,]*(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ%/]*)\s*$")
+_LARGEST = 1 << 62
+_GROUP = 3
+
+
+def step_of(text: str) -> Fraction | None:
+    """What the last digit of a number is worth, in any language's spelling; None if it is none."""
+    found = _digits(text)
+    return None if found is None else Fraction(10) ** found[1]
+
+
+def spelled(text: str, unit: str = "") -> ValueRange | None:
+    """What a cell says; its own unit counts before its column's. None: no number of a known unit."""
+    found = _scaled(text, unit)
+    if found is None:
+        return None
+    digits, scale, parts = found
+    return ValueRange(
+        Fraction((2 * digits - 1) * scale, 2 * parts), Fraction((2 * digits + 1) * scale, 2 * parts)
+    )
+
+
+def measured(text: str, unit: str = "") -> tuple[float, float] | None:
+    """The middle of the same, and its step: what traces of a million rows need of it."""
+    found = _scaled(text, unit)
+    if found is None:
+        return None
+    digits, scale, parts = found
+    return digits * scale / parts, scale / parts
+
+
+def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
+    """The digits of a cell, what the last of them stands for, and in how many parts of one that is."""
+    match = _VALUE.match(text)
+    if match is None:
+        return None
+    unit = match.group(2) or unit
+    scale = UNITS.get(unit, None if unit else 1)
+    found = _digits(match.group(1))
+    if scale is None or found is None:
+        return None
+    digits, exponent = found
+    scale, parts = scale * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
+    if max(abs(digits), 1) * scale > _LARGEST * parts:
+        return None
+    return digits, scale, parts
+
+
+def _digits(text: str) -> tuple[int, int] | None:
+    """The digits of a number, and the power of ten that the last of them stands for.
+
+    Of `,` and `.` the last is the decimal sign, unless it stands there more than once.
+    """
+    digits, _, power = text.lower().partition("e")
+    comma, point = digits.rfind(","), digits.rfind(".")
+    sign = "," if comma > point else "."
+    if digits.count(sign) > 1:
+        sign = "." if sign == "," else ","
+    grouping = "," if sign == "." else "."
+    whole, _, decimals = digits.partition(sign)
+    _, *groups = whole.split(grouping)
+    if grouping in decimals or any(len(group) != _GROUP for group in groups):
+        return None
+    try:
+        return int(whole.replace(grouping, "") + decimals), int(power or 0) - len(decimals)
+    except ValueError:  # no digit, or thousands of them
+        return None
+
+
+class NvprofTable(Enum):
+    """The kinds of tables; the value is what it holds, for people."""
+
+    SUMMARY = "totals by name"
+    GPU_TRACE = "GPU trace"
+    API_TRACE = "API trace"
+    UNIFIED_MEMORY = "totals of unified memory"
+    COUNTERS = "metrics or events by kernel"
+    COUNTER_TRACE = "metrics or events by launch"
+    CPU_SAMPLES = "samples of the CPU"
+
+
+TRACES = frozenset({NvprofTable.GPU_TRACE, NvprofTable.API_TRACE})
+"""Tables with a row per event, which may be millions."""
+
+
+@dataclass(frozen=True)
+class NvprofHeader:
+    """A table's kind and columns; `delimiter` is empty for text in columns."""
+
+    table: NvprofTable
+    columns: tuple[str, ...]
+    delimiter: str = ""
+
+
+# In text some columns are called otherwise than in CSV, or are several in one.
+_TEXT_COLUMNS = {
+    "Regs*": "Registers Per Thread",
+    "SSMem*": "Static SMem",
+    "DSMem*": "Dynamic SMem",
+}
+_DELIMITERS = (",", ";", "\t")
+_GAP = re.compile(r"\s{2,}")
+_ON_GPU = {"Device", "Grid X", "Grid Size", "Size", "Stream"}
+
+
+def of_csv(line: str) -> NvprofHeader | None:
+    """The header that a line of CSV is, None if it is none."""
+    for delimiter in _DELIMITERS:
+        if delimiter in line:
+            columns = tuple(cell.strip() for cell in csv_cells(line, delimiter) or ())
+            table = _table(set(columns))
+            if table is not None and len(set(columns)) == len(columns):
+                return NvprofHeader(table, columns, delimiter)
+    return None
+
+
+def of_text(line: str) -> NvprofHeader | None:
+    """The header that a line of text is, None if it is none."""
+    columns = tuple(_TEXT_COLUMNS.get(word, word) for word in _GAP.split(line.strip()))
+    if columns == ("Time(%)", "Time", "Name"):
+        return NvprofHeader(NvprofTable.CPU_SAMPLES, columns)
+    table = _table(set(columns)) if len(columns) > 1 else None
+    return NvprofHeader(table, columns) if table is not None else None
+
+
+def _table(columns: set[str]) -> NvprofTable | None:
+    if columns >= {"Time(%)", "Time", "Calls", "Name"}:
+        return NvprofTable.SUMMARY
+    if columns >= {"Start", "Duration", "Name"}:
+        return NvprofTable.GPU_TRACE if columns & _ON_GPU else NvprofTable.API_TRACE
+    if columns >= {"Count", "Total Size", "Total Time"}:
+        return NvprofTable.UNIFIED_MEMORY
+    if "Invocations" in columns and columns & {"Metric Name", "Event Name"}:
+        return NvprofTable.COUNTERS
+    if columns >= {"Device", "Context", "Stream", "Kernel"}:
+        return NvprofTable.COUNTER_TRACE
+    return None
+
+
+def units_of(line: str, header: NvprofHeader) -> tuple[str, ...] | None:
+    """The units below a header, one per column, empty for none; None if the line is a row of values."""
+    row = csv_cells(line, header.delimiter)
+    if row is None or len(row) > len(header.columns):
+        return None
+    row = [cell.strip() for cell in row]
+    if not any(row) or any(cell and cell not in UNITS for cell in row):
+        return None
+    return tuple(row) + ("",) * (len(header.columns) - len(row))
+
 
 # One process's lines are marked with its number, or with nothing while none is known.
 _MARKED = re.compile(r"==(\d{1,10})== ?(.*)|={8} ?(.*)")
@@ -234,7 +407,7 @@ class LogSurvey:
         header = block.header
         if header.delimiter:
             if not (block.lines or block.spans or block.units) and block.line == self._line - 1:
-                block.units = headers.units_of(text, header) or ()
+                block.units = units_of(text, header) or ()
                 if block.units:
                     return
             if header.table in TRACES and text.count(header.delimiter) >= 2:
@@ -253,7 +426,7 @@ class LogSurvey:
     def _header(self, text: str) -> bool:
         if _HEADER_WORDS.search(text) is None:
             return False
-        found = headers.of_csv(text) or headers.of_text(text)
+        found = of_csv(text) or of_text(text)
         if found is None:
             return False
         run = self._current()
