@@ -92,7 +92,7 @@ _LONGEST_SIGN = 1024
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """Text with the header of a table of nsys, or with what nsys says before one; none of nvprof's."""
+    """Accept text with the header of a table of nsys, or with its messages, and none of nvprof's."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
     from nsysconv.importers.nsys_stats.survey import is_nsys_output
@@ -106,18 +106,18 @@ def sniff(probe: Probe) -> Yes | No:
             close=True,
             hint="Import the file that the report is about.",
         )
-    found = False
+    is_nsys = False
     for text in text_chunks(probe, _LONGEST_SIGN):
         if NVPROF.search(text):
             return No("it holds what nvprof prints")
-        found = found or is_nsys_output(text)
-    if found:
+        is_nsys = is_nsys or is_nsys_output(text)
+    if is_nsys:
         return Yes()
     return No("it holds no header of a table that nsys stats prints")
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording for each run of nsys stats; the one that several files make together."""
-    from nsysconv.importers.nsys_stats.reader import NsysStatsReader
+    """Yield a recording for each run of nsys stats, or the one that several files make together."""
+    from nsysconv.importers.nsys_stats.reader import read_recordings
 
-    yield from NsysStatsReader(probes, POSSIBLE, ADVICE).recordings()
+    yield from read_recordings(probes, POSSIBLE, ADVICE)

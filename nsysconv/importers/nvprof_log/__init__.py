@@ -77,7 +77,7 @@ _LONGEST_SIGN = 256
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """Text with a line that nvprof marks, or with the header of one of its tables."""
+    """Accept text with a line that nvprof marks, or with the header of one of its tables."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
     from nsysconv.importers.nvprof_log.survey import SIGNATURE
@@ -90,7 +90,7 @@ def sniff(probe: Probe) -> Yes | No:
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording for each run of each process; the one that several files make together."""
-    from nsysconv.importers.nvprof_log.reader import NvprofLogReader
+    """Yield a recording for each run of each process, or the one that several files make together."""
+    from nsysconv.importers.nvprof_log.reader import read_recordings
 
-    yield from NvprofLogReader(probes, POSSIBLE, ADVICE).recordings()
+    yield from read_recordings(probes, POSSIBLE, ADVICE)

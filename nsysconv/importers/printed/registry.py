@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from nsysconv import schema
-from nsysconv.importers.printed.quantities import parse_digits
+from nsysconv.importers.printed.text import parse_digits
 from nsysconv.names import plain_api_name
 from nsysconv.store.recording import ArrowRows, rows_of
 
