@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nsysconv.importers.kineto.words import CATEGORIES
+from nsysconv.importers.kineto.events import CATEGORIES
 from nsysconv.importers.nsys_sqlite import cpu_side
 from nsysconv.importers.nsys_sqlite import tables as nsys
 from nsysconv.importers.nvprof_database import tables as nvprof

@@ -8,7 +8,7 @@ from docs_markdown import NO_UNIT, labels, markdown_table
 
 from nsysconv import queries
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Option, Query, any_of, picture_of
+from nsysconv.queries.contract import Option, Query
 from nsysconv.report import Column
 
 
@@ -36,39 +36,39 @@ def reports_page() -> Iterator[str]:
         yield from ("", f"**{title}**", "")
         yield from markdown_table(
             ("report", "shows", "needs"),
-            ((f"[{n}](#{n})", every[n].TITLE, _needs(every[n])) for n in names),
+            ((f"[{n}](#{n})", every[n].title, _needs(every[n])) for n in names),
         )
     for name, query in every.items():
         yield from _report(name, query)
 
 
 def _needs(query: Query) -> str:
-    enough = any_of(query)
-    return f"one of {labels(enough)}" if enough else labels(query.NEEDS)
+    enough = query.any_of
+    return f"one of {labels(enough)}" if enough else labels(query.needs)
 
 
 def _report(name: str, query: Query) -> Iterator[str]:
     yield ""
     yield f"## {name}"
     yield ""
-    yield f"{query.TITLE}."
+    yield f"{query.title}."
     yield ""
-    yield f"Needs: {_needs(query)}. Uses: {labels(query.USES)}."
-    if query.TOTALS:
+    yield f"Needs: {_needs(query)}. Uses: {labels(query.uses)}."
+    if query.totals:
         yield ""
         yield (
-            f"Where those are not recorded: {labels(query.TOTALS)}, as far as totals go; what they "
+            f"Where those are not recorded: {labels(query.totals)}, as far as totals go; what they "
             "do not tell is null. Of a slice they tell nothing."
         )
-    if query.OPTIONS:
+    if query.options:
         yield ""
-        rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.OPTIONS)
+        rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.options)
         yield from markdown_table(("option", "default", "what it does"), rows)
     yield ""
     yield from markdown_table(
-        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.COLUMNS)
+        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.columns)
     )
-    if picture := picture_of(query):
+    if picture := query.picture:
         yield ""
         kind, what = _PICTURES[picture.kind], _named(picture.values)
         yield f"`.plot()` draws {kind}: {what} by {_named(picture.x)}."

@@ -18,7 +18,7 @@ from nsysconv.api import Percent, Slice, reports
 from nsysconv.api import open as open_profile
 from nsysconv.cli import slices
 from nsysconv.errors import UsageError
-from nsysconv.queries import CORE, REPORTS, wanted
+from nsysconv.queries import CORE, REPORTS, parse_spec
 
 RANGES = NSYS / "ranges-3.28.1.sqlite"
 
@@ -198,20 +198,20 @@ def test_mistakes(flags: list[str], words: list[str], folder: Path) -> None:
 
 
 def test_options_of_a_report() -> None:
-    assert wanted("launch_stats").options == {"long_call_ns": 50_000, "long_queue_ns": 100_000}
-    found = wanted("launch_stats:long_queue_ns=7")
+    assert parse_spec("launch_stats").options == {"long_call_ns": 50_000, "long_queue_ns": 100_000}
+    found = parse_spec("launch_stats:long_queue_ns=7")
     assert (found.name, found.options) == (
         "launch_stats",
         {"long_call_ns": 50_000, "long_queue_ns": 7},
     )
-    assert wanted("gpu_gaps:gap=1.5").options == {"gap": 1.5}
-    assert wanted("cuda_gpu_kern_sum:base").options["base"] is True
-    assert wanted("cuda_gpu_kern_sum:base:nvtx-name").options == {
+    assert parse_spec("gpu_gaps:gap=1.5").options == {"gap": 1.5}
+    assert parse_spec("cuda_gpu_kern_sum:base").options["base"] is True
+    assert parse_spec("cuda_gpu_kern_sum:base:nvtx-name").options == {
         "nvtx-name": True, "base": True, "mangled": False}  # fmt: skip
 
 
 def test_older_names_of_reports() -> None:
-    found = wanted("gpukernsum:base")
+    found = parse_spec("gpukernsum:base")
     assert (found.name, found.spec) == ("cuda_gpu_kern_sum", "cuda_gpu_kern_sum:base")
 
 
@@ -222,7 +222,7 @@ def test_older_names_of_reports() -> None:
     ("kernel_categories:rules=a:b:c", "a:b:c"),
 ])  # fmt: skip
 def test_a_path_may_hold_the_signs(spec: str, path: str) -> None:
-    found = wanted(spec)
+    found = parse_spec(spec)
     assert (found.name, found.options, found.spec) == ("kernel_categories", {"rules": path}, spec)
 
 

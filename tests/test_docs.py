@@ -162,7 +162,7 @@ def test_reports_are_documented() -> None:
     for name in REPORTS:
         assert f"\n## {name}\n" in page
         assert f"`{name}`" in definitions, name
-        for column in query(name).COLUMNS:
+        for column in query(name).columns:
             assert f"| `{column.name}` |" in page
 
 

@@ -26,7 +26,7 @@ from markdown_it import MarkdownIt
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.words import Words
+from nsysconv.importers.kineto.events import Words
 from nsysconv.importers.nsys_sqlite import gpu_metrics
 from nsysconv.importers.nsys_stats import survey
 from nsysconv.importers.nvprof_log import reader
@@ -362,7 +362,7 @@ def said(text: str) -> list[object]:
 
 
 LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
-    "number of a message": (lambda text: list(reader.notes([(1, text)])), "", "1"),
+    "number of a message": (lambda text: list(reader.message_notes([(1, text)])), "", "1"),
     "copy of a trace": (Words().copy, "Memcpy HtoD (", " "),
     "second kind of a copy": (Words().copy, "Memcpy HtoD (a -> ", "\t"),
     "unit of a metric": (gpu_metrics._PERCENT.search, "", "[a%0"),

@@ -140,7 +140,7 @@ def test_a_spelled_number_stands_for_the_one_that_was_meant(
     assert quantity is not None
     assert quantity.low <= value <= quantity.high
     assert quantity.is_exact == (step <= 1)
-    assert not quantity.is_exact or quantity.whole == value
+    assert not quantity.is_exact or quantity.integer == value
 
 
 def test_two_spellings_of_one_quantity_leave_what_both_allow() -> None:

@@ -10,7 +10,6 @@ from conftest import ROOT
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
-from nsysconv.importers.printed import remarks
 from nsysconv.importers.printed.text import RejectedLines, RowSpan, span_chunks
 from nsysconv.importers.printed.trace import TraceTally, encode_texts, map_texts, rounded
 from nsysconv.report import MISSING
@@ -43,7 +42,7 @@ def test_refused_lines_may_come_in_any_order() -> None:
 def test_what_is_no_row_at_the_end_of_the_file_was_cut(
     lines: tuple[int, ...], unfinished: int | None, expected: list[tuple[str, int, str]]
 ) -> None:
-    notes = remarks.on_refused(refused(*lines), unfinished)
+    notes = refused(*lines).notes(unfinished)
     assert [(note.slug, note.count, note.where) for note in notes] == expected
 
 

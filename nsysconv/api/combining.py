@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.notes import Note, merged
-from nsysconv.queries import OverRanks, Part
-from nsysconv.queries.contract import PROFILE, RANK, Request
+from nsysconv.queries import CombinedReport, PartialReport
+from nsysconv.queries.columns import PROFILE, RANK
+from nsysconv.queries.contract import Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member
 from nsysconv.report import Column, Printed, Report, concatenated, report_table
@@ -55,16 +56,16 @@ class Combined:
     def __init__(self, spec: str, by: str | None, shown: Rows, request: Request) -> None:
         self.spec = spec
         self._shown = shown
-        name = queries.wanted(spec).name
-        columns = {column.name for column in queries.query(name).COLUMNS}
+        name = queries.parse_spec(spec).name
+        columns = {column.name for column in queries.query(name).columns}
         self._may_reduce = name not in queries.IN_TIME and by not in ("rank", "step")
         self._by: By | None = None
         if self._may_reduce and (by == "host" or (by == "device" and "device_id" in columns)):
             self._by = "host" if by == "host" else "device"
-        self._over_ranks: OverRanks | None = None
+        self._over_ranks: CombinedReport | None = None
         if name in queries.OVER_RANKS:
             limit = 0 if self._by else shown.limit
-            self._over_ranks = OverRanks(spec, replace(request, limit=limit))
+            self._over_ranks = CombinedReport(spec, replace(request, limit=limit))
         self._beside: list[tuple[Member, Report]] = []
         self._extremes: Extremes | None = None
 
@@ -74,9 +75,9 @@ class Combined:
         reduced = self._may_reduce and (self._by is not None or many)
         return 0 if reduced else self._shown.limit
 
-    def add(self, given: Report | Part, member: Member) -> None:
+    def add(self, given: Report | PartialReport, member: Member) -> None:
         """Takes in what a profile says."""
-        if isinstance(given, Part):
+        if isinstance(given, PartialReport):
             assert self._over_ranks is not None
             self._over_ranks.add(given)
             return

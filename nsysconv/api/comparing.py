@@ -37,8 +37,8 @@ from nsysconv.diff.ranges import unnumbered
 from nsysconv.diff.rows import Key, Naming, Spelling
 from nsysconv.diff.steps import in_all, not_annotated, without_rows
 from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import Request
-from nsysconv.queries.per_step import has_sums_per_step
 from nsysconv.report import Column, ProfileRef, Report, common_slice
 from nsysconv.timeline.account import Accounts, accounts
 from nsysconv.timeline.samples import (
@@ -171,8 +171,8 @@ class Comparing:
     def _compared(self, name: str, *, judged: bool = True) -> Comparison:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         query = queries.query(name)
-        facts = query.NEEDS | query.USES | query.TOTALS
-        if not self._have_some_steps and has_sums_per_step(query):
+        facts = query.needs | query.uses | query.totals
+        if not self._have_some_steps and has_per_step(query):
             facts -= STEP_FACTS
         unlike = self._unlike_steps if name == "steps" else ()
         return compare_reports(

@@ -188,9 +188,9 @@ def _match(text: str | None) -> Match | None:
 @cache
 def _columns(name: str) -> Sequence[Column]:
     """The columns of a report that can be compared, steps added up."""
-    return in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
+    return in_all(_empty(name)).columns if name == "steps" else queries.query(name).columns
 
 
 def _empty(name: str) -> Report:
     query = queries.query(name)
-    return Report(name, query.TITLE, query.COLUMNS, None)
+    return Report(name, query.title, query.columns, None)

@@ -12,7 +12,7 @@ from nsysconv.api.opening import OpenProfile, ShownReport, file_at, open_run
 from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.facts import in_order
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Query, any_of
+from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said
 from nsysconv.store.census import censuses, censuses_of_profiles
 from nsysconv.store.places import place, split
@@ -33,7 +33,7 @@ def reports(
     Of a run it is enough that one profile can. What is lacking for that is named; `info` says how to
     record it. Raises UsageError for a name that there is not, and as `info` for the target.
     """
-    wanted = [queries.wanted(name).name for name in several(names)] if names else _BY_QUESTION
+    wanted = [queries.parse_spec(name).name for name in several(names)] if names else _BY_QUESTION
     columns = [
         Column("report", Unit.TEXT, "Name of the report.", said=True),
         Column("title", Unit.TEXT, "What it shows.", said=True),
@@ -68,7 +68,7 @@ def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, l
     pending = list(missing)
     for one in opened:
         for name in tuple(pending):
-            lacking = [fact.label for fact in queries.unrecorded(name, one.timeline)]
+            lacking = [fact.label for fact in queries.missing_facts(name, one.timeline)]
             lacking = lacking or _not_there(name, one.timeline, len(ranks))
             missing[name].update(dict.fromkeys(lacking))
             if not lacking:
@@ -97,8 +97,8 @@ def _in_words(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
 
 
 def _needs(module: Query) -> str:
-    enough = [fact.label for fact in in_order(any_of(module))]
-    needs = [fact.label for fact in in_order(module.NEEDS)]
+    enough = [fact.label for fact in in_order(module.any_of)]
+    needs = [fact.label for fact in in_order(module.needs)]
     return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
 
 
@@ -107,11 +107,11 @@ def _listed(name: str) -> dict[str, str | None]:
     return {
         "about": _about(name),
         "report": name,
-        "title": module.TITLE,
+        "title": module.title,
         "core": "yes" if name in queries.CORE else "no",
         "needs": _needs(module) or None,
-        "uses": ", ".join(fact.label for fact in in_order(module.USES)) or None,
-        "options": ", ".join(option.name for option in module.OPTIONS) or None,
+        "uses": ", ".join(fact.label for fact in in_order(module.uses)) or None,
+        "options": ", ".join(option.name for option in module.options) or None,
     }
 
 

@@ -135,7 +135,7 @@ class OpenProfile:
         step_range = step_range or (slice.step_range if slice else None)
         request = request_of(limit, idle, names, by, step_range)
         timeline = _cut(self._timeline_for(name), slice, step_range)
-        return shown(queries.answer(name, timeline, request))
+        return shown(queries.compute_report(name, timeline, request))
 
     def reports(
         self,
@@ -167,8 +167,8 @@ class OpenProfile:
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
     ) -> list[Report]:
-        """As `queries.answers`, on a part of the profile. What one report has to have read for it, no
-        other one sees: what a report says does not depend on which others are asked for.
+        """As `queries.compute_reports`, on a part of the profile. What one report has to have read for
+        it, no other one sees: what a report says does not depend on which others are asked for.
         """
         groups: dict[int, tuple[Timeline, list[int]]] = {}
         for place, (spec, _) in enumerate(asked):
@@ -178,7 +178,7 @@ class OpenProfile:
         for timeline, places in groups.values():
             mine = [asked[place] for place in places]
             step_range = next((request.step_range for _, request in mine), None)
-            reports = queries.answers(mine, _cut(timeline, part, step_range))
+            reports = queries.compute_reports(mine, _cut(timeline, part, step_range))
             found.update(zip(places, reports, strict=True))
         return [found[place] for place in range(len(asked))]
 
@@ -198,7 +198,7 @@ class OpenProfile:
         """
         if self._file is None:
             return self.timeline
-        lacking = frozenset(queries.unrecorded(queries.wanted(spec).name, self.timeline))
+        lacking = frozenset(queries.missing_facts(queries.parse_spec(spec).name, self.timeline))
         facts = lacking & self._file.on_request
         if not facts:
             return self.timeline
@@ -232,7 +232,7 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
         return
     if by not in BY:
         raise UsageError(f"no rows by {by!r}", hint=f"There are: {', '.join(BY)}")
-    if not {queries.wanted(name).name for name in names} & set(queries.BY_STEP):
+    if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
         raise UsageError(
             "none of these reports has rows by step",
             hint=f"Reports that have: {', '.join(queries.BY_STEP)}",

@@ -7,7 +7,7 @@ the rows of processes are completed on their way into the store.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.recording import ArrowRows, Batch, Recording, rows_of
+from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 
 Row = dict[str, Any]
 
@@ -141,63 +141,55 @@ def ranked(recording: Recording, told: Sequence[Told]) -> Recording:
 
     Nothing outside a file tells one of its several recordings from another.
     """
-    if not told or recording.part():
+    if not told or recording.one_of_several:
         return recording
-    completing = _Completing(recording, told)
-    return replace(
-        recording,
-        batches=completing.batches(),
-        notes=completing.notes,
-        facts=completing.facts,
-        attributes=completing.attributes,
-    )
+    return replace(recording, batches=_Completing(told).batches(recording.batches))
 
 
 class _Completing:
-    """Completes the rows of processes as they pass."""
+    """Completes the rows of processes, which come last: the summary says which are at work."""
 
-    def __init__(self, recording: Recording, told: Sequence[Told]) -> None:
-        self._recording = recording
+    def __init__(self, told: Sequence[Told]) -> None:
         self._told = told
         self._ranked = False
-        self.notes: list[Note] = []
+        self._notes: list[Note] = []
+        self._processes: list[ArrowRows] = []
 
-    def batches(self) -> Iterator[Batch]:
-        source = self._recording.batches
-        try:
-            for batch in source:
-                if isinstance(batch, ArrowRows) and batch.table == schema.process.name:
-                    yield rows_of(schema.process, self._completed(batch.rows.to_pylist()))
-                else:
-                    yield batch
-        finally:
-            if isinstance(source, Generator):
-                source.close()
-        self.notes[:0] = self._recording.notes
-
-    def facts(self) -> frozenset[Fact]:
-        return self._recording.facts() | (_RANKS if self._ranked else frozenset())
-
-    def attributes(self) -> Any:
-        known = self._recording.attributes()
+    def batches(self, batches: Batches) -> Batches:
+        summary = yield from filter_batches(batches, self._is_no_process)
+        for batch in self._processes:
+            rows = self._completed(batch.rows.to_pylist(), summary.gpu_pids)
+            yield rows_of(schema.process, rows)
         host = next((told.host for told in self._told if told.host), None)
-        return known if known.host else replace(known, host=host)
+        attributes = summary.attributes
+        return replace(
+            summary,
+            attributes=attributes if attributes.host else replace(attributes, host=host),
+            facts=summary.facts | (_RANKS if self._ranked else frozenset()),
+            notes=(*summary.notes, *self._notes),
+        )
 
-    def _completed(self, rows: list[Row]) -> list[Row]:
+    def _is_no_process(self, batch: Batch) -> bool:
+        if not isinstance(batch, ArrowRows) or batch.table != schema.process.name:
+            return True
+        self._processes.append(batch)
+        return False
+
+    def _completed(self, rows: list[Row], gpu_pids: frozenset[int]) -> list[Row]:
         for row in rows:
             for word in _WITHOUT_RANK:
                 values = (getattr(told, word) for told in self._told)
                 row[word] = row.get(word) or next((value for value in values if value), None)
         ranked = [row for row in rows if row.get("rank") is not None]
         speakers = [told for told in self._told if told.rank is not None]
-        working = self._recording.working() or {row["pid"] for row in rows}
+        working = gpu_pids or {row["pid"] for row in rows}
         alone = [row for row in rows if row["pid"] in working] if len(working) == 1 else []
         if speakers and alone and ranked in ([], alone):
             self._settle(alone[0], speakers)
         elif speakers and not ranked and rows:
             voices = " and ".join(told.voice for told in speakers)
             text = f"{voices}: rank {speakers[0].rank}, but {len(working)} processes are at work"
-            self.notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
+            self._notes.append(Note("rank-unused", Severity.INFO, text, facts=_RANKS))
         return rows
 
     def _settle(self, row: Row, speakers: Sequence[Told]) -> None:
@@ -214,11 +206,11 @@ class _Completing:
             # The rank is the place, so that the notes of a run's profiles are one with their number.
             text, where = "the rank was taken from the file's name", f"rank {first.rank}"
             note = Note("rank-from-name", Severity.APPROXIMATED, text, 1, where, _RANKS)
-            self.notes.append(note)
+            self._notes.append(note)
         for other in others:
             if other.rank != first.rank:
                 text = (
                     f"{first.voice} says rank {first.rank}, {other.voice} {other.rank}; "
                     f"{first.rank} was kept"
                 )
-                self.notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
+                self._notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))

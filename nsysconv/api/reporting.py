@@ -28,7 +28,7 @@ from nsysconv.errors import InputError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
 from nsysconv.phases import phase
-from nsysconv.queries import Part
+from nsysconv.queries import PartialReport
 from nsysconv.queries.contract import Request
 from nsysconv.ranks.members import Member, member
 from nsysconv.report import ProfileRef, Report, report_table
@@ -119,7 +119,7 @@ def _check(by: str | None, wanted: Sequence[str]) -> None:
     if by in OF_PROFILE:
         check_by(by, wanted)
     for name in wanted:
-        queries.wanted(name)
+        queries.parse_spec(name)
 
 
 def _count(found: Sequence[Source], asked: int | None) -> int | None:
@@ -153,7 +153,7 @@ class _Answers:
     ref: ProfileRef
     member: Member
     processes: tuple[Mapping[str, Any], ...]
-    given: tuple[Report | Part, ...]
+    given: tuple[Report | PartialReport, ...]
 
 
 def _answers(asked: _Asked, source: Source) -> list[_Answers] | InputError:
@@ -200,11 +200,11 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
     step_range = asked.request.step_range or (asked.slice.step_range if asked.slice else None)
     if asked.slice is not None:
         opened.narrow(replace(asked.slice, step_range=asked.slice.step_range or step_range))
-    queries.read_ahead(asked.wanted, opened.timeline)
+    queries.prefetch(asked.wanted, opened.timeline)
     whole: list[tuple[str, Request]] = []
-    parts: dict[str, Part] = {}
+    parts: dict[str, PartialReport] = {}
     for spec, limit in zip(asked.wanted, asked.limits, strict=True):
-        name = queries.wanted(spec).name
+        name = queries.parse_spec(spec).name
         request = replace(
             asked.request,
             limit=limit,
@@ -212,7 +212,7 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
             step_range=step_range,
         )
         if not asked.alone and name in queries.OVER_RANKS:
-            parts[spec] = queries.part(spec, opened.timeline, request)
+            parts[spec] = queries.partial_report(spec, opened.timeline, request)
         else:
             whole.append((spec, request))
     reports = iter(opened.answers(whole))
@@ -254,9 +254,9 @@ class _Run:
         return [shown(each.report(self._members, notes)) for each in self._combined]
 
 
-def _labelled(given: Report | Part, ref: ProfileRef) -> Report | Part:
+def _labelled(given: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:
     """The same of a profile of that label."""
-    if isinstance(given, Part):
+    if isinstance(given, PartialReport):
         return replace(given, report=replace(given.report, profiles=(ref,)))
     if given.profiles == (ref,):
         return given

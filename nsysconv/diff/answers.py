@@ -10,17 +10,14 @@ from nsysconv.timeline.idle import window
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_small
 from nsysconv.timeline.totals import GPU_KINDS, Total, totals
 
 
+@cached_small
 def op_count(timeline: Timeline) -> int:
     """GPU operations of a profile, by its events or its totals."""
-
-    def count() -> int:
-        return len(timeline.ops) or sum(total.count for total in _totals(timeline))
-
-    return timeline.told("operations", count)
+    return len(timeline.ops) or sum(total.count for total in _totals(timeline))
 
 
 def devices_used(timeline: Timeline) -> set[int | None]:
@@ -34,25 +31,20 @@ def _totals(timeline: Timeline) -> list[Total]:
     return totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
 
 
+@cached_small
 def step_counts(timeline: Timeline, pattern: str) -> list[int]:
     """How many steps each process has."""
-    return timeline.told(
-        ("step counts", pattern),
-        lambda: [len(found) for found in in_slice(timeline, steps_of(timeline, pattern))],
-    )
+    return [len(found) for found in in_slice(timeline, steps_of(timeline, pattern))]
 
 
+@cached_small
 def pace(timeline: Timeline, pattern: str) -> float | None:
     """The mean time in ns from the begin of a step to that of the next, of the process where it is the
     longest; None without annotated steps.
     """
-
-    def longest() -> float | None:
-        cut = in_slice(timeline, steps_of(timeline, pattern))
-        means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in cut if len(mine)]
-        return max(means, default=None)
-
-    return timeline.told(("pace", pattern), longest)
+    cut = in_slice(timeline, steps_of(timeline, pattern))
+    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in cut if len(mine)]
+    return max(means, default=None)
 
 
 def uuids(side: Iterable[Timeline]) -> set[str]:
@@ -66,18 +58,16 @@ def uuids(side: Iterable[Timeline]) -> set[str]:
     return set() if None in used else used
 
 
+@cached_small
 def has_graph_intervals(timeline: Timeline) -> bool:
     """Whether a launch of a graph was recorded as one interval."""
-    return timeline.told("graphs", lambda: bool((timeline.ops.kind == Kind.GRAPH).any()))
+    return bool((timeline.ops.kind == Kind.GRAPH).any())
 
 
+@cached_small
 def window_lengths(timeline: Timeline) -> dict[int, int]:
     """The length of the window of each device that has one."""
-
-    def lengths() -> dict[int, int]:
-        spans = {
-            device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
-        }
-        return {device: span.length for device, span in spans.items() if span is not None}
-
-    return timeline.told("windows", lengths)
+    windows = {
+        device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
+    }
+    return {device: found.length for device, found in windows.items() if found is not None}

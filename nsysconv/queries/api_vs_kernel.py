@@ -6,17 +6,8 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    PROFILE,
-    RANK,
-    Answer,
-    Array,
-    Data,
-    Option,
-    Request,
-    ranks_by_group,
-)
-from nsysconv.queries.per_step import per_step, with_sums_per_step
+from nsysconv.queries.columns import PROFILE, RANK, per_step, ranks_by_group, with_per_step
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.groups import blocks, counts, sums
 from nsysconv.timeline.launches import first_ops
@@ -27,11 +18,6 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
 from nsysconv.units import Unit
 
-TITLE = "API time against GPU time"
-NEEDS = frozenset({Fact.API_CALLS})
-USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}) | STEP_FACTS
-TOTALS = frozenset({Fact.API_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -93,7 +79,6 @@ COLUMNS = (
         brief=False,
     ),
 )
-PICTURE = Picture("bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum_ns"), by=("rank",))
 
 NO_CALL = "[no API call]"
 
@@ -101,14 +86,27 @@ NO_CALL = "[no API call]"
 _OF_OPS = COLUMNS[7:]
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per layer and function, most API time first; then operations without a call."""
     recorded = Fact.API_CALLS in timeline.profile.facts
     data = _of_calls(timeline) if recorded else _of_totals(timeline)
-    return with_sums_per_step(data, timeline, request, {"per_step_ns": "api_sum_ns"})
+    return with_per_step(data, timeline, request, {"per_step_ns": "api_sum_ns"})
 
 
-def _of_calls(timeline: Timeline) -> Data:
+API_VS_KERNEL = Query(
+    title="API time against GPU time",
+    needs={Fact.API_CALLS},
+    uses={Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, *STEP_FACTS},
+    totals={Fact.API_TOTALS},
+    columns=COLUMNS,
+    picture=Picture(
+        "bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum_ns"), by=("rank",)
+    ),
+    compute=compute,
+)
+
+
+def _of_calls(timeline: Timeline) -> ColumnValues:
     calls, ops = timeline.calls, timeline.ops
     group, layers, names = _groups(timeline)
     count = len(layers)
@@ -158,7 +156,7 @@ def _of_calls(timeline: Timeline) -> Data:
     }
 
 
-def _of_totals(timeline: Timeline) -> Data:
+def _of_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals, which do not tell what a call launched."""
     by_name = grouped(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
     found = sorted(

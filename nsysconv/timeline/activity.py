@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.timeline.annotations import (
     DIRECTIVE,
     OPERATOR,
@@ -23,10 +24,9 @@ from nsysconv.timeline.groups import blocks, indices
 from nsysconv.timeline.idle import Gaps
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.nesting import EMPTY, Pieces, Segments, enumerated, innermost, split, whole
-from nsysconv.timeline.once import Made, once
 from nsysconv.timeline.ops import taken
 from nsysconv.timeline.statistics import distinct
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached
 
 Array = np.ndarray
 
@@ -49,9 +49,10 @@ class HostPieces:
     time: Array
 
 
+@cached
 def activity(timeline: Timeline) -> Activity:
     """What the threads of a profile did."""
-    return timeline.kept("activity", lambda: Activity(timeline))
+    return Activity(timeline)
 
 
 class Activity:
@@ -59,7 +60,7 @@ class Activity:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._segments = Made()
+        self._segments = ThreadSafeCache()
 
     def split(self, gaps: Gaps) -> Iterator[HostPieces]:
         """The host parts of these gaps by activity of the thread that launched what ended each.
@@ -98,7 +99,7 @@ class Activity:
             return _WORDS[kind], self._call_names[what]
         return _WORDS[kind], self._nested[kind].name(what)
 
-    @once
+    @cached_property
     def _call_labels(self) -> tuple[Array, Array]:
         """The ids of calls' names, sorted, and the label of each."""
         by_id = sorted(self._timeline.call_names.items())
@@ -106,12 +107,12 @@ class Activity:
         labels = [places[name] * _KINDS + _API_CALL for _, name in by_id]
         return np.array([i for i, _ in by_id], np.int64), np.array(labels, np.int64)
 
-    @once
+    @cached_property
     def _call_names(self) -> list[str]:
         # Two symbols of one function are one activity.
         return sorted(set(self._timeline.call_names.values()))
 
-    @once
+    @cached_property
     def _nested(self) -> dict[int, _Nested]:
         """What nests on a thread by kind of activity, what counts first first."""
         # Ranges of two domains may bear one text.
@@ -124,7 +125,7 @@ class Activity:
             _RANGE: _Nested(found.take(found.kind == PUSH_POP), _RANGE),
         }
 
-    @once
+    @cached_property
     def _calls_of(self) -> list[Array]:
         """Per thread its outermost calls that have a length."""
         calls = self._timeline.calls
@@ -148,11 +149,9 @@ class Activity:
         label = labels[np.searchsorted(ids, calls.name_id[which])]
         return Segments(calls.start[which], calls.end[which], label)
 
+    @cached_in("_segments")
     def _layers(self, thread: int) -> tuple[Segments, list[Segments]]:
         """When the profiler was at work, and what nests on a thread, what counts first first."""
-        return self._segments.get(thread, lambda: self._layers_now(thread))
-
-    def _layers_now(self, thread: int) -> tuple[Segments, list[Segments]]:
         pid, tid = self._timeline.calls.threads[thread]
         at_work = self._timeline.overhead.get(pid, union(*(np.empty(0, np.int64),) * 2))
         profiler = Segments(at_work.starts, at_work.ends, np.zeros(len(at_work.starts), np.int64))

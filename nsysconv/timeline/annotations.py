@@ -14,7 +14,7 @@ from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
 from nsysconv.timeline.ops import taken
 from nsysconv.timeline.statistics import number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_whole
 
 Array = np.ndarray
 
@@ -54,20 +54,22 @@ class Spans:
         return replace(self, **columns)
 
 
+@cached_whole
 def ranges(timeline: Timeline) -> Spans:
     """The ranges of a profile that have a length: push/pop and start/end, but no marks.
 
     All of them, also those outside a slice: what nests, nests whole (`Timeline.holds` tells them).
     """
-    return timeline.whole.kept("ranges", lambda: _ranges(timeline.profile))
+    return _ranges(timeline.profile)
 
 
+@cached_whole
 def operators(timeline: Timeline) -> Spans:
     """Operators, Python functions and directives of a profile; those without a time left out.
 
     All of them, as `ranges`.
     """
-    return timeline.whole.kept("operators", lambda: _operators(timeline.profile))
+    return _operators(timeline.profile)
 
 
 def spelled(*patterns: str) -> re.Pattern[str]:

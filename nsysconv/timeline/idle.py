@@ -15,7 +15,7 @@ from nsysconv.timeline.groups import blocks, indices
 from nsysconv.timeline.intervals import measure, union
 from nsysconv.timeline.ops import GpuOps, Kind, taken
 from nsysconv.timeline.statistics import number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached
 
 Array = np.ndarray
 
@@ -99,9 +99,10 @@ def busy(starts: Array, ends: Array, span: Window, which: Array | None = None) -
     return measure(starts, ends, span.start, span.end, which)
 
 
+@cached
 def gaps(timeline: Timeline, kind: str) -> list[Gaps]:
     """The gaps of a kind, device by device (and stream by stream)."""
-    return timeline.kept(("gaps", kind), lambda: list(_gaps(timeline, kind)))
+    return list(_gaps(timeline, kind))
 
 
 def on_threads(timeline: Timeline, found: Gaps) -> Gaps:

@@ -13,7 +13,7 @@ from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.timeline.groups import blocks, sums
 from nsysconv.timeline.statistics import number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_whole
 
 Array = np.ndarray
 
@@ -47,11 +47,10 @@ class Launches:
 
 def launches(timeline: Timeline) -> Launches:
     """The launches of a time line. Of a slice, those whose first operation belongs to it."""
-    whole = timeline.whole
-    found, op = whole.kept("launches", lambda: _launches(whole))
+    found, op = _launches(timeline)
     if timeline.is_whole:
         return found
-    ops = whole.ops
+    ops = timeline.whole.ops
     kept = np.zeros(len(found), bool)
     for kind, table in enumerate(schema.GPU_OP_TABLES):
         mine = ops.kind[op] == kind
@@ -74,9 +73,11 @@ def first_ops(timeline: Timeline) -> Array:
     return result[:-1]  # owner -1 wrote into the one behind
 
 
+@cached_whole
 def _launches(timeline: Timeline) -> tuple[Launches, Array]:
     """All launches, and the index of each one's first operation."""
-    ops, owner, calls = timeline.ops, timeline.owner, timeline.calls
+    whole = timeline.whole
+    ops, owner, calls = whole.ops, whole.owner, whole.calls
     launched = np.flatnonzero((owner >= 0) & ops.timed)
     first = first_ops(timeline)
     op = np.sort(first[first >= 0])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv import schema
+from nsysconv.cache import cached_property
 from nsysconv.codes import DIRECTIONS
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.facts import Fact
@@ -20,12 +21,11 @@ from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import Spans, ranges
 from nsysconv.timeline.calls import ApiCalls
-from nsysconv.timeline.once import once
 from nsysconv.timeline.ops import GpuOps, Kind
 from nsysconv.timeline.slice_times import Interval, Times, times
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.statistics import distinct
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached
 
 Array = np.ndarray
 
@@ -38,9 +38,12 @@ def sliced(timeline: Timeline, part: Slice) -> Timeline:
 
     Raises UsageError for names, steps and numbers that the profile does not have.
     """
-    if part.is_whole:
-        return timeline
-    return timeline.kept(("sliced", part), lambda: _Sliced(timeline, part))
+    return timeline if part.is_whole else _sliced(timeline, part)
+
+
+@cached
+def _sliced(timeline: Timeline, part: Slice) -> Timeline:
+    return _Sliced(timeline, part)
 
 
 class _Sliced(Timeline):
@@ -70,14 +73,20 @@ class _Sliced(Timeline):
     def calls(self) -> ApiCalls:
         return self.whole.calls
 
-    def _ops(self) -> GpuOps:
+    @property
+    @cached
+    def ops(self) -> GpuOps:
         return self.whole.ops.take(self._chosen_ops)
 
-    def _owner(self) -> Array:
+    @property
+    @cached
+    def owner(self) -> Array:
         result: Array = self.whole.owner[self._chosen_ops]
         return result
 
-    def _called(self) -> Array:
+    @property
+    @cached
+    def called(self) -> Array:
         calls, tids = self.whole.calls, self._tids
         kept = self._of_processes(calls.pid)
         if tids is not None:
@@ -123,10 +132,11 @@ class _Sliced(Timeline):
         return kept
 
     @property
+    @cached
     def at_any_time(self) -> GpuOps:
-        return self.kept("at any time", lambda: self.whole.ops.take(self._at_any_time))
+        return self.whole.ops.take(self._at_any_time)
 
-    @once
+    @cached_property
     def op_notes(self) -> tuple[Note, ...]:
         return tuple(merged([*super().op_notes, *self._left_out()]))
 
@@ -153,7 +163,7 @@ class _Sliced(Timeline):
 
     # -- what is kept
 
-    @once
+    @cached_property
     def _times(self) -> Times | None:
         """When the slice is; None: it does not say. Found only now: it may take reading everything."""
         with self._named_profile():
@@ -169,7 +179,7 @@ class _Sliced(Timeline):
             where = error.where or self.profile.ref.label
             raise UsageError(error.what, where=where, hint=error.hint) from error
 
-    @once
+    @cached_property
     def _tids(self) -> frozenset[int] | None:
         return frozenset(self._part.threads) or None
 
@@ -225,17 +235,15 @@ class _Sliced(Timeline):
         return kept
 
     @property
+    @cached
     def _chosen_ops(self) -> Array:
-        return self.kept(
-            "chosen ops", lambda: self._at_any_time & self._ops_in_time(self.whole.ops)
-        )
+        chosen: Array = self._at_any_time & self._ops_in_time(self.whole.ops)
+        return chosen
 
     @property
+    @cached
     def _at_any_time(self) -> Array:
         """Which operations would be in the slice at another time."""
-        return self.kept("ops at any time", self._of_rows_and_threads)
-
-    def _of_rows_and_threads(self) -> Array:
         kept = self._by_rows
         if self._tids is not None:
             calls, owner = self.whole.calls, self.whole.owner
@@ -253,7 +261,7 @@ class _Sliced(Timeline):
         if part.streams:
             kept &= np.isin(ops.stream, part.streams)
         if self._name is not None:
-            kept &= self.kept("named ops", self._named_ops)
+            kept &= self._named_ops
         return kept
 
     def _ops_in_time(self, ops: GpuOps) -> Array:
@@ -278,6 +286,8 @@ class _Sliced(Timeline):
         times = self._times.own if gpu else self._times.launched
         return _by_process(pid, times, _intersecting(start, end))
 
+    @property
+    @cached
     def _named_ops(self) -> Array:
         """Which operations have a name that fits: a kernel's own, or `[memcpy HtoD]` and the like."""
         assert self._name is not None

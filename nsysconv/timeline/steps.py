@@ -26,7 +26,7 @@ from nsysconv.timeline.intervals import union, united
 from nsysconv.timeline.kernel_categories import communicates
 from nsysconv.timeline.ops import GpuOps, Kind, taken
 from nsysconv.timeline.statistics import distinct
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_small, cached_whole, cached_whole_small
 
 Array = np.ndarray
 
@@ -95,14 +95,15 @@ class Steps:
         return Steps(self.pid, name, occurrence, start, end)
 
 
+@cached_whole
 def steps(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     """The steps of each process: ranges and operators of that name, `*` standing for anything.
 
     A step lasts to the end of the last GPU operation launched in it, on any thread of the process,
     and begins where the one before has ended. No process without steps is in the list.
     """
-    whole = timeline.whole  # what makes a step is not for a slice to say
-    return whole.kept(("steps", pattern), lambda: list(_steps(whole, pattern)))
+    # What makes a step is not for a slice to say.
+    return list(_steps(timeline.whole, pattern))
 
 
 def whole_profile(timeline: Timeline) -> list[Steps]:
@@ -120,12 +121,22 @@ def annotated(timeline: Timeline, pattern: str = STEP_RANGE) -> list[Steps]:
     return list(_annotated(timeline.whole, pattern))
 
 
+@cached_small
 def step_count(timeline: Timeline, pattern: str = STEP_RANGE) -> int:
     """The most steps that one process has, of those in the slice; 0: no step is annotated in it.
 
     Without a slice that is a time, annotations are counted, and nothing is read to tell when a step ends.
     """
-    return timeline.told(("step count", pattern), lambda: _step_count(timeline, pattern))
+    if not STEP_FACTS & timeline.profile.facts:
+        return 0
+    counts = _annotation_counts(timeline, pattern)
+    pids = np.array(list(counts), np.int64)
+    if timeline.limits(pids[:0]) is not None and counts:
+        return max(map(len, in_slice(timeline, steps(timeline, pattern))), default=0)
+    here = timeline.in_processes(pids).tolist()
+    return max(
+        (counts[pid] for pid, kept in zip(pids.tolist(), here, strict=True) if kept), default=0
+    )
 
 
 def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
@@ -138,19 +149,9 @@ def in_slice(timeline: Timeline, found: list[Steps]) -> list[Steps]:
     return kept
 
 
-def _step_count(timeline: Timeline, pattern: str) -> int:
-    if not STEP_FACTS & timeline.profile.facts:
-        return 0
-    counts = timeline.whole.told(
-        ("annotations", pattern), lambda: count_named(timeline.whole, pattern)
-    )
-    pids = np.array(list(counts), np.int64)
-    if timeline.limits(pids[:0]) is not None and counts:
-        return max(map(len, in_slice(timeline, steps(timeline, pattern))), default=0)
-    here = timeline.in_processes(pids).tolist()
-    return max(
-        (counts[pid] for pid, kept in zip(pids.tolist(), here, strict=True) if kept), default=0
-    )
+@cached_whole_small
+def _annotation_counts(timeline: Timeline, pattern: str) -> dict[int, int]:
+    return count_named(timeline.whole, pattern)
 
 
 def _steps(timeline: Timeline, pattern: str) -> Iterator[Steps]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -16,7 +17,6 @@ from nsysconv.store.read import Profile
 from nsysconv.timeline.calls import ApiCalls, api_calls, by_group, owners
 from nsysconv.timeline.groups import blocks
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.once import Made, once
 from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops, streams_of, taken
 from nsysconv.timeline.statistics import distinct, number
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from nsysconv.timeline.annotations import Spans
 
 Array = np.ndarray
-T = TypeVar("T")
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -33,6 +32,18 @@ _LATEST_END_NS = 1_000_000
 _SYNCHRONOUS_COPIES = ("cudaMemcpy", "cuMemcpyDtoH")
 _DTOH = 2
 _NOWHERE = np.empty(0, np.int32)
+
+cached = cached_in("cache")
+"""Decorator: keep what a function of a time line returns until `Timeline.forget`."""
+
+cached_small = cached_in("small_cache")
+"""Like `cached`, for small results, which `Timeline.forget` leaves."""
+
+cached_whole = cached_in("whole.cache")
+"""Like `cached`, for results of the whole profile, which all of its slices share."""
+
+cached_whole_small = cached_in("whole.small_cache")
+"""Like `cached_small`, for results of the whole profile."""
 
 
 class Timeline:
@@ -50,20 +61,12 @@ class Timeline:
         self.profile = profile
         self.whole = self
         self._several = False
-        self._kept = Made()
-        self._told = Made()
-
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made once: for modules that build on this one and share their results."""
-        return self._kept.get(key, make)
-
-    def told(self, key: Hashable, make: Callable[[], T]) -> T:
-        """As `kept`, of what is small: `forget` leaves it."""
-        return self._told.get(key, make)
+        self.cache = ThreadSafeCache()
+        self.small_cache = ThreadSafeCache()
 
     def forget(self) -> None:
-        """Lets go of everything large, which is what is `kept`; asked for again, it is made again."""
-        self._kept.clear()
+        """Drop everything large: columns and `cached` results. Both are computed again when asked for."""
+        self.cache.clear()
         self.profile.forget()
 
     def read_ahead(self, *, several: bool) -> None:
@@ -77,38 +80,30 @@ class Timeline:
                 made.result()
 
     @property
+    @cached
     def ops(self) -> GpuOps:
         """All GPU operations."""
-        return self.kept("ops", self._ops)
-
-    @property
-    def calls(self) -> ApiCalls:
-        """All API calls."""
-        return self.kept("calls", self._calls)
-
-    @property
-    def owner(self) -> Array:
-        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
-        return self.kept("owner", self._owner)
-
-    @property
-    def called(self) -> Array:
-        """Which of `calls` belong to the slice, as a mask; without one, all."""
-        return self.kept("called", self._called)
-
-    def _ops(self) -> GpuOps:
         with phase("compute gpu operations"):
             return gpu_ops(self.profile, along=self._several)
 
-    def _calls(self) -> ApiCalls:
+    @property
+    @cached
+    def calls(self) -> ApiCalls:
+        """All API calls."""
         with phase("compute api calls"):
             return api_calls(self.profile)
 
-    def _owner(self) -> Array:
+    @property
+    @cached
+    def owner(self) -> Array:
+        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
         with phase("compute links"):
             return owners(self.ops, self.calls)
 
-    def _called(self) -> Array:
+    @property
+    @cached
+    def called(self) -> Array:
+        """Which of `calls` belong to the slice, as a mask; without one, all."""
         return np.broadcast_to(np.True_, len(self.calls))
 
     @property
@@ -145,7 +140,7 @@ class Timeline:
         """The operations that would be in the slice at another time: their devices may be idle in it."""
         return self.ops
 
-    @once
+    @cached_property
     def devices(self) -> list[int]:
         """The devices with GPU operations, in order; MISSING for operations that name none."""
         return [int(device) for device in distinct(self.at_any_time.device)]
@@ -156,8 +151,10 @@ class Timeline:
 
     def places_on(self, device: int) -> Array:
         """Where the operations of a device are in `ops`: indices, in order."""
-        return self.kept("places on devices", self._places_on_devices).get(device, _NOWHERE)
+        return self._places_on_devices.get(device, _NOWHERE)
 
+    @property
+    @cached
     def _places_on_devices(self) -> dict[int, Array]:
         # Found for all at once: devices may be as many as operations.
         group, (devices,) = number(self.ops.device)
@@ -167,7 +164,7 @@ class Timeline:
         """The streams of a device, (pid, stream_id), on which operations other than migrations run."""
         return self._streams_of_devices.get(device, [])
 
-    @once
+    @cached_property
     def _streams_of_devices(self) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
         for device, pid, stream in streams_of(self.at_any_time):
@@ -178,7 +175,7 @@ class Timeline:
         """The processes of a device's operations, those included that are not in the slice's time."""
         return self._pids_of_devices[device]
 
-    @once
+    @cached_property
     def _pids_of_devices(self) -> dict[int, Array]:
         ops = self.at_any_time
         if len(self.devices) == 1:
@@ -188,12 +185,12 @@ class Timeline:
         parts = np.split(pids, first[1:])
         return dict(zip(self.devices, parts, strict=True))
 
-    @once
+    @cached_property
     def call_names(self) -> dict[int, str]:
         """The documented names of the API calls by name id."""
         return self.profile.names(distinct(self.calls.name_id), plain=True)
 
-    @once
+    @cached_property
     def ranks(self) -> dict[int, int]:
         """pid -> rank of the ranked processes."""
         return {
@@ -209,7 +206,7 @@ class Timeline:
         ranks = {self.ranks[pid] for pid in distinct(pids).tolist() if pid in self.ranks}
         return next(iter(ranks)) if len(ranks) == 1 else None
 
-    @once
+    @cached_property
     def overhead(self) -> dict[int, Union]:
         """pid -> when the profiler itself was at work in that process, on any thread."""
         column = self.profile.columns("overhead", ("start_ns", "dur_ns", "pid", "kind"))
@@ -219,7 +216,7 @@ class Timeline:
         start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))
         return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in distinct(pid)}
 
-    @once
+    @cached_property
     def _lags(self) -> tuple[int, int, int] | None:
         """Smallest and largest time from a call's start to that of an operation it launched, and how
         many are negative; None where no operation has a call.
@@ -235,7 +232,7 @@ class Timeline:
                 early += int(np.count_nonzero(lag < 0))
         return (min(lowest), max(highest), early) if lowest else None
 
-    @once
+    @cached_property
     def clocks_disagree(self) -> bool:
         """Whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
         if self._lags is None:
@@ -252,7 +249,7 @@ class Timeline:
             (self.ops.end[copies] - self.calls.end[self.owner[copies]] > _LATEST_END_NS).any()
         )
 
-    @once
+    @cached_property
     def notes(self) -> tuple[Note, ...]:
         """What calls and links tell: what latencies and causes cannot be built on."""
         found = []
@@ -305,7 +302,7 @@ class Timeline:
             )
         return tuple(found)
 
-    @once
+    @cached_property
     def op_notes(self) -> tuple[Note, ...]:
         """What the operations alone tell."""
         found = []

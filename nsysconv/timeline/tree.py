@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nsysconv.cache import cached_property
 from nsysconv.timeline.annotations import Spans
 from nsysconv.timeline.calls import by_group, number_threads
 from nsysconv.timeline.groups import counts, sums
 from nsysconv.timeline.nesting import MOST_LEVELS, parents
-from nsysconv.timeline.once import once
 from nsysconv.timeline.statistics import number
 
 Array = np.ndarray
@@ -32,19 +32,19 @@ class Tree:
     def __len__(self) -> int:
         return len(self.parent)
 
-    @once
+    @cached_property
     def child_count(self) -> Array:
         """Direct children of each."""
         return counts(self.parent[self.parent >= 0], len(self))
 
-    @once
+    @cached_property
     def child_ns(self) -> Array:
         """Durations of the direct children of each, added up."""
         inside = self.parent >= 0
         dur = (self.spans.end - self.spans.start)[inside]
         return sums(self.parent[inside], dur, len(self))
 
-    @once
+    @cached_property
     def paths(self) -> Paths:
         """Which names lead to each span."""
         levels = int(self.level.max(initial=-1)) + 1
@@ -67,7 +67,7 @@ class Paths:
     def __len__(self) -> int:
         return len(self.name)
 
-    @once
+    @cached_property
     def level(self) -> Array:
         """How many names are before each path's last."""
         return _levels(self.parent)

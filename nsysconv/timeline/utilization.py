@@ -15,7 +15,7 @@ from nsysconv.timeline.intervals import capped_sum, intersecting_sums, union
 from nsysconv.timeline.occupancy import SMS, Sm, achieved, resident_blocks
 from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.statistics import percent
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached, cached_small
 
 Array = np.ndarray
 
@@ -63,7 +63,7 @@ class _Kernels:
 
 def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Utilization:
     """How far the kernels of a device fill each window [low, high)."""
-    kernels = timeline.kept(("launches", device), lambda: _kernels(timeline, device))
+    kernels = _kernels(timeline, device)
     ops = timeline.ops_on(device)
     graphs = ops.timed & (ops.kind == Kind.GRAPH)
     starts, ends = ops.start[graphs], ops.end[graphs]
@@ -100,6 +100,7 @@ def utilization(timeline: Timeline, device: int, low: Array, high: Array) -> Uti
     )
 
 
+@cached
 def _kernels(timeline: Timeline, device: int) -> _Kernels:
     ops = timeline.ops_on(device)
     mine = np.flatnonzero((ops.kind == Kind.KERNEL) & (ops.end > ops.start))
@@ -142,21 +143,19 @@ def _shared(column: dict[str, Array]) -> Array:
     return np.where(one == MISSING, two, one)
 
 
-def _device(timeline: Timeline, device: int) -> dict[str, Any]:
-    def by_id() -> dict[int, dict[str, Any]]:
-        return {row["device_id"]: row for row in timeline.profile.rows("device")}
-
-    return timeline.told("devices by id", by_id).get(device, {})
+@cached_small
+def _devices_by_id(timeline: Timeline) -> dict[int, dict[str, Any]]:
+    return {row["device_id"]: row for row in timeline.profile.rows("device")}
 
 
 def _sm_count(timeline: Timeline, device: int) -> int | None:
-    count = _device(timeline, device).get("sm_count")
+    count = _devices_by_id(timeline).get(device, {}).get("sm_count")
     return int(count) if count else None
 
 
 def _sm(timeline: Timeline, device: int) -> Sm | None:
     """The device's SM; None where CUDA's rule does not hold for it, or nobody says what it is."""
-    row = _device(timeline, device)
+    row = _devices_by_id(timeline).get(device, {})
     major, minor = row.get("compute_major"), row.get("compute_minor")
     sm = None if major is None or minor is None else SMS.get((major, minor))
     # GPUs of other makers number their architectures as well; their warps tell them apart.

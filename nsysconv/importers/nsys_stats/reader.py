@@ -9,9 +9,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
-from nsysconv.importers.demangle import demangler
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
 from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable, Run, split_runs
 from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
 from nsysconv.importers.nsys_stats.totals import (
@@ -32,6 +30,7 @@ from nsysconv.importers.printed.text import (
 )
 from nsysconv.importers.printed.trace import EVENTS
 from nsysconv.importers.probe import Probe
+from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 

@@ -234,7 +234,7 @@ class LogSurvey:
         self._announced: NsysTable | str | None = None
         self._database = self._arguments = self._unit = ""
         self._open_row: list[str] = []
-        # Of the open table: whether an empty line came after its rows, lines after these that are no rows,
+        # Of the open table: whether an empty line came after its rows, lines after these that are none,
         # and the beginning of a row into which a message was written.
         self._paused = False
         self._foreign = RejectedLines()

@@ -354,7 +354,7 @@ JsonRow = dict[str, str]
 
 
 class JsonRows:
-    """The objects of the array that begins at this byte, as texts by key, in the first one's order of keys.
+    """The objects of the array that begins at this byte, as texts by key, in the order of the first.
 
     Some releases do not escape quotes in names. So an object begins where the first key of the first one
     comes again, and what the decoder refuses is cut at its keys. After the iteration `end` is the byte

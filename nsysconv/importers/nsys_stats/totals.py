@@ -436,8 +436,8 @@ class Totals(PrintedTotals):
         return used
 
     def _range(self, row: TotalsRow, kind: int | None) -> Row:
-        # The domain without a name is spelled by its colon alone. Where a named domain ends in a name, and
-        # where its text begins, cannot be seen.
+        # The domain without a name is spelled by its colon alone. Where the name of another one ends, and
+        # where the range's begins, cannot be seen.
         text = row.name.removeprefix(":")
         return {
             "name_id": self.ids.name(text),
@@ -498,7 +498,8 @@ class Totals(PrintedTotals):
         yield from self.rounding_notes()
         for fact, sums in self.sizes.items():
             if sums.count:
-                text = f"{fact.label}: sums of bytes are known to {float(sums.step):,.0f} bytes at the worst"
+                step = f"{float(sums.step):,.0f} bytes at the worst"
+                text = f"{fact.label}: sums of bytes are known to {step}"
                 yield Note(
                     "rounded-bytes", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
                 )

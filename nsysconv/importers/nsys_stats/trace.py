@@ -108,7 +108,7 @@ class TraceReader:
         self.is_cut = self._has_cut_starts(numbers)
         self._steps: dict[str, float] = {}
         for role, column in numbers.items():
-            # Values in another unit than the least have three decimals; zeros at the end may not be spelled.
+            # Values in a larger unit have three decimals; zeros at the end may not be spelled.
             decimals = [
                 0 if self._scales[role] == 1 else 3,
                 *(number.decimals for number in column),

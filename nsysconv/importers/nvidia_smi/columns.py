@@ -1,4 +1,4 @@
-"""Headers of nvidia-smi's tables: which columns there are, what they hold, and in which unit."""
+"""Columns of nvidia-smi's tables: headers, what their cells hold in which unit, and times of day."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from functools import cached_property
 from math import isfinite
 
 from nsysconv import codes
+from nsysconv.importers.contract import No
 
 # A column of a query: its name, and the unit that its cells are in unless they say another.
 _FIELD = re.compile(r"([a-z][\w.-]*)(?: \[([^\[\]]+)\])?$")
-# What is measured, and nobody else calls so.
+# Names of what is measured, which no other program uses.
 _MEASURED = re.compile(
     r"(?:utilization|temperature|clocks(?:_\w+_reasons)?|power|pcie\.link|ecc\.errors|encoder\.stats)\.\w"
     r"|memory\.(?:used|free|total|reserved)$|fan\.speed$|pstate$|enforced\.power\.limit$"
@@ -22,7 +23,7 @@ _MEASURED = re.compile(
 _TIME, _INDEX = ("timestamp",), ("index",)
 _UUID, _BUS_ID, _NAME = ("uuid", "gpu_uuid"), ("pci.bus_id", "gpu_bus_id"), ("name", "gpu_name")
 _DRIVER = ("driver_version",)
-# What tells of machines and boards, and of no moment.
+# Columns about machines and boards, and not about a moment.
 _NO_METRICS = re.compile(
     r"count$|(?:gpu_)?serial$|vbios_version$|inforom\.|pci\.|module_id$|driver"
 )
@@ -81,8 +82,8 @@ _ROW = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)?,")
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A column of samples: its place, its name, and the unit of cells that say none."""
+class MetricColumn:
+    """A column of samples: its place, its name, and the unit of cells without one."""
 
     place: int
     name: str
@@ -90,18 +91,18 @@ class Metric:
 
     @property
     def is_counted(self) -> bool:
-        """Whether there is a word for its unit, or it needs none."""
+        """Return whether its unit has a word of ours, or needs none."""
         return self.unit in _UNITS or self.unit in _COUNTS
 
     @property
     def full_name(self) -> str:
-        """The name, with the unit where ours are all others."""
+        """Return the name, with the unit if that has no word of ours."""
         return self.name if self.is_counted else f"{self.name} [{self.unit}]"
 
     def value(self, text: str) -> tuple[int, float] | None:
-        """The code of the unit and the number in it; None where nothing was recorded.
+        """Return the code of the unit and the number in it; None for a cell that stands for nothing.
 
-        Raises ValueError for a text that is neither.
+        Raises ValueError for other texts.
         """
         text = text.strip()
         if _NOTHING.match(text):
@@ -124,14 +125,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class SmiHeader:
-    """The columns of a table. `cells` are their headings; `is_dmon`: cells stand in columns."""
+    """The columns of a table. `cells` are their headings; `is_dmon`: cells are aligned in columns."""
 
     cells: tuple[str, ...]
-    metrics: tuple[Metric, ...]
+    metrics: tuple[MetricColumn, ...]
     is_dmon: bool
 
     def place(self, *names: str) -> int | None:
-        """The place of the first column of one of these names."""
+        """Return the index of the first column of one of these names, or None."""
         return next((self._places[name] for name in names if name in self._places), None)
 
     @cached_property
@@ -142,94 +143,95 @@ class SmiHeader:
 
     @property
     def times(self) -> tuple[int, ...]:
-        """The places of the columns that tell when: one of a query, of dmon date, time, or both."""
+        """Return the indices of the columns of times: one of a query, of dmon date, time, or both."""
         if self.is_dmon:
             return tuple(p for name in _DMON_TIMES if (p := self.place(name)) is not None)
-        found = self.place(*_TIME)
-        return () if found is None else (found,)
+        place = self.place(*_TIME)
+        return () if place is None else (place,)
 
     @property
     def has_date(self) -> bool:
-        """Whether the day is told, too."""
+        """Return whether times have a date."""
         return bool(self.times) and (not self.is_dmon or self.place("Date") is not None)
 
     @property
     def gpu(self) -> tuple[int | None, int | None, int | None]:
-        """The places of what tells GPUs apart: index, UUID, bus id."""
+        """Return the indices of the columns that identify GPUs: index, UUID, bus id."""
         if self.is_dmon:
             return self.place(_DMON_GPU), None, None
         return self.place(*_INDEX), self.place(*_UUID), self.place(*_BUS_ID)
 
     @property
     def gpu_name(self) -> int | None:
-        """The place of the product's name."""
+        """Return the index of the column of product names."""
         return None if self.is_dmon else self.place(*_NAME)
 
     @property
     def driver(self) -> int | None:
-        """The place of the driver's version."""
+        """Return the index of the column of driver versions."""
         return None if self.is_dmon else self.place(*_DRIVER)
 
     def split(self, line: str) -> list[str]:
-        """The cells of a line."""
+        """Return the cells of a line."""
         if self.is_dmon and "," not in line:
             return line.split()
         return line.split(",")
 
 
 def parse_header(line: str) -> SmiHeader | None:
-    """The header that a line is, if it is one; dmon's is without units."""
+    """Return the header that a line is, None for other lines; dmon's is without units."""
     if line.startswith("#"):
         words = line[1:].replace(",", " ").split()
         # With processes in it, it is pmon's.
-        known = _DMON_GPU in words[:3] and "pid" not in words and not _DMON_WORDS.isdisjoint(words)
-        return dmon(words, ()) if known else None
+        is_dmon = _DMON_GPU in words[:3] and "pid" not in words
+        return dmon_header(words, ()) if is_dmon and not _DMON_WORDS.isdisjoint(words) else None
     cells = tuple(cell.strip() for cell in line.split(","))
     pairs = [(m.group(1), m.group(2) or "") for m in map(_FIELD.match, cells) if m is not None]
     if len(pairs) < len(cells) or not any(_MEASURED.match(name) for name, _ in pairs):
         return None
     identity = {*_TIME, *_INDEX, *_UUID, *_BUS_ID, *_NAME}
     metrics = [
-        Metric(place, name, unit or ("C" if name.startswith("temperature.") else ""))
+        MetricColumn(place, name, unit or ("C" if name.startswith("temperature.") else ""))
         for place, (name, unit) in enumerate(pairs)
         if name not in identity and not _NO_METRICS.match(name)
     ]
     return SmiHeader(cells, tuple(metrics), is_dmon=False)
 
 
-def units_of(line: str) -> Sequence[str] | None:
-    """The units that a line below dmon's header tells; None where it tells none."""
+def dmon_units(line: str) -> Sequence[str] | None:
+    """Return the units that a line below dmon's header names; None for other lines."""
     words = line[1:].replace(",", " ").split() if line.startswith("#") else []
     return words if "Idx" in words[:3] else None
 
 
-def dmon(words: Sequence[str], units: Sequence[str]) -> SmiHeader:
-    """The header of dmon with these columns, in these units where they are told."""
-    told = units if len(units) == len(words) else [""] * len(words)
+def dmon_header(words: Sequence[str], units: Sequence[str]) -> SmiHeader:
+    """Return the header of dmon with these columns, in these units if there is one for each."""
+    units = units if len(units) == len(words) else [""] * len(words)
     metrics = tuple(
-        Metric(place, _DMON_NAMES.get(word, word), unit)
-        for place, (word, unit) in enumerate(zip(words, told, strict=True))
+        MetricColumn(place, _DMON_NAMES.get(word, word), unit)
+        for place, (word, unit) in enumerate(zip(words, units, strict=True))
         if word not in (_DMON_GPU, *_DMON_TIMES)
     )
     return SmiHeader(tuple(words), metrics, is_dmon=True)
 
 
-def looks_like(line: str) -> tuple[str, bool, str] | None:
-    """Why a line of nvidia-smi is of no log that can be read: reason, that it is close, and a hint."""
+def refusal_of(line: str) -> No | None:
+    """Return why a log of nvidia-smi with this line cannot be read; None for other lines."""
     if _ROW.match(line):
-        return (
+        return No(
             "a log of nvidia-smi without its header: nobody can tell which columns these are",
-            True,
-            "Record without `noheader`, or write the header that belongs to it into the first line, such "
-            "as: timestamp, index, utilization.gpu [%]",
+            close=True,
+            hint="Record without `noheader`, or write the header that belongs to it into the first line, "
+            "such as: timestamp, index, utilization.gpu [%]",
         )
     if re.match(r"\| NVIDIA-SMI \d|=+NVSMI LOG=+|<nvidia_smi_log>", line):
-        return "a view of one moment by nvidia-smi, and no log", True, f"Record: {_QUERY}"
+        reason = "a view of one moment by nvidia-smi, and no log"
+        return No(reason, close=True, hint=f"Record: {_QUERY}")
     if re.match(r"#.*\bgpu\s+pid\s+type\b", line):
-        return (
+        return No(
             "a log of nvidia-smi pmon, which tells of processes",
-            True,
-            f"Record: nvidia-smi dmon -o DT, or {_QUERY}",
+            close=True,
+            hint=f"Record: nvidia-smi dmon -o DT, or {_QUERY}",
         )
     return None
 
@@ -248,34 +250,38 @@ _EPOCH = datetime(1970, 1, 1)
 _YEARS = range(1971, 2200)
 
 
-class Clock:
-    """Reads the times of one log. `zone` is what the first time of day was read in, as UTC+02:00."""
+class LogClock:
+    """Parse the times of one log, which are local times of a machine that the log does not name.
+
+    `zone` is the offset in which the first time was read, as UTC+02:00.
+    """
 
     def __init__(self) -> None:
+        """Start before the first time."""
         self.zone = ""
         self._offsets: dict[tuple[int, int, int, int], int] = {}
         self._days = 0
         self._last = 0
 
     def stamp(self, text: str) -> int | None:
-        """A query's `2024/05/17 10:00:00.123` as ns since 1970 (UTC); None where it is none."""
+        """Return a query's `2024/05/17 10:00:00.123` as ns since 1970 (UTC), or None."""
         match = _STAMP.match(text.strip())
         if match is None:
             return None
         *parts, fraction = match.groups()
         ns = int((fraction or "").ljust(9, "0"))
-        moment = self._utc([int(part) for part in parts])
+        moment = self._utc_ns([int(part) for part in parts])
         return None if moment is None else moment + ns
 
     def date_time(self, date: str, time: str) -> int | None:
-        """dmon's `20240517` and `10:00:00`, likewise."""
+        """Return dmon's `20240517` and `10:00:00` as ns since 1970 (UTC), or None."""
         day, hour = _DATE.match(date), _TIME_OF_DAY.match(time)
         if day is None or hour is None:
             return None
-        return self._utc([int(part) for part in (*day.groups(), *hour.groups())])
+        return self._utc_ns([int(part) for part in (*day.groups(), *hour.groups())])
 
-    def time(self, text: str) -> int | None:
-        """dmon's `10:00:00` without a date, as ns since midnight of the first day."""
+    def time_of_day(self, text: str) -> int | None:
+        """Return dmon's `10:00:00` without a date as ns since midnight of the first day, or None."""
         match = _TIME_OF_DAY.match(text)
         if match is None:
             return None
@@ -286,7 +292,7 @@ class Clock:
         self._last = moment + self._days * _DAY
         return self._last
 
-    def _utc(self, parts: Sequence[int]) -> int | None:
+    def _utc_ns(self, parts: Sequence[int]) -> int | None:
         year, month, day, hour, minute, second = parts
         try:
             naive = datetime(year, month, day, hour, minute, second)
@@ -307,6 +313,6 @@ class Clock:
         return (since.days * 86_400 + since.seconds - self._offsets[key]) * _SECOND
 
 
-def zone_is_told() -> bool:
-    """Whether the user said which zone times are in, by TZ."""
+def zone_is_set() -> bool:
+    """Return whether the user has set the zone of times, by TZ."""
     return bool(os.environ.get("TZ"))

@@ -11,9 +11,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
-from nsysconv.importers.demangle import demangler
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
 from nsysconv.importers.nsys_stats.survey import count_tables
 from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, PrintedTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
@@ -23,6 +21,7 @@ from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.printed.text import refuse_quotations, utf8_files
 from nsysconv.importers.printed.trace import EVENTS
 from nsysconv.importers.probe import Probe
+from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
@@ -257,9 +256,9 @@ _MIGRATIONS = frozenset({Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
 _DIAGNOSTIC, _SERIALISED = "profiler-diagnostic", "kernels-serialised"
 _INFO, _DROPPED = Severity.INFO, Severity.DROPPED
 # What a message says -> slug, severity, our text, what it touches. `{}` is the message's number.
-_MESSAGES = tuple(
-    (re.compile(pattern, re.IGNORECASE), *note)
-    for pattern, *note in (
+_MESSAGES: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), slug, severity, text, facts)
+    for pattern, slug, severity, text, facts in (
         (r"\b(\d{1,18}) API trace records have same start and end", _DIAGNOSTIC, _INFO,
          "{} API calls were too short for the timer and have a duration of 0", _API),
         (r"\b(\d{1,18}) records have invalid timestamps due to insufficient", _DIAGNOSTIC, _DROPPED,

@@ -189,7 +189,7 @@ def _kind_of(columns: set[str]) -> NvprofTable | None:
 
 
 def _parse_units(line: str, header: NvprofHeader) -> dict[str, str]:
-    # The line below a header names the units by column, unless it is a row of values: then there are none.
+    # The line below a header names the units by column, unless it is a row of values.
     row = csv_cells(line, header.delimiter)
     if row is None or len(row) > len(header.columns):
         return {}
@@ -345,7 +345,7 @@ class LogSurvey:
             self._read(file)
 
     def _read(self, file: io.FileIO) -> None:
-        # One buffer serves the whole file, because fresh memory is slow. Its head holds the rest of a line.
+        # One buffer serves the whole file, because fresh memory is slow; `held` bytes of it are filled.
         buffer, held, start = bytearray(_CHUNK_BYTES), 0, 0
         while count := file.readinto(memoryview(buffer)[held:]):
             held += count

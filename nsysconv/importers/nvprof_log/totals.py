@@ -40,12 +40,9 @@ def _split(text: str, table: PrintedTable, splits: int = 0) -> list[str] | None:
 
     `splits` limits into how many cells more than one text is split; 0 for no limit.
     """
-    header = table.header
-    if header.delimiter:
-        cells = csv_cells(text, header.delimiter)
-    else:
-        cells = _GAP.split(text.strip(), splits)
-    return cells if cells is not None and len(cells) == len(header.columns) else None
+    delimiter, columns = table.header.delimiter, table.header.columns
+    cells = csv_cells(text, delimiter) if delimiter else _GAP.split(text.strip(), splits)
+    return cells if cells is not None and len(cells) == len(columns) else None
 
 
 # -- totals

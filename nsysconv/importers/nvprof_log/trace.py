@@ -139,8 +139,8 @@ class TraceReader:
             return file.read(min(most, span.end - span.start))
 
     def _learn_steps(self, sample: bytes) -> None:
-        # What the last digit of a column's cells is worth: of those with a decimal sign the most. Only the
-        # first lines count: nvprof spells all alike, with six decimals. Fewer are an editor's work.
+        # What the last digit of a column's cells is worth: the most of those with a decimal sign. The
+        # first lines suffice: nvprof spells all alike, with six decimals. Fewer are an editor's work.
         for line in sample.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
             row = self._row(line.decode("utf-8", "replace").rstrip("\r")) or {}
             for role in QUANTITIES:
@@ -159,13 +159,9 @@ class TraceReader:
             data = data.decode("utf-8", "replace").encode()
         odd: list[str] = []
         many = self._csv_cells(data, odd) if self._delimiter else None
-        lines: Iterable[tuple[int, str]]
         if many is None:
-            lines = enumerate(data.decode().split("\n"))
-        else:
-            lines = _numbered_lines(odd, data)
-        rows = self._rows((span.line + before, line) for before, line in lines)
-        return [*([] if many is None else [many]), self._row_cells(rows)]
+            return [self._row_cells(self._rows(span.line, enumerate(data.decode().split("\n"))))]
+        return [many, self._row_cells(self._rows(span.line, _numbered_lines(odd, data)))]
 
     # -- many rows at once
 
@@ -250,14 +246,14 @@ class TraceReader:
             for role in ("start", "dur")
         )
 
-    def _rows(self, lines: Iterable[tuple[int, str]]) -> Iterator[dict[str, str]]:
+    def _rows(self, first_line: int, lines: Iterable[tuple[int, str]]) -> Iterator[dict[str, str]]:
         no_units = bool(self._delimiter) and not self._units
         for number, line in lines:
             if not line.strip():
                 continue
             row = self._row(line.rstrip("\r"))
             if row is None or not self._is_complete(row):
-                self.rejected.add(number)
+                self.rejected.add(first_line + number)
             else:
                 self.unitless += no_units and not row["start"][-1:].isalpha()
                 yield row
@@ -360,7 +356,8 @@ class NvprofTraceRows(TraceRows):
         if only_calls:
             return np.full(cells.count, API_CALL, np.int8)
         names, devices = cells.texts["name"], cells.texts.get("device")
-        kind = np.array([_name_kind(name) for name in names.values], np.int8)[names.codes]
+        name_kinds = np.array([_name_kind(name) for name in names.values], np.int8)
+        kind: Array = name_kinds[names.codes]
         if devices is not None:
             kind = np.where((kind == KERNEL) & (devices.codes < 0), API_CALL, kind)
         return kind

@@ -1,4 +1,4 @@
-"""Ids of one recording: names, devices, processes, threads, streams and domains as its rows refer to them."""
+"""Ids of one recording: the names, devices, processes, streams and so on that its rows refer to."""
 
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ class TraceCells:
 
     def step(self, role: str, rows: Array) -> Array:
         """Return the steps in which a quantity is spelled in these rows."""
-        return np.broadcast_to(self.steps[role], self.count)[rows]
+        steps: Array = np.broadcast_to(self.steps[role], self.count)[rows]
+        return steps
 
 
 def read_csv(
