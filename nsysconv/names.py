@@ -1,8 +1,10 @@
-"""Names for people: an API symbol's documented name, a kernel's short form, escaped characters."""
+"""Names for people: an API symbol's documented name, a kernel's short or demangled form, escaped text."""
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 _STREAM_MODE = r"(?:_ptsz|_ptds)?"
@@ -115,3 +117,28 @@ def _escape_sequence(match: re.Match[str]) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in match[0]
     )
+
+
+def demangler() -> Callable[[str], str] | None:
+    """Return a function from a symbol to its demangled name, other texts unchanged; None without one.
+
+    The C++ library of the machine demangles; the package `cxxfilt` (the extra `demangle`) calls it.
+    """
+    try:
+        library = importlib.import_module("cxxfilt")
+    except ImportError:
+        return None
+    try:
+        library.demangle("_Z1fv")
+    except (OSError, library.Error):
+        return None
+
+    def demangled(symbol: str) -> str:
+        if not symbol.startswith("_Z"):
+            return symbol
+        try:
+            return str(library.demangle(symbol))
+        except (library.Error, ValueError):
+            return symbol
+
+    return demangled

@@ -30,7 +30,7 @@ from tally import Tally
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.importers import guards, kineto, nsys_sqlite, nvprof_log
+from nsysconv.importers import kineto, nsys_sqlite, nvprof_log, sqlite_mapping
 from nsysconv.importers.contract import Yes
 from nsysconv.notes import Note
 from nsysconv.timeline import idle
@@ -107,7 +107,7 @@ def test_a_file_that_is_made_follows_from_its_number(kind: str) -> None:
 
 
 @pytest.mark.parametrize("importer", IMPORTERS)
-def test_damage_damages(importer: str) -> None:
+def test_mutation_changes_the_file(importer: str) -> None:
     found = [case(importer, 7, number, real=False) for number in range(20)]
     changed = [one for one in found if one.content != one.seed.content or one.beside]
     assert len(changed) >= 15
@@ -151,7 +151,7 @@ def test_a_row_that_is_left_out_with_a_note_is_no_finding() -> None:
 
 
 def test_a_row_that_is_left_out_without_a_note_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = guards.guarded
+    before = sqlite_mapping.guarded
 
     def silent(*arguments: object) -> tuple[object, list[Note]]:
         return before(*arguments)[0], []  # type: ignore[arg-type]
@@ -327,7 +327,7 @@ def test_memory_in_this_process_is_bounded() -> None:
     assert looked.steps[-1].memory >= 0
 
 
-def test_a_finding_is_kept_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finding_is_kept_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tally = Tally(tmp_path / "kept")
     finding = {"promise": "ends in time", "detail": "40 s", "sign": "too slow"}
     for _ in range(2):

@@ -30,6 +30,11 @@ from nsysconv.importers.kineto.arrays import (
 )
 from nsysconv.importers.kineto.decode import decode_chunks, worker_count
 from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Chunk
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
+from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks
+from nsysconv.importers.kineto.arrays import GPU_TABLES, Columns, Gathered
+from nsysconv.importers.kineto.decode import decoded, worker_count
+from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note

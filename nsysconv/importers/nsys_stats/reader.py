@@ -9,9 +9,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
-from nsysconv.importers.demangle import demangler
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
 from nsysconv.importers.nsys_stats import remarks
 from nsysconv.importers.nsys_stats.cells import TraceReader
 from nsysconv.importers.nsys_stats.gathered import Gathered
@@ -27,6 +25,7 @@ from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.printed.lines import Refused
 from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
+from nsysconv.names import demangler
 from nsysconv.notes import Note
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 

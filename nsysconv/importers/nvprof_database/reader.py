@@ -10,20 +10,21 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import demangle, directives, gpu_work
-from nsysconv.importers.guards import Watch, guarded
+from nsysconv.importers import contract, directives
 from nsysconv.importers.nvprof_database import (
     clock,
     markers,
     names,
+    notes,
     objects,
-    remarks,
     small_tables,
     tables,
 )
 from nsysconv.importers.nvprof_database.survey import survey, times_of
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import Columns, has, row_numbers
+from nsysconv.importers.sqlite_columns import Columns, has, row_numbers
+from nsysconv.importers.sqlite_mapping import Watch, guarded
+from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
     ArrowRows,
@@ -56,7 +57,7 @@ class Reader:
         self._survey = survey(probe, [s for s, m in needing.items() if self._is_readable(m)])
         self._found = self._survey.found
         self._clock = clock.read_clock(self._survey.times)
-        self._demangled = demangle.demangler()
+        self._demangled = demangler()
         self._names = names.numbering(probe, self._found, demangles=self._demangled is not None)
         self._constructs = directives.numbered(self._found.constructs, self._names.construct_id)
 
@@ -76,8 +77,8 @@ class Reader:
 
     def _batches(self) -> Batches:
         """API calls, GPU operations and the rest; then the small tables."""
-        self._notes += remarks.on_rows(self._probe, self._survey, self._pid)
-        repeated = remarks.on_repeated_peers(self._probe)
+        self._notes += notes.on_rows(self._probe, self._survey, self._pid)
+        repeated = notes.on_repeated_peers(self._probe)
         self._notes += [repeated] if repeated else []
         context = tables.Context(
             zero=self._clock.zero,
@@ -222,11 +223,11 @@ class Reader:
                 row["id"] in found.symbol_ids and row["text"].startswith("_Z") for row in rows
             )
             yield rows_of(schema.name, rows)
-        self._notes += remarks.on_symbols(self._names.demangles, symbols, len(missing))
+        self._notes += notes.on_symbols(self._names.demangles, symbols, len(missing))
         if not self._has_rows(tables.GPU_SOURCES):
-            lost = remarks.lost_gpu_work(probe, found)
+            lost = notes.lost_gpu_work(probe, found)
             self._lost_gpu_work = lost is not None
-            self._notes.append(lost or gpu_work.NO_GPU_WORK)
+            self._notes.append(lost or contract.NO_GPU_WORK)
 
     # -- facts
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
-from nsysconv.importers.demangle import demangler
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
 from nsysconv.importers.nsys_stats.runs import tables_in
 from nsysconv.importers.nvprof_log import messages, remarks
 from nsysconv.importers.nvprof_log.counters import Counters
@@ -27,6 +25,7 @@ from nsysconv.importers.printed.aggregates import GPU_SUMS
 from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
+from nsysconv.names import demangler
 from nsysconv.notes import Note
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 

@@ -13,11 +13,10 @@ from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.contract import Array
-from nsysconv.queries.copies import direction_names, kind_names
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.calls import call_ids
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind, call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 
@@ -100,7 +99,7 @@ class Launched:
         if name == "direction":
             return direction_names(self.column("direction"))
         if name.endswith("_kind"):
-            return kind_names(self.column(name))
+            return memory_kind_names(self.column(name))
         return self.column(name)
 
 

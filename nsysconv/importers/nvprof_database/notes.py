@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsysconv.facts import Fact
-from nsysconv.importers import directives, gpu_work
+from nsysconv.importers import contract, directives
 from nsysconv.importers.nvprof_database import markers, name_ids, names, tables
 from nsysconv.importers.nvprof_database.survey import Found, Survey
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import TIME_LIMIT, counted, has
+from nsysconv.importers.sqlite_columns import TIME_LIMIT, counted, has
 from nsysconv.notes import Note, Severity
 
 _API_CALLS = frozenset({Fact.API_CALLS})
@@ -267,7 +267,7 @@ def lost_gpu_work(probe: Probe, found: Found) -> Note | None:
             number: name
             for of_layer, number in found.calls
             if of_layer == layer
-            and (name := names.call_name(layer, number)).startswith(gpu_work.WORKING_CALLS)
+            and (name := names.call_name(layer, number)).startswith(contract.WORKING_CALLS)
         }
         if not working:
             continue
@@ -277,5 +277,5 @@ def lost_gpu_work(probe: Probe, found: Found) -> Note | None:
             f"SELECT cbid FROM {source} WHERE cbid IN ({listed}) AND {succeeded} LIMIT 1"
         )
         if rows:
-            return gpu_work.lost_gpu_work(working[rows[0][0]])
+            return contract.lost_gpu_work(working[rows[0][0]])
     return None

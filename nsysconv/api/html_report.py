@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from nsysconv import queries
-from nsysconv.api.about import about
-from nsysconv.api.opening import (
+from nsysconv.api.open_profile import (
     OpenProfile,
     ShownReport,
     check_by,
     open_all,
     request_of,
-    shown,
+    shown_report,
 )
-from nsysconv.api.words import Say, Target, Words, several, silent
+from nsysconv.api.profile_info import about
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
@@ -115,25 +115,25 @@ def page(
         step_range = step_range or (slice.step_range if slice else None)
 
         def asked(spec: str) -> tuple[str, Request]:
-            name = queries.wanted(spec).name
+            name = queries.parse_spec(spec).name
             most = MOST_EVENTS if name == "timeline_events" else rows
             by_step = by if name in queries.BY_STEP else None
             return spec, request_of(most, kinds, kernel_names, by_step, step_range)
 
         request = request_of(rows, kinds, kernel_names, None, step_range)
         over_ranks = {
-            spec: queries.OverRanks(spec, request)
+            spec: queries.CombinedReport(spec, request)
             for spec in wanted
-            if len(profiles) > 1 and queries.wanted(spec).name in queries.OVER_RANKS
+            if len(profiles) > 1 and queries.parse_spec(spec).name in queries.OVER_RANKS
         }
         found: dict[str, list[Report]] = {spec: [] for spec in wanted}
         each = [spec for spec in wanted if spec not in over_ranks]
         for profile in profiles:
             if slice is not None:
                 profile.narrow(replace(slice, step_range=slice.step_range or step_range))
-            queries.read_ahead(wanted, profile.timeline)
+            queries.prefetch(wanted, profile.timeline)
             for spec, gathering in over_ranks.items():
-                gathering.add(queries.part(spec, profile.timeline, request))
+                gathering.add(queries.partial_report(spec, profile.timeline, request))
             # Who names a report gets it as it was named.
             fitting = each if names else _fitting(each, len(profiles), profile)
             answers = profile.answers([asked(spec) for spec in fitting])
@@ -151,8 +151,8 @@ def page(
             note = Note("reports-left-out", Severity.INFO, left_out)
             reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
         if names or len(profiles) > 1:
-            return [shown(report) for report in reports]
-        return [*about(profiles[0]), *map(shown, reports)]
+            return [shown_report(report) for report in reports]
+        return [*about(profiles[0]), *map(shown_report, reports)]
 
 
 def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:

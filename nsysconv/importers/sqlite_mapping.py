@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import TIME_LIMIT, Columns, whole_sql
+from nsysconv.importers.sqlite_columns import TIME_LIMIT, Columns, whole_sql
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import SourceRows
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nsysconv.facts import Fact
-from nsysconv.importers import directives, gpu_work
+from nsysconv.importers import contract, directives
 from nsysconv.importers.nsys_sqlite import cpu_side, memory, tables
-from nsysconv.importers.nsys_sqlite.devices import Devices
+from nsysconv.importers.nsys_sqlite.small_tables import Devices
 from nsysconv.importers.nsys_sqlite.survey import Found
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import counted
+from nsysconv.importers.sqlite_columns import counted
 from nsysconv.notes import Note, Severity
 
 _API_CALLS = frozenset({Fact.API_CALLS})
@@ -188,7 +188,7 @@ def on_metric_names(nameless: int) -> Iterator[Note]:
 def lost_gpu_work(probe: Probe, api_names: Sequence[tuple[int, str]]) -> Note | None:
     """For a file without GPU rows: the note that there should be some, if a call succeeded."""
     working = {
-        name_id: name for name_id, name in api_names if name.startswith(gpu_work.WORKING_CALLS)
+        name_id: name for name_id, name in api_names if name.startswith(contract.WORKING_CALLS)
     }
     if not working or tables.RUNTIME not in probe.tables:
         return None
@@ -199,4 +199,4 @@ def lost_gpu_work(probe: Probe, api_names: Sequence[tuple[int, str]]) -> Note | 
     )
     if not rows:
         return None
-    return gpu_work.lost_gpu_work(working[rows[0][0]])
+    return contract.lost_gpu_work(working[rows[0][0]])
