@@ -17,8 +17,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
 from nsysconv.importers.kineto import PYTHON_FUNCTIONS
 from nsysconv.importers.kineto import notes as trace_notes
 from nsysconv.importers.kineto.arrays import (
@@ -30,11 +29,6 @@ from nsysconv.importers.kineto.arrays import (
 )
 from nsysconv.importers.kineto.decode import decode_chunks, worker_count
 from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Chunk
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
-from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks
-from nsysconv.importers.kineto.arrays import GPU_TABLES, Columns, Gathered
-from nsysconv.importers.kineto.decode import decoded, worker_count
-from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
