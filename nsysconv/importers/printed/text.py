@@ -1,4 +1,4 @@
-"""Text of a printed log: in UTF-8, in bounded pieces, in lines and cells, with lines that are rejected."""
+"""Text of a printed log: in UTF-8, in bounded pieces, in lines and cells, and lines that are rejected."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import Column
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

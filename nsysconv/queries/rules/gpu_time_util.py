@@ -12,7 +12,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.in_use import Use, named, uses
 from nsysconv.report import Column
-from nsysconv.timeline.statistics import percent
+from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -16,8 +16,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.calls import call_ids
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind, call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 

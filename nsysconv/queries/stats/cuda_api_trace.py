@@ -8,8 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.ops import taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number, take
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -43,7 +42,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     column = timeline.columns("api_call", names)
     order = np.argsort(column["start_ns"], kind="stable")
-    data = {name: taken(values, order) for name, values in column.items()}
+    data = {name: take(values, order) for name, values in column.items()}
     place, (name_ids,) = number(data.pop("name_id"))
     texts = timeline.profile.names(name_ids)
     shown = np.array([shown_name(texts[i]) for i in name_ids.tolist()], object)

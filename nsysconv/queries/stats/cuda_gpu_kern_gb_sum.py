@@ -7,7 +7,7 @@ from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names, xyz
 from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

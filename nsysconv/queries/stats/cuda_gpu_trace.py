@@ -13,8 +13,8 @@ from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names
 from nsysconv.queries.stats.memory_ops import NAMES, copy_numbers
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -11,7 +11,7 @@ from nsysconv.queries.stats.kernels import OPTIONS
 from nsysconv.queries.stats.launched import launched, ordinals
 from nsysconv.queries.stats.summary import Sum, statistics_columns, statistics_of, sums
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

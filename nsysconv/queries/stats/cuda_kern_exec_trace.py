@@ -12,7 +12,7 @@ from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, xyz
 from nsysconv.queries.stats.launched import launched, ordinals
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

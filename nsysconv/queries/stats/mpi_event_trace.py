@@ -8,7 +8,7 @@ from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -13,15 +13,12 @@ import numpy as np
 from nsysconv.queries.stats.summary import Sum, most_first, sums
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline import annotations as told
-from nsysconv.timeline.annotations import PUSH_POP, START_END, Spans, domain_names
-from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.groups import blocks, indices
-from nsysconv.timeline.ops import taken
-from nsysconv.timeline.path_texts import LONGEST, path_texts
+from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
+from nsysconv.timeline.arrays import blocks, by_group, indices, number, take
+from nsysconv.timeline.events import Spans, number_threads
+from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
 from nsysconv.timeline.projection import Projection, projection
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline, cached_whole
-from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
 
 Array = np.ndarray
@@ -120,7 +117,7 @@ def launching(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]
     for block in blocks(len(timeline.owner)):
         launched[timeline.owner[block]] = True
     which = indices(launched[:-1])  # owner -1 wrote into the one behind
-    thread_of = taken(calls.thread, which)
+    thread_of = take(calls.thread, which)
     members = dict(zip(calls.threads, by_group(thread_of, len(calls.threads), which), strict=True))
     for thread, places in by_thread(spans).items():
         if thread[1] != MISSING and thread in members:
@@ -139,7 +136,7 @@ def projected(timeline: Timeline, spans: Spans) -> Projection:
     # are those before the first that does not.
     calls, end = timeline.calls, spans.end + 1
     for places, which in launching(timeline, spans):
-        reach = np.maximum.accumulate(taken(calls.end, which))
+        reach = np.maximum.accumulate(take(calls.end, which))
         late = np.searchsorted(reach, spans.end[places], side="right")
         some = late < len(which)
         places, late = places[some], late[some]

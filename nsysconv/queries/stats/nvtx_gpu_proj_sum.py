@@ -9,8 +9,7 @@ from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.nvtx_gpu_proj_trace import projected
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import grouped_statistics, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -10,11 +10,10 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import counts
-from nsysconv.timeline.path_texts import notes_of_deep
+from nsysconv.timeline.arrays import counts
+from nsysconv.timeline.nesting import Tree, notes_of_deep
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
-from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
 
 Array = np.ndarray

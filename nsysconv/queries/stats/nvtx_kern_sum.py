@@ -13,12 +13,9 @@ from nsysconv.queries.contract import ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.kernels import kernel_names, owners
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.containment import Held, held
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import Statistics, number, weighted_statistics
+from nsysconv.timeline.arrays import Statistics, by_group, number, sums, weighted_statistics
+from nsysconv.timeline.nesting import Held, Tree, held
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
 
 Array = np.ndarray

@@ -8,7 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.path_texts import DEEPEST, notes_of_deep, set_in
+from nsysconv.timeline.nesting import DEEPEST, notes_of_deep, set_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -12,7 +12,7 @@ from nsysconv.queries.stats.summary import (
     times_of_totals,
 )
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OSRT_CALL, totals
 from nsysconv.units import Unit

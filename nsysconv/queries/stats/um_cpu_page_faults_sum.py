@@ -8,8 +8,7 @@ from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import distinct, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

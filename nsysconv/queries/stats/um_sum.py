@@ -10,8 +10,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import um
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import counts, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -1,16 +1,156 @@
-"""Grouping and statistics of int64 columns: exact sums, medians, sample standard deviations."""
+"""Counts and exact sums by group number, block by block: what they need in between fits in the cache."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import arranged, blocks, counts, squares, sums
 
 Array = np.ndarray
+
+_BLOCK = 1 << 17
+# So many groups are looked for one by one faster than members are put in their order.
+_FEW_GROUPS = 4
+# A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
+_EXACT = (1 << 53) // _BLOCK
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Slices that cover 0..length-1 in order, each small enough for the cache."""
+    for low in range(0, length, _BLOCK):
+        yield slice(low, min(low + _BLOCK, length))
+
+
+def indices(mask: Array) -> Array:
+    """Where a mask of less than 2^31 places is true, as int32."""
+    result = np.empty(np.count_nonzero(mask), np.int32)
+    done = 0
+    for block in blocks(len(mask)):
+        found = np.flatnonzero(mask[block])
+        result[done : done + len(found)] = found + block.start
+        done += len(found)
+    return result
+
+
+def take(column: Array, which: Array) -> Array:
+    """`column[which]`, without spelling out a column that is one value everywhere.
+
+    The column itself where a mask leaves nothing out.
+    """
+    if column.strides == (0,) and len(column):
+        count = np.count_nonzero(which) if which.dtype == bool else len(which)
+        return np.broadcast_to(column[0], int(count))
+    if which.dtype == bool:
+        result: Array = column if which.all() else column[which]
+        return result
+    result = np.empty(len(which), column.dtype)
+    # A block at a time: numpy makes all indices int64 before it uses them.
+    for block in blocks(len(which)):
+        result[block] = column.take(which[block])
+    return result
+
+
+def joined(columns: Sequence[Array]) -> Array:
+    """The columns one after the other; one value everywhere stays one value."""
+    filled = [column for column in columns if len(column)]
+    if filled and all(column.strides == (0,) and column[0] == filled[0][0] for column in filled):
+        return np.broadcast_to(filled[0][0], sum(len(column) for column in filled))
+    # What has no rows has no say in how wide the numbers are.
+    return np.concatenate(filled or columns)
+
+
+def by_group(groups: Array, count: int, values: Array | None = None) -> list[Array]:
+    """Per group number 0..count-1 the values of its members, in order; None: their indices, as int32."""
+    if count == 0:
+        return []
+    if 1 < count <= _FEW_GROUPS:
+        members = [indices(groups == number) for number in range(count)]
+        return members if values is None else [take(values, which) for which in members]
+    if values is None:
+        values = np.arange(len(groups), dtype=np.int32)
+    if count == 1:
+        return [values]
+    order = arranged(groups, values, count)
+    edges = np.concatenate(([0], np.cumsum(counts(groups, count)))).tolist()
+    return [order[low:high] for low, high in pairwise(edges)]
+
+
+def counts(groups: Array, count: int) -> Array:
+    """How often each group number 0..count-1 occurs, as int64."""
+    result = np.zeros(count, np.int64)
+    for block in blocks(len(groups)):
+        result += np.bincount(groups[block], minlength=count)
+    return result
+
+
+def sums(groups: Array, values: Array, count: int) -> Array:
+    """Exact int64 sums of integer `values` per group number 0..count-1."""
+    result = np.zeros(count, np.int64)
+    for block in blocks(len(values)):
+        group, value = groups[block], values[block]
+        least, most = int(value.min()), int(value.max())
+        if least == most == 0:
+            continue
+        if least >= 0 and most < _EXACT:
+            result += np.bincount(group, value, count).astype(np.int64)
+        else:
+            np.add.at(result, group, value)
+    return result
+
+
+def arranged(groups: Array, values: Array, count: int) -> Array:
+    """The values by group number 0..count-1, those of one group in the order in which they stand."""
+    if count > 1 << 16:
+        result: Array = values[np.argsort(groups, kind="stable")]
+        return result
+    result = np.empty(len(values), values.dtype)
+    size = counts(groups, count)
+    following = np.cumsum(size) - size
+    for block in blocks(len(groups)):
+        # numpy sorts 16-bit keys by radix: linear, and stable.
+        order = np.argsort(groups[block].astype(np.uint16), kind="stable")
+        group = groups[block][order]
+        here = np.bincount(group, minlength=count)
+        first = following - (np.cumsum(here) - here)
+        result[first[group] + np.arange(len(group))] = values[block][order]
+        following += here
+    return result
+
+
+def squares(ordered: Array, size: Array, means: Array, weights: Array | None = None) -> Array:
+    """Per group the sum of the squared distances of its values from its mean, each as often as its
+    weight says.
+
+    The values stand by group and then by size, `size` of each group. They are added up in that order,
+    from the group's first on: of the same values the sum is the same to the last digit, whatever order
+    they had before and whatever other groups there are.
+    """
+    result = np.zeros(len(size))
+    # Groups are added up in blocks of their own, as many at a time as fit in the cache.
+    pieces = -(-size // _BLOCK)
+    group, place = np.repeat(np.arange(len(size)), pieces), np.arange(int(pieces.sum()))
+    within = place - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = np.repeat(np.cumsum(size) - size, pieces) + within * _BLOCK
+    length = np.minimum(np.repeat(size, pieces) - within * _BLOCK, _BLOCK)
+    until = np.cumsum(length)
+    at = 0
+    while at < len(group):
+        done = int(first[at])
+        following = max(int(np.searchsorted(until, done + _BLOCK, side="right")), at + 1)
+        rows = slice(done, int(until[following - 1]))
+        mine = slice(at, following)
+        distance = ordered[rows] - np.repeat(means[group[mine]], length[mine])
+        distance *= distance
+        if weights is not None:
+            distance *= weights[rows]
+        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - done))
+        at = following
+    return result
+
 
 _INT32 = int(np.iinfo(np.int32).max)
 # As many group numbers fit in 16 bits.
@@ -204,3 +344,35 @@ def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
     for low, high in pairwise(np.concatenate(([0], np.cumsum(size))).tolist()):
         result[low:high].sort()
     return result
+
+
+def decade(values: Array) -> Array:
+    """The bucket of each value: 0, 1,000, 10,000, …: the largest of them that is not above it.
+
+    MISSING stays MISSING.
+    """
+    edges = np.concatenate(([0], 10 ** np.arange(3, 18, dtype=np.int64)))
+    place = np.searchsorted(edges, np.maximum(values, 0), side="right") - 1
+    result: Array = np.where(values == MISSING, MISSING, edges[place])
+    return result
+
+
+Number = int | float
+
+OVER_RANKS = ("min", "median", "max")
+"""What the three rows in place of many ranks are called."""
+
+
+def spread(values: Sequence[Number | None]) -> tuple[Number | None, Number | None, Number | None]:
+    """Least, median and greatest of the values that there are; None where there is none.
+
+    The median of an even number is the mean of the middle two; of integers rounded to a whole one, a
+    half up, so that it is of their kind.
+    """
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return None, None, None
+    low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
+    both = low + high
+    middle = (both + 1) // 2 if isinstance(both, int) else both / 2
+    return known[0], middle, known[-1]

@@ -1,24 +1,166 @@
-"""API calls, their nesting on each thread, and the GPU operations each of them launched."""
+"""GPU operations of all kinds in one set of columns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
+from nsysconv import schema
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.groups import arranged, blocks, counts, indices
-from nsysconv.timeline.ops import GpuOps, taken
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import blocks, by_group, distinct, indices, joined, number, take
 
 Array = np.ndarray
 
+
+class Kind(IntEnum):
+    """The kinds of GPU operations, in the order of schema.GPU_OP_TABLES."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    MIGRATION = 3
+    GRAPH = 4
+
+
+@dataclass(frozen=True)
+class GpuOps:
+    """Columns of equal length, sorted by (start, stream, kind, id); operations without time come first.
+
+    `start` and `end` are MISSING where an operation has no time; `row` is the operation's place among
+    its table's rows.
+    """
+
+    kind: Array
+    row: Array
+    start: Array
+    end: Array
+    device: Array
+    stream: Array
+    pid: Array
+    correlation: Array
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, which: Array) -> GpuOps:
+        """The operations of a mask or of indices."""
+        return GpuOps(*(take(getattr(self, field.name), which) for field in fields(self)))
+
+    @property
+    def timed(self) -> Array:
+        """Which operations have a time."""
+        result: Array = self.start != MISSING
+        return result
+
+    @property
+    def dur(self) -> Array:
+        """Durations; 0 where there is no time, so that sums hold."""
+        result: Array = self.end - self.start
+        return result
+
+
+_COLUMNS = ("start_ns", "dur_ns", "device_id", "stream_id", "pid", "correlation_id")
+
+# Read along where several reports will be made, because nearly every one asks for them: a second pass
+# over a table costs more than a further column.
+_ALONG = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
+# The rest of the kernels' columns is not asked for again.
+_KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
+
+
+def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
+    """All GPU operations of a profile. `along`: with columns that other reports will ask for."""
+    tables = schema.GPU_OP_TABLES
+    more = _ALONG if along else {}
+    parts = [profile.columns(table, (*_COLUMNS, *more.get(table, ()))) for table in tables]
+    sizes = [len(part["start_ns"]) for part in parts]
+
+    def column(name: str) -> Array:
+        """All tables' rows of a column, their own columns given back where they are many."""
+        result = joined([part.pop(name) for part in parts])
+        if name not in _KERNELS_KEEP:
+            profile.release("kernel", (name,))
+        return result
+
+    start, dur, stream = column("start_ns"), column("dur_ns"), column("stream_id")
+    untimed = (start == MISSING) | (dur == MISSING)
+    if untimed.any():
+        start = np.where(untimed, MISSING, start)
+    order = _order(start, stream)
+    # One after the other: each spent column makes room for the next.
+    start, dur = take(start, order), take(dur, order)
+    end = start + dur
+    end[start == MISSING] = MISSING
+    del dur, untimed
+    stream = take(stream, order)
+    return GpuOps(
+        kind=take(np.repeat(np.arange(len(sizes), dtype=np.int8), sizes), order),
+        row=take(np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]), order),
+        start=start,
+        end=end,
+        device=take(column("device_id"), order),
+        stream=stream,
+        pid=take(column("pid"), order),
+        correlation=take(column("correlation_id"), order),
+    )
+
+
+def streams_of(ops: GpuOps) -> list[tuple[int, int, int]]:
+    """The (device_id, pid, stream_id) of these operations, in order, but for migrations and what has no
+    time."""
+    working = np.flatnonzero(ops.timed & (ops.kind != Kind.MIGRATION))
+    _, found = number(*(take(column, working) for column in (ops.device, ops.pid, ops.stream)))
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def _order(start: Array, stream: Array) -> Array:
+    """Indices by (start, stream), equal ones as they stand."""
+    order = np.argsort(start, kind="stable").astype(np.int32)
+    sorted_start = take(start, order)
+    same = sorted_start[1:] == sorted_start[:-1]
+    del sorted_start
+    if same.any():
+        # Sort the runs of equal starts only: among millions of operations they are few.
+        in_run = np.concatenate((same, [False])) | np.concatenate(([False], same))
+        places = np.flatnonzero(in_run)
+        tied = order[places]
+        order[places] = tied[np.lexsort((tied, stream[tied], start[tied]))]
+    return order
+
+
 RUNTIME, DRIVER = 0, 1
 
-# So many groups are looked for one by one faster than members are put in their order.
-_FEW_GROUPS = 4
+
+@dataclass(frozen=True)
+class Spans:
+    """Columns of equal length, in the order of the table's rows; `name` numbers `names`.
+
+    Ranges that were never closed end with the recording. `kind` is the table's own code, `row` the
+    place among the table's rows, and `domain` is 0 for what has no domains.
+    """
+
+    start: Array
+    end: Array
+    pid: Array
+    tid: Array
+    kind: Array
+    domain: Array
+    row: Array
+    name: Array
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: Array) -> Spans:
+        """The intervals of a mask or of indices."""
+        names = (f.name for f in fields(self) if f.name != "names")
+        columns: dict[str, Any] = {name: take(getattr(self, name), which) for name in names}
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True)
@@ -85,7 +227,7 @@ def api_calls(profile: Profile) -> ApiCalls:
 def _take(column: dict[str, Array], which: Array) -> None:
     """The rows of a mask or of indices in place of all, each column's memory free for the next."""
     for name in column:
-        column[name] = taken(column[name], which)
+        column[name] = take(column[name], which)
 
 
 def _narrow(codes: Array) -> Array:
@@ -170,22 +312,6 @@ def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool]
     return mask, crossed
 
 
-def by_group(groups: Array, count: int, values: Array | None = None) -> list[Array]:
-    """Per group number 0..count-1 the values of its members, in order; None: their indices, as int32."""
-    if count == 0:
-        return []
-    if 1 < count <= _FEW_GROUPS:
-        members = [indices(groups == number) for number in range(count)]
-        return members if values is None else [taken(values, which) for which in members]
-    if values is None:
-        values = np.arange(len(groups), dtype=np.int32)
-    if count == 1:
-        return [values]
-    order = arranged(groups, values, count)
-    edges = np.concatenate(([0], np.cumsum(counts(groups, count)))).tolist()
-    return [order[low:high] for low, high in pairwise(edges)]
-
-
 def owners(ops: GpuOps, calls: ApiCalls) -> Array:
     """Per GPU operation the index of the call that launched it, -1 for none.
 
@@ -200,13 +326,13 @@ def owners(ops: GpuOps, calls: ApiCalls) -> Array:
         wanted = launched & (ops.pid == pid)
         if own.any() and wanted.any():
             mine = indices(own)
-            table = _Lookup(taken(calls.correlation, own), mine)
+            table = _Lookup(take(calls.correlation, own), mine)
             if table.ambiguous:
                 mine = mine[_by_entitlement(calls, mine)]
-                table = _Lookup(taken(calls.correlation, mine), mine)
+                table = _Lookup(take(calls.correlation, mine), mine)
             for block in blocks(len(ops)):
                 here = wanted[block]
-                owner[block][here] = table.of(taken(ops.correlation[block], here))
+                owner[block][here] = table.of(take(ops.correlation[block], here))
     return owner
 
 
