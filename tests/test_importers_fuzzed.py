@@ -20,14 +20,10 @@ from nsysconv.importers import nsys_sqlite, probe
 from nsysconv.importers.contract import MOST_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.packed import MISSING, times, whole
+from nsysconv.importers.kineto.packed import MISSING, pack_integers, pack_times
 from nsysconv.importers.nsys_stats.tables import JsonRows
 from nsysconv.importers.nvprof_log.survey import measured, spelled
 from nsysconv.importers.printed.registry import IdRegistry
-from nsysconv.importers.kineto.packed import MISSING, pack_integers, pack_times
-from nsysconv.importers.nsys_stats.objects import Objects
-from nsysconv.importers.nvprof_log.quantities import measured, spelled
-from nsysconv.importers.printed.registry import Registry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import as_whole
 from nsysconv.notes import Note, Severity
