@@ -24,15 +24,15 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.report import Column, Picture, Printed, ProfileRef, Report
-from nsysconv.store.census import Census
-from nsysconv.store.places import Url
+from nsysconv.store.address import Url
+from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
 from nsysconv.units import Unit
 
 PARTS = (
     Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,
-    MissingRank, Record, RunResult, Census, Written, Url,
+    MissingRank, Record, RunResult, RankCoverage, Written, Url,
 )  # fmt: skip
 """Classes that results are made of. Nobody makes them but nsysconv; their attributes are public."""
 
@@ -44,7 +44,7 @@ _NAMED = re.compile(r"StrPath|Target|Say|Words|Moment|Progress|Done")
 
 
 def api_page() -> Iterator[str]:
-    """docs/api.md."""
+    """Yield the lines of docs/api.md."""
     yield "# Python library"
     yield from _INTRODUCTION.splitlines()
     public = {name: getattr(nsysconv, name) for name in nsysconv.__all__}
@@ -94,7 +94,7 @@ no such file
 
 ```
 
-**Public** is what stands on this page: the names of `nsysconv` (`nsysconv.__all__`), the parameters of
+**Public** is what is on this page: the names of `nsysconv` (`nsysconv.__all__`), the parameters of
 its functions, the classes of `nsysconv.errors`, and the attributes of results that are listed here. So
 are names and units of columns ([reports.md](reports.md)), tables and views of a store
 ([schema.md](schema.md)), and exit statuses and formats of output ([cli.md](cli.md)). Everything else
@@ -133,7 +133,6 @@ def _prose(text: str | None) -> Iterator[str]:
 
 
 def _signature(name: str, function: Any) -> Iterator[str]:
-    """The call as one would write it, a parameter a line where it is long."""
     signature = inspect.signature(function)
     parameters, named = [], False
     for each in signature.parameters.values():
@@ -181,7 +180,6 @@ def _class(each: type) -> Iterator[str]:
 
 
 def _fields(each: type) -> list[tuple[str, str]]:
-    """A dataclass's own fields, as they are written."""
     if not dataclasses.is_dataclass(each):
         return []
     own = inspect.get_annotations(each)
@@ -200,7 +198,6 @@ def _error(each: type[errors.NsysconvError]) -> tuple[str, str, str, str]:
 
 
 def _aliases() -> Iterator[tuple[str, str, str]]:
-    """The names that stand in signatures for longer types, with what their modules say of them."""
     for module in _ALIASES:
         body = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8")).body
         for i, each in enumerate(body):

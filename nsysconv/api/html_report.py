@@ -21,7 +21,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
-from nsysconv.store.places import split
+from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
 
@@ -116,7 +116,7 @@ def page(
 
 def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[ShownReport]:
     """Return the reports for a page as `page` does, with the options as a value."""
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         profiles = open_all(place, selector, stack, say, include=options.include)
         left_out = () if options.names else _slow_reports(profiles, options.step_range)

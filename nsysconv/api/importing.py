@@ -42,13 +42,12 @@ from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe
 from nsysconv.partials import building
 from nsysconv.phases import phase
-from nsysconv.store.census import Census, censuses
-from nsysconv.store.database import is_store
+from nsysconv.store.address import Url
+from nsysconv.store.filesystem import file_system
+from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
 from nsysconv.store.merging import stored
-from nsysconv.store.places import Place, Url, is_new, place
-from nsysconv.store.read import reading
-from nsysconv.store.sqlite.network import file_system
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.runs import RankCoverage, coverage_by_run
+from nsysconv.store.write import Imported, Writer
 
 # Processes have only just started when one alone has decoded less text than this.
 _FEW_BYTES = 100_000_000
@@ -65,7 +64,7 @@ class RunResult:
     """A run that profiles of an import are of, and which ranks of it are there."""
 
     label: str
-    census: Census
+    census: RankCoverage
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class ImportResult:
     the store holds one run, and a report needs no more than the store's name.
     """
 
-    store: Place
+    store: Location
     files: tuple[FileResult, ...]
     passed: tuple[SkippedFile, ...] = ()
     lost: tuple[MissingRank, ...] = ()
@@ -158,13 +157,15 @@ def import_targets(
 ) -> ImportResult:
     """Import profiles into a store as `import_files` does, with the options as a value."""
     _check_options(options)
-    check_existing(place(path) for path in paths)
-    target = place(store) if store is not None else _default_store(paths, join=options.join)
+    check_existing(parse_location(path) for path in paths)
+    target = (
+        parse_location(store) if store is not None else _default_store(paths, join=options.join)
+    )
     inputs = joined(paths) if options.join else find_inputs(paths, target)
     if store is None and isinstance(target, Path):
         _check_default_store(target, inputs.read)
     if not inputs.read and not inputs.lost:
-        raise InputError("no files in it", where=", ".join(str(place(p)) for p in paths))
+        raise InputError("no files in it", where=", ".join(str(parse_location(p)) for p in paths))
     _check_rank_from(options, inputs)
     with phase("import"):
         _say_where(target, options.say)
@@ -191,7 +192,7 @@ def _check_options(options: ImportOptions) -> None:
 
 
 def _import_all(
-    inputs: Sequence[Input], target: Place, options: ImportOptions, *, is_default: bool
+    inputs: Sequence[Input], target: Location, options: ImportOptions, *, is_default: bool
 ) -> list[FileResult]:
     results: list[FileResult] = []
 
@@ -215,7 +216,12 @@ class _NothingImported(Exception):  # noqa: N818 - is no error
 
 
 def _import_each(
-    inputs: Sequence[Input], target: Place, writer: Writer, options: ImportOptions, *, is_new: bool
+    inputs: Sequence[Input],
+    target: Location,
+    writer: Writer,
+    options: ImportOptions,
+    *,
+    is_new: bool,
 ) -> Iterator[FileResult]:
     jobs, dask = options.jobs, options.dask
     remote = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs)
@@ -253,7 +259,7 @@ def _add_complete_store(
     ]
 
 
-def _say_where(target: Place, say: Say) -> None:
+def _say_where(target: Location, say: Say) -> None:
     kind = file_system(target) if isinstance(target, Path) and target.exists() else None
     if kind is not None:
         say(
@@ -262,12 +268,12 @@ def _say_where(target: Place, say: Say) -> None:
         )
 
 
-def _runs(target: Place, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
+def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
     # The runs of the profiles that came in or were there, and how many runs the store holds.
     ids = {imported.run_id for result in results for imported in result.imported}
     with reading(target) as store:
         labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
-        counted = censuses(store)
+        counted = coverage_by_run(store)
     runs = tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted)
     return runs, len(counted)
 
@@ -433,7 +439,7 @@ def _killed(item: Input) -> _RemoteResult:
 
 
 @contextmanager
-def _shared_folder(target: Place, dask: str | None) -> Iterator[Path]:
+def _shared_folder(target: Location, dask: str | None) -> Iterator[Path]:
     # Beside the store, which is where there is room.
     if isinstance(target, Path):
         with building(target) as folder:
@@ -501,7 +507,7 @@ def _check_tags(tags: Mapping[str, str]) -> None:
 def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
     if len(paths) != 1 and not join:
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
-    path = place(paths[0])
+    path = parse_location(paths[0])
     if isinstance(path, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
     return Path((path.resolve().name if path.is_dir() else detection.label(path)) + ".db")

@@ -14,10 +14,9 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers.nsys_report import export_beside
 from nsysconv.importers.probe import Probe
 from nsysconv.record import Record
-from nsysconv.store.census import in_rows, spans
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, place
-from nsysconv.store.read import reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, parse_location, reading
+from nsysconv.store.runs import in_rows, spans
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """What job scripts, too, leave beside a record under its name."""
@@ -34,7 +33,7 @@ class Input:
 
     paths: tuple[Path, ...]
     from_folder: bool = False
-    store: Place | None = None
+    store: Location | None = None
     together: str | None = None
     label: str | None = None
     named: tuple[str, ...] = ()
@@ -80,13 +79,13 @@ def joined(paths: Sequence[Target]) -> Inputs:
     return Inputs((Input(files),))
 
 
-def find_inputs(paths: Sequence[Target], target: Place | None = None) -> Inputs:
+def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inputs:
     """Return every file to read: a folder's in the order of their names, numbers in them by size.
 
     `target`, the store to import into, is left out, and so are hidden files and folders. Raises
     UsageError if the target was named as an input.
     """
-    places = [place(path) for path in paths]
+    places = [parse_location(path) for path in paths]
     files = [each for each in places if isinstance(each, Path) and not each.is_dir()]
     own = target if isinstance(target, Path) and target.exists() else None
     inputs: list[Input] = []

@@ -17,10 +17,10 @@ from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.read import Profile, Store, find_profile, reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile, Store, find_profile
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -311,7 +311,7 @@ def open(  # noqa: A001 - as gzip.open
     unless asked for, such as python_functions. Raises UsageError where there are several profiles and
     none was chosen, InputError if the file cannot be read.
     """
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         store, file = _open_store(place, stack, say, several(include))
         profile = _select_one(store, place, selector)
@@ -320,7 +320,7 @@ def open(  # noqa: A001 - as gzip.open
 
 
 def open_all(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -339,7 +339,7 @@ def open_all(
 
 
 def open_run(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -353,7 +353,7 @@ def open_run(
     ]
 
 
-def profiles_of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile]:
+def profiles_of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """Return profiles as `select_profiles` does; raise UsageError if they are of several runs."""
     profiles = select_profiles(store, place, selector)
     if selector is None:
@@ -361,7 +361,7 @@ def profiles_of_one_run(store: Store, place: Place, selector: str | None) -> lis
     return profiles
 
 
-def select_profiles(store: Store, place: Place, selector: str | None) -> list[Profile]:
+def select_profiles(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """Return profiles of a store in the order of ranks, at least one.
 
     `selector` is the label of a run, or names one profile; None stands for all.
@@ -377,7 +377,7 @@ def select_profiles(store: Store, place: Place, selector: str | None) -> list[Pr
 
 
 def _open_store(
-    place: Place, stack: ExitStack, say: Say, include: Sequence[str]
+    place: Location, stack: ExitStack, say: Say, include: Sequence[str]
 ) -> tuple[Store, ProfileFile | None]:
     path = profile_path(place)
     if path is None:
@@ -394,7 +394,7 @@ def _open_store(
     return file.store(frozenset(include)), file
 
 
-def profile_path(place: Place) -> Path | None:
+def profile_path(place: Location) -> Path | None:
     """Return the path of a file that may be a profile; None for a store.
 
     Raises UsageError for a folder, InputError if there is no such file.
@@ -412,7 +412,7 @@ def profile_path(place: Place) -> Path | None:
     return place
 
 
-def _select_one(store: Store, place: Place, selector: str | None) -> Profile:
+def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
         ranked = [
@@ -440,7 +440,7 @@ def _select_one(store: Store, place: Place, selector: str | None) -> Profile:
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
 
 
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Place) -> None:
+def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
     runs: dict[str, list[Profile]] = {}
     for profile in profiles:
         runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
@@ -448,7 +448,7 @@ def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: P
         raise _ambiguous("runs", runs, place)
 
 
-def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Place) -> UsageError:
+def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
     lines = []
     for label, profiles in islice(choices.items(), _MOST_CHOICES):
         kernels = sum(map(_kernel_count, profiles))

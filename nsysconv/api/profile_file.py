@@ -28,14 +28,14 @@ from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.attached import NotInPlace, in_place
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import Stored, StoredRun, stored
-from nsysconv.store.private import private_folder
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import Store, reading
+from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
-from nsysconv.store.runs import Belonging
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.runs import RunMembership
+from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
 
@@ -351,7 +351,7 @@ def add_stored(
     item: Stored,
     writer: Writer,
     options: ImportOptions,
-    run: Belonging,
+    run: RunMembership,
     claims: Sequence[RankClaim],
     path: Path,
 ) -> tuple[Imported, ...]:
@@ -384,11 +384,11 @@ def add_store(
                 (added[profile.profile_id],) = add_stored(profile, writer, options, run, [], path)
 
 
-def run_membership(item: Input, options: ImportOptions) -> Belonging:
+def run_membership(item: Input, options: ImportOptions) -> RunMembership:
     """Return what is known of an input's run before it is read. Ranks in one file are of one run."""
     if item.together is None and not item.is_store:
-        return Belonging(options.run, f"file {item.path}", detection.label(item.path))
-    return Belonging(options.run, item.together, item.label)
+        return RunMembership(options.run, f"file {item.path}", detection.label(item.path))
+    return RunMembership(options.run, item.together, item.label)
 
 
 def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterator[Imported]:
@@ -404,13 +404,13 @@ def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterat
             yield from add_stored(profile, writer, options, run, claims, item.path)
 
 
-def _run_of_store(profile: Stored, item: Input, options: ImportOptions) -> Belonging | None:
+def _run_of_store(profile: Stored, item: Input, options: ImportOptions) -> RunMembership | None:
     # Profiles of one run stay one run; a run that is no more than its profile is None.
     run: StoredRun = profile.run
     if options.run is not None or (run.profile_count == 1 and run.label == profile.origin.label):
         return None
     # Stores of parts of one run have it under one name.
-    return Belonging(
+    return RunMembership(
         together=f"run {run.label}",
         label=run.label,
         unit=f"run {run.id} of {item.path}",
@@ -540,7 +540,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
 
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
         label = detection.label(self._path)
-        run = Belonging(together=f"file {self._path}", label=label)
+        run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)
         return origin, partial(self._recordings, options, rank_claims(self._path, None))

@@ -24,19 +24,19 @@ from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said, report_table
-from nsysconv.store.census import (
-    Census,
-    Member,
-    census,
-    censuses,
-    censuses_of_profiles,
+from nsysconv.store.location import ask, parse_location, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile
+from nsysconv.store.runs import (
+    ProfileProcesses,
+    RankCoverage,
+    coverage_by_profile,
+    coverage_by_run,
     in_rows,
+    rank_coverage,
     spans,
 )
-from nsysconv.store.places import place, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import Profile, ask, reading
+from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit, human, utc
@@ -89,7 +89,7 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     InputError if the file cannot be read.
     """
     check_limit(limit)
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_run(place, selector, stack, say)
         if len(opened) == 1:
@@ -104,7 +104,7 @@ def info_reports(opened: OpenProfile) -> list[ShownReport]:
     return [_profile(opened.profile), _facts(opened.profile)]
 
 
-def _row(profile: Profile, ranks: Census) -> dict[str, Any]:
+def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
     # The census is of this profile alone.
     return {
         **{name: profile.attributes[name] for name in _ATTRIBUTES},
@@ -184,8 +184,8 @@ def _facts(profile: Profile) -> ShownReport:
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     # A row per profile; text shows once what is the same in all of them.
-    members: list[Member] = [(p.ref.label, p.rows("process")) for p in profiles]
-    rows = [_row(p, census([m])) for p, m in zip(profiles, members, strict=True)]
+    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
+    rows = [_row(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]
         for column in _PROFILES
@@ -206,7 +206,7 @@ def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
         f"{len(profiles):,} profiles of {target}",
         columns,
         rows,
-        notes=merged([*census(members).notes(), *notes]),
+        notes=merged([*rank_coverage(members).notes(), *notes]),
         said=[lines for lines in said if lines.lines],
     )
 
@@ -335,7 +335,7 @@ def reports(
         return _report("reports", "Reports", columns, rows, said=_said_by_subject(rows))
     columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
     columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
-    where, selector = split(target)
+    where, selector = split_target(target)
     with ExitStack() as stack:
         missing = _missing(wanted, open_run(where, selector, stack, say))
     for row in rows:
@@ -437,16 +437,16 @@ def runs(store: Target) -> ShownReport:
 
     Raises InputError if there is no store, UsageError if it is of another version.
     """
-    with reading(place(store)) as opened:
+    with reading(parse_location(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
-        ranks = censuses_of_profiles(opened)
+        ranks = coverage_by_profile(opened)
         rows = [
             {"run": labels.get(p.attributes["run_id"]), **_row(p, ranks[p.id])}
             for p in opened.profiles()
         ]
         notes = [
             replace(note, text=f"run {labels.get(run_id)}: {note.text}")
-            for run_id, of_run in censuses(opened).items()
+            for run_id, of_run in coverage_by_run(opened).items()
             if len(of_run.profiles) > 1
             for note in of_run.notes()
         ]
@@ -474,7 +474,7 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, if
     the query is wrong or is not a select, InputError if the file cannot be read.
     """
-    where = place(target)
+    where = parse_location(target)
     with ExitStack() as stack:
         file = profile_path(where)
         if file is not None:

@@ -42,11 +42,10 @@ from nsysconv.queries.contract import Request
 from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member, member
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
-from nsysconv.store.census import census
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.read import reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
 BY = ("rank", "host", "device", *OF_PROFILE)
@@ -149,7 +148,7 @@ class ReportTarget:
     store, a profile, or neither.
     """
 
-    place: Place
+    place: Location
     profile: int | None = None
     selector: str | None = None
     in_folder: bool = False
@@ -180,7 +179,7 @@ def report_targets(target: Target, say: Say = silent) -> list[ReportTarget]:
     Profiles of a store are in the order of ranks, files of a folder in that of names. Raises UsageError
     if a store holds several runs and none is named, InputError if a folder holds nothing.
     """
-    where, selector = split(target)
+    where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
         return [_file_target(path, None, in_folder=True) for path in _files_of_folder(where, say)]
@@ -411,7 +410,7 @@ class _Run:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
             raise InputError("no profile in it", where=target)
-        notes = census(self._processes).notes()
+        notes = rank_coverage(self._processes).notes()
         return [shown_report(each.report(self._members, notes)) for each in self._merged]
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from nsysconv.errors import InputError, UsageError
-from nsysconv.store.places import Place, Url, split
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, split_target
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url
@@ -32,7 +33,7 @@ def silent(*_: object) -> None:
     """Do nothing, in place of a callback that nobody asked for."""
 
 
-def check_existing(places: Iterable[Place]) -> None:
+def check_existing(places: Iterable[Location]) -> None:
     """Raise one InputError that names all files and folders that do not exist."""
     missing = [str(each) for each in places if isinstance(each, Path) and not _exists(each)]
     if missing:
@@ -50,13 +51,13 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def files_of(target: Target) -> Iterator[tuple[Place, str | None]]:
+def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
     """Yield the stores and files that a side of a comparison names, each with its `@WORD` or None.
 
     A folder stands for all files below it, a glob for those that match. Raises InputError for an empty
     folder, UsageError for a glob that nothing matches.
     """
-    where, word = split(target)
+    where, word = split_target(target)
     if isinstance(where, Url):
         yield where, word
         return
@@ -73,7 +74,7 @@ def files_of(target: Target) -> Iterator[tuple[Place, str | None]]:
             raise UsageError("no file matches", where=str(target))
         yield from ((Path(match), None) for match in matches if not Path(match).is_dir())
     else:
-        yield split(target)
+        yield split_target(target)
 
 
 def _is_visible_file(path: Path) -> bool:

@@ -22,9 +22,9 @@ from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.places import split
-from nsysconv.store.publish import check_folder, followed
-from nsysconv.store.publish import replace as replace_file
+from nsysconv.store.filesystem import check_folder, followed
+from nsysconv.store.filesystem import replace as replace_file
+from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
     are replaced.
     """
     inputs = {profile.path for each in reports for profile in each.profiles}
-    inputs |= set() if source is None else {source, str(split(source)[0])}
+    inputs |= set() if source is None else {source, str(split_target(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:

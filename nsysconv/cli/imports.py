@@ -19,7 +19,7 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.notes import Note
-from nsysconv.store.places import Place
+from nsysconv.store.location import Location
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
@@ -157,7 +157,7 @@ def _print_next_command(result: ImportResult, imported: Sequence[Imported], out:
         out(f"now: nsysconv runs {store}")
 
 
-def _print_profile(imported: Imported, store: Place, out: Print, *, named: bool) -> None:
+def _print_profile(imported: Imported, store: Location, out: Print, *, named: bool) -> None:
     if imported.existing:
         # If a label or tags were asked for, it must be plain that they were not taken.
         under = f" as {imported.label}" if named else ""
