@@ -429,7 +429,7 @@ def test_a_query_and_dmon_give_the_same_samples(readings: list[Any], units: bool
     ("\n==============NVSMI LOG==============\n", "a view of one moment"),
     ("# gpu        pid  type    sm   mem   enc   dec   command\n", "nvidia-smi pmon"),
 ])  # fmt: skip
-def test_other_output_of_nvidia_smi_is_refused_with_a_reason(text: str, reason: str, tmp_path: Path) -> None:
+def test_other_output_of_nvidia_smi_is_explained(text: str, reason: str, tmp_path: Path) -> None:
     with Probe(written(tmp_path, text)) as probe:
         answer = nvidia_smi.sniff(probe)
     assert isinstance(answer, No)

@@ -493,14 +493,7 @@ class Totals(PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded, cut or left out."""
-        yield from self.rounding_notes()
-        for fact, sums in self.sizes.items():
-            if sums.count:
-                step = f"{float(sums.step):,.0f} bytes at the worst"
-                text = f"{fact.label}: sums of bytes are known to {step}"
-                yield Note(
-                    "rounded-bytes", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
+        yield from self.rounding_notes("{}: sums of bytes")
         yield from self._cell_notes()
         yield from self.incomplete_notes()
         for kind in self.repeated:
