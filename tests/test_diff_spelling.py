@@ -97,11 +97,11 @@ def test_kernels_with_other_template_arguments_are_pointed_out() -> None:
         ("only in other", "void gemm<256, 64>(float*)"), ("both", "void relu<4>(float*)"),
         ("only in base", "softmax"), ("only in other", "layer_norm"),
     )  # fmt: skip
-    (note,) = spelling.other_arguments(rows)
+    (note,) = compared.other_arguments(rows)
     assert (note.slug, note.count, note.where) == ("template-arguments-differ", 3, "gemm")
     assert "--match name" in note.text
-    assert spelling.other_arguments(kernel_rows(("only in base", "a"), ("only in other", "b"))) == []
-    assert spelling.other_arguments(kernel_rows(("both", "f<1>"), ("only in other", "f<2>"))) == []
+    assert compared.other_arguments(kernel_rows(("only in base", "a"), ("only in other", "b"))) == []
+    assert compared.other_arguments(kernel_rows(("both", "f<1>"), ("only in other", "f<2>"))) == []
 
 
 NAMES = {1: "void f<1>(int)", 2: "_Z1fILi1EEvi", 3: "void f<2>(int)", 4: "_Z1fILi2EEvi"}

@@ -21,10 +21,9 @@ from nsysconv.diff.answers import pace, step_counts, uuids
 from nsysconv.diff.change import change_of
 from nsysconv.diff.comparability import differences, look
 from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
-from nsysconv.diff.compared import PER_STEP
+from nsysconv.diff.compared import PER_STEP, other_arguments
 from nsysconv.diff.culprits import culprits
 from nsysconv.diff.disturbances import not_in_turns, outlier_runs, slow_steps
-from nsysconv.diff.names import Match
 from nsysconv.diff.noise import (
     RUN_NOISE,
     UNKNOWN_RUN_NOISE,
@@ -34,7 +33,8 @@ from nsysconv.diff.noise import (
     within,
 )
 from nsysconv.diff.ranges import unnumbered
-from nsysconv.diff.rows import Key, Naming, Spelling
+from nsysconv.diff.names import Match, Spelling
+from nsysconv.diff.rows import Key, Naming
 from nsysconv.diff.steps import in_all, not_annotated, without_rows
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Request
@@ -160,7 +160,7 @@ class Comparing:
         comparison = self._comparison(name)
         if name != "kernels" or self._other_makers or comparison.rows is None:
             return comparison
-        notes = (*comparison.report.notes, *spelling.other_arguments(comparison.rows))
+        notes = (*comparison.report.notes, *other_arguments(comparison.rows))
         return replace(comparison, report=replace(comparison.report, notes=notes))
 
     def _comparison(self, name: str) -> Comparison:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nsysconv.diff.change import Change
+from nsysconv.diff.names import kernel_key
 from nsysconv.diff.rows import Key, Row
+from nsysconv.notes import Note, Severity
 from nsysconv.report import Better, Column
 from nsysconv.units import Unit
 
@@ -53,3 +55,22 @@ def main_measure(columns: Sequence[Column]) -> Column:
         (column for column in measures if column.counted_by),
         next((column for column in measures if column.better), measures[0]),
     )
+
+
+def other_arguments(rows: Iterable[Compared]) -> list[Note]:
+    """That kernels of one side differ from kernels of the other in their template arguments alone."""
+    alone: dict[str, dict[str, list[str]]] = {ONLY_BASE: {}, ONLY_OTHER: {}}
+    for row in rows:
+        name = (row.base or row.other).get("name")
+        if row.where in alone and name is not None:
+            alone[row.where].setdefault(kernel_key(name, "name"), []).append(name)
+    base, other = alone.values()
+    shared = [function for function in base if function in other]
+    if not shared:
+        return []
+    text = (
+        "kernels of one side only are functions that the other side has with other template arguments; "
+        "--match name takes them for the same"
+    )
+    count = sum(len(side[function]) for side in (base, other) for function in shared)
+    return [Note("template-arguments-differ", Severity.INFO, text, count, shared[0])]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nsysconv.diff.names import Spelling
 from nsysconv.report import Column
 
 Key = tuple[Any, ...]
 Row = Mapping[str, Any]
-Spelling = Callable[[str], str]
 
 _NUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
 """Keys whose numbers mean nothing on another machine or in another run: their order does."""

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from nsysconv.diff.compared import ONLY_BASE, ONLY_OTHER, Compared
-from nsysconv.diff.names import Match, kernel_key
-from nsysconv.diff.rows import Spelling
+from nsysconv.diff.names import Match, Spelling, kernel_key
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.timeline.statistics import number
@@ -69,25 +67,6 @@ def symbols_on_one_side(base: Iterable[Timeline], other: Iterable[Timeline]) -> 
     ((name, note),) = told.items()
     text = f"{name}: {note.text}; kernels that have no symbol on the other side stand alone"
     return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
-
-
-def other_arguments(rows: Iterable[Compared]) -> list[Note]:
-    """That kernels of one side differ from kernels of the other in their template arguments alone."""
-    alone: dict[str, dict[str, list[str]]] = {ONLY_BASE: {}, ONLY_OTHER: {}}
-    for row in rows:
-        name = (row.base or row.other).get("name")
-        if row.where in alone and name is not None:
-            alone[row.where].setdefault(kernel_key(name, "name"), []).append(name)
-    base, other = alone.values()
-    shared = [function for function in base if function in other]
-    if not shared:
-        return []
-    text = (
-        "kernels of one side only are functions that the other side has with other template arguments; "
-        "--match name takes them for the same"
-    )
-    count = sum(len(side[function]) for side in (base, other) for function in shared)
-    return [Note("template-arguments-differ", Severity.INFO, text, count, shared[0])]
 
 
 def _names(timeline: Timeline) -> dict[str, str]:
