@@ -11,13 +11,14 @@ from fractions import Fraction
 from itertools import chain
 from math import floor
 
-from nsysconv.diff.rows import Key, Naming, Spelling, naming
+from nsysconv.diff.names import NameKey
+from nsysconv.diff.rows import Key, RowMatcher, row_matcher
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, report_table
 from nsysconv.timeline.account import CLASSES, Account, Accounts
 from nsysconv.units import Unit
 
-Run = Sequence[Accounts]
+RunAccounts = Sequence[Accounts]
 """One run of a side: the accounts of its profile, or those of each of its ranks."""
 
 BY_COUNT, BY_MEAN, OVERLAP = (
@@ -33,7 +34,7 @@ PARTS = tuple(
 )
 """The parts of a change: the classes of an account, computation split in three."""
 
-WORDS = {
+PART_TITLES = {
     "before": "before the first GPU operation",
     BY_COUNT: "kernels: another number of launches",
     BY_MEAN: "kernels: longer or shorter launches",
@@ -95,7 +96,7 @@ class DeviceChange:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeAccount:
     """The account of a change; `devices` None where a side does not record what it needs.
 
     `steps`: how many steps a run of base and of other has, on average, by which times are divided; None
@@ -111,9 +112,9 @@ class Change:
     not_recorded: tuple[str, ...] = ()
 
 
-def account_of_change(
-    base: Sequence[Run], other: Sequence[Run], spelling: Spelling = str
-) -> Change:
+def account_for_change(
+    base: Sequence[RunAccounts], other: Sequence[RunAccounts], spelling: NameKey = str
+) -> ChangeAccount:
     """What the change of each device's time is made of, from base to other.
 
     Per step where all profiles of both sides that hold GPU work have steps, each divided by its own
@@ -127,31 +128,31 @@ def account_of_change(
         for fact in dict.fromkeys(fact for run in runs for each in run for fact in each.missing)
     ]
     if missing:
-        return Change(None, not_recorded=tuple(missing))
+        return ChangeAccount(None, not_recorded=tuple(missing))
     by_step = all(_has_steps(runs) for runs in sides)
     by_run = [[_of_run(run, by_step) for run in runs] for runs in sides]
     rows = [
         [{"rank": each.rank, "device_id": each.device_id} for each in chain.from_iterable(runs)]
         for runs in by_run
     ]
-    names = naming(_KEYS, (rows[0], rows[1]), {})
-    before, after = (_means(side, runs, names, spelling) for side, runs in enumerate(by_run))
+    names = row_matcher(_KEYS, (rows[0], rows[1]), {})
+    before, after = (_device_means(side, runs, names, spelling) for side, runs in enumerate(by_run))
     devices = [
-        _device(key, names, before.get(key, _Mean()), after.get(key, _Mean()))
+        _device_change(key, names, before.get(key, _DeviceMean()), after.get(key, _DeviceMean()))
         for key in dict.fromkeys((*before, *after))
     ]
     steps = _steps(by_run[0]), _steps(by_run[1])
     counts = _device_count(by_run[0]), _device_count(by_run[1])
-    return Change(tuple(devices), steps if by_step else None, counts, names.dropped)
+    return ChangeAccount(tuple(devices), steps if by_step else None, counts, names.dropped)
 
 
-def _has_steps(runs: Sequence[Run]) -> bool:
+def _has_steps(runs: Sequence[RunAccounts]) -> bool:
     """Whether each profile of a side that has accounts has those of steps, and there is such a one."""
     used = [each for run in runs for each in run if each.of_window]
     return bool(used) and all(each.of_steps for each in used)
 
 
-def _of_run(run: Run, by_step: bool) -> list[Account]:
+def _of_run(run: RunAccounts, by_step: bool) -> list[Account]:
     """The accounts of all devices of a run."""
     return [
         account
@@ -172,7 +173,7 @@ def _device_count(runs: Sequence[Sequence[Account]]) -> Fraction:
 
 
 @dataclass
-class _Mean:
+class _DeviceMean:
     """A device on one side: times of classes, and count and time of kernels that compute, by name; all
     per step where there are steps, and means over the runs."""
 
@@ -192,7 +193,7 @@ class _Mean:
         spent = sum((spent for _, spent in self.kernels.values()), Fraction(0))
         return spent - self.times["computation"]
 
-    def add(self, account: Account, parts: int, spelling: Spelling) -> None:
+    def add(self, account: Account, parts: int, spelling: NameKey) -> None:
         """Adds one of so many equal parts of an account."""
         self.of = self.of or account
         self.not_recorded |= account.not_recorded
@@ -208,31 +209,33 @@ class _Mean:
                 )
 
 
-def _means(
-    side: int, runs: Sequence[Sequence[Account]], names: Naming, spelling: Spelling
-) -> dict[Key, _Mean]:
+def _device_means(
+    side: int, runs: Sequence[Sequence[Account]], names: RowMatcher, spelling: NameKey
+) -> dict[Key, _DeviceMean]:
     """The devices of a side by what they are called on both."""
-    devices: dict[Key, _Mean] = {}
+    devices: dict[Key, _DeviceMean] = {}
     for run in runs:
         rows = [{"rank": each.rank, "device_id": each.device_id} for each in run]
         for key, account in zip(names.named(side, rows), run, strict=True):
             parts = len(runs) * (account.span.steps or 1)
-            devices.setdefault(key, _Mean()).add(account, parts, spelling)
+            devices.setdefault(key, _DeviceMean()).add(account, parts, spelling)
     return devices
 
 
-def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:
+def _device_change(
+    key: Key, names: RowMatcher, base: _DeviceMean, other: _DeviceMean
+) -> DeviceChange:
     """The change of one device."""
     whole = round(base.whole), round(other.whole)
     before, after = (
-        dict(zip(CLASSES, rounded([mean.times[name] for name in CLASSES], total), strict=True))
+        dict(zip(CLASSES, round_to_sum([mean.times[name] for name in CLASSES], total), strict=True))
         for mean, total in zip((base, other), whole, strict=True)
     )
     more = after["computation"] - before["computation"]
-    by_count, by_mean = split(base.kernels, other.kernels)
+    by_count, by_mean = split_change(base.kernels, other.kernels)
     in_three = [by_count, by_mean, base.overlap - other.overlap]
     least = _MINOR_SHARE * (whole[0] or whole[1])
-    computation = zip((BY_COUNT, BY_MEAN, OVERLAP), rounded(in_three, more), strict=True)
+    computation = zip((BY_COUNT, BY_MEAN, OVERLAP), round_to_sum(in_three, more), strict=True)
     parts = {
         name: Part(name, None, None, change, abs(change) < least) for name, change in computation
     }
@@ -255,7 +258,7 @@ def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:
     )
 
 
-def split(
+def split_change(
     base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
 ) -> tuple[Fraction, Fraction]:
     """What another count, and what another mean makes of the change of sums, each (count, sum) by name.
@@ -279,7 +282,7 @@ def split(
     return by_count, whole - by_count
 
 
-def rounded(values: Sequence[Fraction], whole: int) -> list[int]:
+def round_to_sum(values: Sequence[Fraction], whole: int) -> list[int]:
     """The values as whole numbers that add up to `whole`: each rounded down, and what is then missing
     given to those with the largest remainders, of equal ones to the first."""
     result = [floor(value) for value in values]
@@ -292,7 +295,7 @@ def rounded(values: Sequence[Fraction], whole: int) -> list[int]:
 
 # -- the report
 
-COLUMNS = (
+ACCOUNT_COLUMNS = (
     *_KEYS,
     Column(
         "part",
@@ -320,14 +323,14 @@ COLUMNS = (
 )
 
 
-def joined(change: Change) -> Change:
+def with_minor_parts_joined(change: ChangeAccount) -> ChangeAccount:
     """The account with the minor parts of each device as one, which is called `other` and stands last."""
     if change.devices is None:
         return change
-    return replace(change, devices=tuple(map(_joined, change.devices)))
+    return replace(change, devices=tuple(map(_device_with_minor_joined, change.devices)))
 
 
-def _joined(device: DeviceChange) -> DeviceChange:
+def _device_with_minor_joined(device: DeviceChange) -> DeviceChange:
     minor = [part for part in device.parts if part.is_minor]
     if not any(part.change for part in minor):
         return replace(device, parts=tuple(part for part in device.parts if not part.is_minor))
@@ -340,7 +343,7 @@ def _joined(device: DeviceChange) -> DeviceChange:
 
 
 def account_report(
-    change: Change, profiles: Sequence[ProfileRef] = (), notes: Sequence[Note] = ()
+    change: ChangeAccount, profiles: Sequence[ProfileRef] = (), notes: Sequence[Note] = ()
 ) -> Report:
     """The account of a change as a report: per device all of the time, then its parts, the greatest
     change first."""
@@ -355,14 +358,14 @@ def account_report(
         whole = "window" if change.steps is None else "time from step to step"
         if change.dropped and max(change.device_counts) > 1:
             whole += ", all devices added up"
-        rows = [row for device in change.devices for row in _rows(device, whole)]
-        names = [column.name for column in COLUMNS]
+        rows = [row for device in change.devices for row in _account_rows(device, whole)]
+        names = [column.name for column in ACCOUNT_COLUMNS]
         cells = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-        table, count = report_table(COLUMNS, cells), len(rows)
+        table, count = report_table(ACCOUNT_COLUMNS, cells), len(rows)
     return Report(
         name="account",
         title="What the change is made of",
-        columns=COLUMNS,
+        columns=ACCOUNT_COLUMNS,
         table=table,
         profiles=tuple(profiles),
         notes=tuple(said),
@@ -371,7 +374,7 @@ def account_report(
     )
 
 
-def _rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
+def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
     """The rows of a device, in the order of COLUMNS; `name` is what all of its time is called."""
     whole = Part(name, device.base, device.other, device.change, is_minor=False)
     ordered = sorted(device.parts, key=lambda part: (part.name == MINOR, -abs(part.change)))
@@ -379,7 +382,7 @@ def _rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
         (
             device.rank,
             device.device_id,
-            WORDS.get(part.name, part.name),
+            PART_TITLES.get(part.name, part.name),
             part.change,
             100 * part.change / device.base if device.base else None,
             part.base,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nsysconv.diff.change import UNCERTAIN, Change
 from nsysconv.diff.gate import State
-from nsysconv.diff.noise import smallest_visible
+from nsysconv.diff.noise import minimum_detectable_change
 from nsysconv.notes import Note
 from nsysconv.report import Column, Report, Said, report_table
 from nsysconv.units import Unit, human
@@ -89,7 +89,7 @@ class Answer:
         if self.change is None or ratio is None:
             return None
         before, after = self.change.means
-        return 100 * smallest_visible(ratio.high / (after / before) - 1)
+        return 100 * minimum_detectable_change(ratio.high / (after / before) - 1)
 
     def report(self, limits: Sequence[State] = ()) -> Report:
         """The answer as a report of one row, which people are told in words; with counts of limits."""

@@ -23,7 +23,7 @@ def op_count(timeline: Timeline) -> int:
     return timeline.told("operations", count)
 
 
-def devices_used(timeline: Timeline) -> set[int | None]:
+def used_devices(timeline: Timeline) -> set[int | None]:
     """The devices with GPU operations; None among them for operations that name none."""
     found = {None if device == MISSING else device for device in timeline.devices}
     return found or {total.device_id for total in _totals(timeline)}
@@ -42,7 +42,7 @@ def step_counts(timeline: Timeline, pattern: str) -> list[int]:
     )
 
 
-def pace(timeline: Timeline, pattern: str) -> float | None:
+def step_period(timeline: Timeline, pattern: str) -> float | None:
     """The mean time in ns from the begin of a step to that of the next, of the process where it is the
     longest; None without annotated steps.
     """
@@ -55,13 +55,13 @@ def pace(timeline: Timeline, pattern: str) -> float | None:
     return timeline.told(("pace", pattern), longest)
 
 
-def uuids(side: Iterable[Timeline]) -> set[str]:
+def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
     """The UUIDs of the GPUs of a side that were used; empty where one is not recorded."""
     used = {
         row["uuid"]
         for timeline in side
         for row in timeline.profile.rows("device")
-        if row["device_id"] in devices_used(timeline)
+        if row["device_id"] in used_devices(timeline)
     }
     return set() if None in used else used
 

@@ -15,10 +15,10 @@ from functools import partial
 from statistics import median
 
 from nsysconv.diff.answers import (
-    devices_used,
     has_graph_intervals,
     op_count,
     step_counts,
+    used_devices,
     window_lengths,
 )
 from nsysconv.facts import Fact, in_order
@@ -79,7 +79,7 @@ class _Property:
     facts: frozenset[Fact] = _ALL
 
 
-def differences(
+def comparability_notes(
     base: Sequence[Timeline], other: Sequence[Timeline], *, steps: str | None = None
 ) -> list[Note]:
     """What makes figures of the two sides incomparable, or explains why they differ; worst first.
@@ -102,9 +102,9 @@ def differences(
     return sorted(found, key=lambda note: _WORST_FIRST.index(note.severity))
 
 
-def look(timeline: Timeline, *, steps: str | None = None) -> None:
-    """Looks at all of a profile that `differences` asks for, so that it may forget its events."""
-    differences([timeline], [timeline], steps=steps)
+def compute_properties(timeline: Timeline, *, steps: str | None = None) -> None:
+    """Looks at all of a profile that `comparability_notes` asks for, so that it may forget its events."""
+    comparability_notes([timeline], [timeline], steps=steps)
 
 
 def is_empty(timelines: Iterable[Timeline]) -> bool:
@@ -228,7 +228,7 @@ def _joined(values: Iterable[object]) -> str | None:
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
     """What these columns say of the GPUs in use."""
     rows = [(row, t) for t in run for row in t.profile.rows("device")]
-    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in devices_used(t)]
+    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in used_devices(t)]
     # Newer drivers put the vendor before the names of older ones.
     return _joined(
         ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
@@ -239,7 +239,7 @@ def _gpu_count(run: _Run) -> str | None:
     """How many GPUs the run worked on: those of several ranks may be the same."""
     found: set[Hashable] = set()
     for timeline in run:
-        used = devices_used(timeline)
+        used = used_devices(timeline)
         if None in used:
             return None
         rows = {row["device_id"]: row for row in timeline.profile.rows("device")}

@@ -14,12 +14,13 @@ from nsysconv.diff.compared import (
     ONLY_BASE,
     ONLY_OTHER,
     PER_STEP,
-    Compared,
+    RowPair,
     main_measure,
     measures_of,
 )
+from nsysconv.diff.names import NameKey
 from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
-from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, merged, naming
+from nsysconv.diff.rows import Key, Row, RowMatcher, SummedRow, row_matcher, sum_by_key
 from nsysconv.diff.steps import STEP_COUNT
 from nsysconv.diff.table import changes_report
 from nsysconv.notes import Note, Severity
@@ -30,9 +31,9 @@ from nsysconv.units import Unit
 _FEW_REPEATS = 4
 # One of so many intervals at 95 % does not hold what is there.
 _BY_CHANCE = 0.05
-_DUST = 1e-9
+_REL_TOL = 1e-9
 
-HalfWidths = Callable[[Naming], Mapping[Key, Mapping[str, float]]]
+HalfWidths = Callable[[RowMatcher], Mapping[Key, Mapping[str, float]]]
 """Of sides that are one run each, per row and measure half the width of the interval of its ratio's
 logarithm; rows and measures that have no values by step are left out."""
 
@@ -55,14 +56,14 @@ class Comparison:
     """A report of changes, and all rows, changed or not; `rows` None where it could not be made."""
 
     report: Report
-    rows: tuple[Compared, ...] | None
+    rows: tuple[RowPair, ...] | None
 
 
 def compare_reports(
     base: Sequence[Report],
     other: Sequence[Report],
     *,
-    spelling: Mapping[str, Spelling],
+    spelling: Mapping[str, NameKey],
     half_widths: HalfWidths = lambda names: {},
     notes: Sequence[Note] = (),
     comparable: Callable[[Column], bool] = lambda column: True,
@@ -89,17 +90,19 @@ def compare_reports(
         report = changes_report(base, other, main, notes=notes, not_recorded=tuple(lacking))
         return Comparison(report, None)
     told = [[report.rows() for report in reports] for reports in (base, other)]
-    names = naming(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
+    names = row_matcher(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
     measures = measures_of(first.columns)
     of_base, of_other = sides = [
-        _Side([_Run.of(merged(rows, measures, names, i), measures) for rows in runs], measures)
+        _SideRows(
+            [_RunRows.of(sum_by_key(rows, measures, names, i), measures) for rows in runs], measures
+        )
         for i, runs in enumerate(told)
     ]
     halves = half_widths(names) if len(base) == len(other) == 1 else {}
     judged = frozenset(column.name for column in measures if comparable(column))
     by_name = {column.name: column for column in measures}
     rows = [
-        _compared(by_name, key, of_base, of_other, halves.get(key, {}), noise, judged)
+        _row_pair(by_name, key, of_base, of_other, halves.get(key, {}), noise, judged)
         for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
     ]
     if not one_sided:
@@ -111,17 +114,17 @@ def compare_reports(
     changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
     said = [
         *notes,
-        *_on_names(sides),
+        *_merged_name_notes(sides),
         *_notes(names, len(rows) - len(changed), len(base), len(other)),
-        *_on_counts(rows, measures),
-        *_on_chance(rows, main),
+        *_count_notes(rows, measures),
+        *_false_positive_notes(rows, main),
     ]
     report = changes_report(base, other, main, names.keys, changed, merged_notes(said))
     return Comparison(report, tuple(rows))
 
 
 def _main_of(
-    columns: Sequence[Column], rows: Sequence[Compared], comparable: Callable[[Column], bool]
+    columns: Sequence[Column], rows: Sequence[RowPair], comparable: Callable[[Column], bool]
 ) -> Column:
     """The measure that rows are sorted and judged by: of other amounts of work, what a step takes."""
     main = main_measure(columns)
@@ -134,14 +137,14 @@ def _main_of(
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunRows:
     """The rows of one run by key. What adds up is 0 where it has no such row but tells of others."""
 
-    rows: Mapping[Key, Merged]
+    rows: Mapping[Key, SummedRow]
     absent: Mapping[str, Any]
 
     @classmethod
-    def of(cls, rows: Mapping[Key, Merged], measures: Sequence[Column]) -> _Run:
+    def of(cls, rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
         """The run with these rows, of columns with these measures."""
 
         def is_told(name: str) -> bool:
@@ -151,10 +154,10 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _SideRows:
     """The runs of a side, which have these measures."""
 
-    runs: Sequence[_Run]
+    runs: Sequence[_RunRows]
     measures: Sequence[Column]
 
     def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
@@ -176,15 +179,15 @@ class _Side:
         return [absent[name] if row is None else row.values[name] for row, absent in rows]
 
 
-def _compared(
+def _row_pair(
     measures: Mapping[str, Column],
     key: Key,
-    base: _Side,
-    other: _Side,
+    base: _SideRows,
+    other: _SideRows,
     halves: Mapping[str, float],
     noise: RunNoise,
     judged: frozenset[str],
-) -> Compared:
+) -> RowPair:
     """A row of both sides."""
     (here, before), (there, after) = base.row(key), other.row(key)
     where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
@@ -196,19 +199,19 @@ def _compared(
         assumed = noise.single if half is None else noise.stepped
         return change_of(measures[name], *values, noise=assumed, half=half)
 
-    return Compared(key, where, here or {}, there or {}, before, after, differences, change, judged)
+    return RowPair(key, where, here or {}, there or {}, before, after, differences, change, judged)
 
 
 def _difference(before: Any, after: Any) -> Any:
     """After less before; 0 of floats that differ by what adding in another order makes."""
     if before is None or after is None:
         return None
-    if isinstance(before, float) and math.isclose(before, after, rel_tol=_DUST, abs_tol=0.0):
+    if isinstance(before, float) and math.isclose(before, after, rel_tol=_REL_TOL, abs_tol=0.0):
         return 0.0
     return after - before
 
 
-def _on_names(sides: Sequence[_Side]) -> list[Note]:
+def _merged_name_notes(sides: Sequence[_SideRows]) -> list[Note]:
     """What names of one profile are one here."""
     merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
     if not merged_rows:
@@ -218,7 +221,7 @@ def _on_names(sides: Sequence[_Side]) -> list[Note]:
     return [Note("names-merged", Severity.INFO, text, len(merged_rows))]
 
 
-def _notes(names: Naming, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
+def _notes(names: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
     notes = []
     if names.dropped:
         text = f"rows are added up over {', '.join(names.dropped)}, which the sides tell otherwise"
@@ -231,7 +234,7 @@ def _notes(names: Naming, unchanged: int, base_runs: int, other_runs: int) -> li
     return notes
 
 
-def _on_counts(rows: Sequence[Compared], measures: Sequence[Column]) -> list[Note]:
+def _count_notes(rows: Sequence[RowPair], measures: Sequence[Column]) -> list[Note]:
     """That what is counted differs between the runs of a side."""
     counted = [c.name for c in measures if c.unit in (Unit.COUNT, Unit.BYTES) and not c.real]
     vary = [
@@ -245,7 +248,7 @@ def _on_counts(rows: Sequence[Compared], measures: Sequence[Column]) -> list[Not
     return [Note("counts-vary", Severity.INFO, text, len(vary))]
 
 
-def _on_chance(rows: Sequence[Compared], main: Column) -> list[Note]:
+def _false_positive_notes(rows: Sequence[RowPair], main: Column) -> list[Note]:
     """How many rows were tested, and how many of them would differ though nothing changed."""
     verdicts = [
         row.verdict(main)

@@ -17,7 +17,7 @@ PER_STEP = "per_step_ns"
 """The column that is a report's first sum divided by the number of steps."""
 
 
-class Compared(NamedTuple):
+class RowPair(NamedTuple):
     """What two sides' rows of one kind are: values by measure, and what can be said of the change.
 
     `differences` are those of the values, other less base; None where one is not known. `change` gives
@@ -57,7 +57,7 @@ def main_measure(columns: Sequence[Column]) -> Column:
     )
 
 
-def other_arguments(rows: Iterable[Compared]) -> list[Note]:
+def template_argument_notes(rows: Iterable[RowPair]) -> list[Note]:
     """That kernels of one side differ from kernels of the other in their template arguments alone."""
     alone: dict[str, dict[str, list[str]]] = {ONLY_BASE: {}, ONLY_OTHER: {}}
     for row in rows:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from nsysconv.diff.account import Change, rounded, split
+from nsysconv.diff.account import ChangeAccount, round_to_sum, split_change
 from nsysconv.report import Column, ProfileRef, Report, report_table
 from nsysconv.units import Unit
 
@@ -36,7 +36,7 @@ class ComparedRow(Protocol):
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _CulpritKind:
     """Rows of one report: their sum, its count, what tells them apart, and words for what changed."""
 
     name: str
@@ -49,20 +49,20 @@ class _Kind:
     each: str
 
 
-_KERNEL = _Kind(
+_KERNEL = _CulpritKind(
     "kernel", "kernel_sum_ns", "kernel_count", ("name",),
     "launched {} more often", "launched {} less often", "launched {} times as often", "each launch",
 )  # fmt: skip
-_CALL = _Kind(
+_CALL = _CulpritKind(
     "call", "api_sum_ns", "call_count", ("name", "layer"),
     "called {} more often", "called {} less often", "called {} times as often", "each call",
 )  # fmt: skip
-_IDLE = _Kind(
+_IDLE = _CulpritKind(
     "idle", "host_sum_ns", "gap_count", ("name", "activity"),
     "in {} more gaps", "in {} fewer gaps", "in {} times as many gaps", "each time",
 )  # fmt: skip
 
-COLUMNS = (
+CULPRIT_COLUMNS = (
     Column(
         "kind",
         Unit.TEXT,
@@ -96,7 +96,7 @@ _WORTH_SAYING = Fraction(1, 4)
 class _Culprit:
     """One name: counts and sums of both sides."""
 
-    kind: _Kind
+    kind: _CulpritKind
     key: tuple[Any, ...]
     base: tuple[Fraction, Fraction]
     other: tuple[Fraction, Fraction]
@@ -113,7 +113,7 @@ def culprits(
     gaps: Sequence[ComparedRow],
     most: int = 5,
     *,
-    of: Change | None = None,
+    of: ChangeAccount | None = None,
     profiles: Sequence[ProfileRef] = (),
 ) -> Report:
     """The names whose sums changed most, so many of all three kinds together, greatest change first.
@@ -122,24 +122,24 @@ def culprits(
     `idle_host`; those of several ranks and devices are added up. `of`: the account of the same change.
     With it, values are those of one device (the mean over devices), and of one step where the account is.
     """
-    per = (Fraction(1), Fraction(1)) if of is None else _divisors(of)
+    per = (Fraction(1), Fraction(1)) if of is None else _step_device_counts(of)
     listed: list[_Culprit] = []
     for kind, rows in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
         listed += (each for each in _by_name(kind, rows, per) if round(each.change))
     listed.sort(key=lambda each: -abs(each.change))
-    cells = [_cells(each) for each in listed[:most]]
-    data = {column.name: [row[i] for row in cells] for i, column in enumerate(COLUMNS)}
+    cells = [_culprit_row(each) for each in listed[:most]]
+    data = {column.name: [row[i] for row in cells] for i, column in enumerate(CULPRIT_COLUMNS)}
     return Report(
         name="culprits",
-        title=_title(of),
-        columns=COLUMNS,
-        table=report_table(COLUMNS, data),
+        title=_culprits_title(of),
+        columns=CULPRIT_COLUMNS,
+        table=report_table(CULPRIT_COLUMNS, data),
         profiles=tuple(profiles),
         row_count=len(cells),
     )
 
 
-def _title(of: Change | None) -> str:
+def _culprits_title(of: ChangeAccount | None) -> str:
     parts = ["The largest parts of the change, by name"]
     if of is not None and of.steps is not None:
         parts.append("per step")
@@ -148,7 +148,7 @@ def _title(of: Change | None) -> str:
     return ", ".join(parts)
 
 
-def _divisors(of: Change) -> tuple[Fraction, Fraction]:
+def _step_device_counts(of: ChangeAccount) -> tuple[Fraction, Fraction]:
     """How many steps of devices the values of each side are of."""
     base, other = of.steps or (Fraction(1), Fraction(1))
     base_devices, other_devices = of.device_counts
@@ -156,7 +156,7 @@ def _divisors(of: Change) -> tuple[Fraction, Fraction]:
 
 
 def _by_name(
-    kind: _Kind, rows: Sequence[ComparedRow], per: tuple[Fraction, Fraction]
+    kind: _CulpritKind, rows: Sequence[ComparedRow], per: tuple[Fraction, Fraction]
 ) -> Iterator[_Culprit]:
     """The rows of one kind by name, those that have a sum and a count."""
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
@@ -175,11 +175,11 @@ def _by_name(
         yield _Culprit(kind, key, (base[0], base[1]), (other[0], other[1]))
 
 
-def _cells(each: _Culprit) -> tuple[Any, ...]:
+def _culprit_row(each: _Culprit) -> tuple[Any, ...]:
     """A row, in the order of COLUMNS."""
     base, other = round(each.base[1]), round(each.other[1])
-    parts = split({"": each.base}, {"": each.other})
-    by_count, by_mean = rounded(parts, other - base)
+    parts = split_change({"": each.base}, {"": each.other})
+    by_count, by_mean = round_to_sum(parts, other - base)
     name, *rest = each.key
     activity = rest[0] if rest else None
     why = _why(each, *parts)

@@ -17,7 +17,7 @@ _SLOW_SHARE = 0.2
 _FEWEST_RUNS = 4
 
 
-def outlier_runs(side: str, values: Sequence[float], names: Sequence[str]) -> Iterator[Note]:
+def outlier_run_notes(side: str, values: Sequence[float], names: Sequence[str]) -> Iterator[Note]:
     """A note on runs that are far from the others of their side, of four at least."""
     if len(values) < _FEWEST_RUNS:
         return
@@ -36,7 +36,7 @@ def outlier_runs(side: str, values: Sequence[float], names: Sequence[str]) -> It
         yield Note("run-outlier", Severity.INFO, text, len(far), of=len(values))
 
 
-def not_in_turns(
+def run_order_notes(
     base: Sequence[Sequence[Timeline]], other: Sequence[Sequence[Timeline]]
 ) -> Iterator[Note]:
     """A note where all runs of one side were recorded before all of the other, of four at least."""
@@ -59,7 +59,7 @@ def _recorded_at(run: Sequence[Timeline]) -> int | None:
     return None if None in moments else min(moments)
 
 
-def slow_steps(side: str, durations: np.ndarray) -> Iterator[Note]:
+def slow_step_notes(side: str, durations: np.ndarray) -> Iterator[Note]:
     """Notes on steps of one run that are much slower than the usual one, the first apart."""
     middle = float(np.median(durations))
     far = _FAR * float(np.median(np.abs(durations - middle)))

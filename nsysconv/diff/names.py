@@ -17,7 +17,7 @@ from typing import Literal, cast, get_args
 Match = Literal["exact", "signature", "name"]
 MATCHES: tuple[Match, ...] = get_args(Match)
 
-Spelling = Callable[[str], str]
+NameKey = Callable[[str], str]
 """Returns the key of a name: names with one key are the same to a comparison."""
 
 # Names without brackets and spaces: symbols, extern "C", and what compilers other than C++'s generate.

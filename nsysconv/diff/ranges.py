@@ -8,15 +8,17 @@ from dataclasses import replace
 from nsysconv.report import Report, report_table
 
 # PyTorch numbers the operators of a run: `aten::mm, seq = 47588, op_id = 999618`.
-_NUMBERED = re.compile(r",? (?:stashed )?(?:seq|op_id|seqid|input_op_ids) = (?:\[[^\]]*\]|[^,]*)")
+_OPERATOR_NUMBERS = re.compile(
+    r",? (?:stashed )?(?:seq|op_id|seqid|input_op_ids) = (?:\[[^\]]*\]|[^,]*)"
+)
 
 
 def range_key(name: str) -> str:
     """The name of a range without the numbers that a framework gives its operators."""
-    return _NUMBERED.sub("", name)
+    return _OPERATOR_NUMBERS.sub("", name)
 
 
-def unnumbered(report: Report) -> Report:
+def without_operator_numbers(report: Report) -> Report:
     """A report whose names of ranges are such names."""
     if report.table is None:
         return report

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nsysconv.diff.names import Spelling
+from nsysconv.diff.names import NameKey
 from nsysconv.report import Column
 
 Key = tuple[Any, ...]
 Row = Mapping[str, Any]
 
-_NUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
+_RENUMBERED = frozenset({"device_id", "peer_device_id", "pid"})
 """Keys whose numbers mean nothing on another machine or in another run: their order does."""
 
 
-def keys_of(columns: Sequence[Column]) -> list[str]:
+def key_names(columns: Sequence[Column]) -> list[str]:
     """The columns that say what a row is about, the profile apart."""
     return [column.name for column in columns if column.key and column.name != "profile"]
 
 
 @dataclass(frozen=True)
-class Naming:
+class RowMatcher:
     """How rows of two sides are called alike.
 
     `dropped`: keys that one side does not tell, or tells of otherwise many: rows are added up over them.
@@ -33,7 +33,7 @@ class Naming:
     keys: tuple[str, ...]
     dropped: tuple[str, ...]
     places: tuple[Mapping[str, Mapping[Any, int]], Mapping[str, Mapping[Any, int]]]
-    spelling: Mapping[str, Spelling]
+    spelling: Mapping[str, NameKey]
 
     def named(self, side: int, rows: Sequence[Row]) -> list[Key]:
         """What each row of a side is called."""
@@ -49,20 +49,20 @@ class Naming:
         return values
 
 
-def naming(
+def row_matcher(
     columns: Sequence[Column],
     sides: tuple[Iterable[Row], Iterable[Row]],
-    spelling: Mapping[str, Spelling],
-) -> Naming:
+    spelling: Mapping[str, NameKey],
+) -> RowMatcher:
     """How the rows of these sides are called alike."""
     kept, dropped = [], []
     places: tuple[dict[str, dict[Any, int]], dict[str, dict[Any, int]]] = ({}, {})
     tables = tuple(list(side) for side in sides)
-    for name in keys_of(columns):
+    for name in key_names(columns):
         told = [{row[name] for row in rows} for rows in tables]
-        if all(told) and _told_by_one(name, *told):
+        if all(told) and _cannot_match(name, *told):
             dropped.append(name)
-        elif name in _NUMBERED and told[0] != told[1] and all(told):
+        elif name in _RENUMBERED and told[0] != told[1] and all(told):
             if len(told[0]) != len(told[1]):
                 dropped.append(name)
                 continue
@@ -71,10 +71,10 @@ def naming(
                 places[side][name] = {v: i for i, v in enumerate(sorted(values, key=_order))}
         else:
             kept.append(name)
-    return Naming(tuple(kept), tuple(dropped), places, spelling)
+    return RowMatcher(tuple(kept), tuple(dropped), places, spelling)
 
 
-def _told_by_one(name: str, base: set[Any], other: set[Any]) -> bool:
+def _cannot_match(name: str, base: set[Any], other: set[Any]) -> bool:
     """Whether a key cannot be matched: one side does not tell it, or no rank is on both."""
     if base == other:
         return False
@@ -88,7 +88,7 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 
 @dataclass
-class Merged:
+class SummedRow:
     """Rows of one side under one key: the first's spelling, their values, and names spelled otherwise."""
 
     spelled: Row
@@ -96,15 +96,15 @@ class Merged:
     also: list[str] = field(default_factory=list)
 
 
-def merged(
-    rows: Sequence[Row], measures: Sequence[Column], names: Naming, side: int
-) -> dict[Key, Merged]:
+def sum_by_key(
+    rows: Sequence[Row], measures: Sequence[Column], names: RowMatcher, side: int
+) -> dict[Key, SummedRow]:
     """The rows of a run by key. Values of several are added up where that means something."""
-    found: dict[Key, Merged] = {}
+    found: dict[Key, SummedRow] = {}
     of_measures = [column.name for column in measures]
     for key, row in zip(names.named(side, rows), rows, strict=True):
         if key not in found:
-            found[key] = Merged(row, {name: row[name] for name in of_measures})
+            found[key] = SummedRow(row, {name: row[name] for name in of_measures})
             continue
         into = found[key].values
         found[key].also += [

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from nsysconv.diff.names import Match, Spelling, kernel_key
+from nsysconv.diff.names import Match, NameKey, kernel_key
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.timeline.statistics import number
@@ -18,34 +18,34 @@ _INTEL = re.compile("Intel", re.IGNORECASE)
 _HIP = re.compile(r"^hip(?=[A-Z])")
 
 
-def makers_differ(base: Iterable[Timeline], other: Iterable[Timeline]) -> bool:
+def vendors_differ(base: Iterable[Timeline], other: Iterable[Timeline]) -> bool:
     """Whether the GPUs of the sides are of other makers, as far as both sides tell what they are."""
-    first, second = _makers(base), _makers(other)
+    first, second = _vendors(base), _vendors(other)
     return bool(first and second) and not first & second
 
 
-def _makers(side: Iterable[Timeline]) -> set[str]:
+def _vendors(side: Iterable[Timeline]) -> set[str]:
     names = [row["name"] for timeline in side for row in timeline.profile.rows("device")]
-    return {_maker(name) for name in names if name}
+    return {_vendor(name) for name in names if name}
 
 
-def _maker(name: str) -> str:
+def _vendor(name: str) -> str:
     """Who made a GPU of this name. NVIDIA's older ones have no maker in their names."""
     return "AMD" if _AMD.search(name) else "Intel" if _INTEL.search(name) else "NVIDIA"
 
 
-def of_calls() -> Spelling:
+def call_name_key() -> NameKey:
     """HIP's functions as those of CUDA that they stand for: `hipMemcpyAsync` is `cudaMemcpyAsync`."""
     return lambda name: _HIP.sub("cuda", name)
 
 
-def of_kernels(base: Iterable[Timeline], other: Iterable[Timeline], match: Match) -> Spelling:
+def kernel_name_key(base: Iterable[Timeline], other: Iterable[Timeline], match: Match) -> NameKey:
     """Kernels' names as `match` says; a symbol counts as the name that the other side has for it."""
     base, other = list(base), list(other)
     names: dict[str, str] = {}
-    if symbols_on_one_side(base, other):
+    if symbols_only_notes(base, other):
         for timeline in (*base, *other):
-            names |= _names(timeline)
+            names |= _names_by_symbol(timeline)
 
     def spelling(text: str) -> str:
         return kernel_key(names.get(text, text), match)
@@ -53,7 +53,7 @@ def of_kernels(base: Iterable[Timeline], other: Iterable[Timeline], match: Match
     return cache(spelling)
 
 
-def symbols_on_one_side(base: Iterable[Timeline], other: Iterable[Timeline]) -> list[Note]:
+def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> list[Note]:
     """That a side's kernels are shown by their symbols, and the other's by their names."""
     told = {
         name: note
@@ -69,7 +69,7 @@ def symbols_on_one_side(base: Iterable[Timeline], other: Iterable[Timeline]) -> 
     return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
 
 
-def _names(timeline: Timeline) -> dict[str, str]:
+def _names_by_symbol(timeline: Timeline) -> dict[str, str]:
     """Demangled names of kernels by their symbols, as far as the profile holds both."""
     profile = timeline.profile
     columns = profile.columns("kernel", ("name_id", "mangled_name_id"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nsysconv.diff.compared import BOTH, PER_STEP, Compared, main_measure, measures_of
+from nsysconv.diff.compared import BOTH, PER_STEP, RowPair, main_measure, measures_of
 from nsysconv.notes import Note
 from nsysconv.report import Column, Report, common_slice, report_table
 from nsysconv.units import Unit
@@ -21,7 +21,7 @@ def changes_report(
     other: Sequence[Report],
     main: Column,
     keys: Sequence[str] = (),
-    rows: Sequence[Compared] | None = None,
+    rows: Sequence[RowPair] | None = None,
     notes: Sequence[Note] = (),
     not_recorded: tuple[str, ...] = (),
 ) -> Report:
@@ -50,7 +50,7 @@ def changes_report(
     )
 
 
-def bare(column: Column) -> str:
+def without_unit(column: Column) -> str:
     """The name of a measure without its unit, which ratios and shares of it do not have."""
     return _UNIT.sub("", column.name)
 
@@ -59,7 +59,7 @@ def _columns(
     columns: Sequence[Column],
     main: Column,
     keys: Sequence[str],
-    rows: Sequence[Compared],
+    rows: Sequence[RowPair],
     *,
     several: bool,
 ) -> tuple[Column, ...]:
@@ -83,7 +83,7 @@ def _columns(
     for column in measures_of(columns):
         if column is not main:
             result += _of_measure(column, several=several)
-        if is_judged(column):
+        if has_verdict(column):
             result += _verdict_of(column)
     result += [
         Column(
@@ -119,7 +119,7 @@ def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
         ),
         replace(plain, name=f"base_{main.name}", doc=f"Base: {main.doc}"),
         replace(plain, name=f"other_{main.name}", doc=f"Other: {main.doc}"),
-        Column(f"ratio_{bare(main)}", Unit.REAL, "Other divided by base.", brief=False),
+        Column(f"ratio_{without_unit(main)}", Unit.REAL, "Other divided by base.", brief=False),
     ]
     if counted_by:
         by_count = f"What of the difference comes from another {counted_by}, at base's mean."
@@ -139,7 +139,7 @@ def _of_measure(column: Column, *, several: bool) -> list[Column]:
         replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
         for which, words in says.items()
     ]
-    ratio = Column(f"ratio_{bare(column)}", Unit.REAL, "Other divided by base.")
+    ratio = Column(f"ratio_{without_unit(column)}", Unit.REAL, "Other divided by base.")
     return [*result, replace(ratio, brief=False, optional=column.optional)]
 
 
@@ -147,13 +147,13 @@ def _verdict_of(column: Column) -> list[Column]:
     """The columns of a measure's own verdict."""
     columns = (
         Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column."),
-        Column(f"ratio_low_{bare(column)}", Unit.REAL, "As ratio_low."),
-        Column(f"ratio_high_{bare(column)}", Unit.REAL, "As ratio_high."),
+        Column(f"ratio_low_{without_unit(column)}", Unit.REAL, "As ratio_low."),
+        Column(f"ratio_high_{without_unit(column)}", Unit.REAL, "As ratio_high."),
     )
     return [replace(each, brief=False, optional=column.optional) for each in columns]
 
 
-def is_judged(column: Column) -> bool:
+def has_verdict(column: Column) -> bool:
     """Whether a column has a verdict: less or more of it is better, or it is counted."""
     return column.better is not None or column.unit is Unit.COUNT
 
@@ -171,7 +171,7 @@ def _counted_by(main: Column, columns: Sequence[Column]) -> str:
 
 
 def _cells(
-    columns: Sequence[Column], main: Column, keys: Sequence[str], rows: Sequence[Compared]
+    columns: Sequence[Column], main: Column, keys: Sequence[str], rows: Sequence[RowPair]
 ) -> dict[str, list[Any]]:
     """The report's columns."""
     spelled = [row.base or row.other for row in rows]
@@ -184,13 +184,13 @@ def _cells(
         other = [row.other_values[name] for row in rows]
         cells[f"base_{name}"], cells[f"other_{name}"] = base, other
         cells[f"diff_{name}"] = [row.differences[name] for row in rows]
-        cells[f"ratio_{bare(column)}"] = [
+        cells[f"ratio_{without_unit(column)}"] = [
             after / before if before and after is not None else None
             for before, after in zip(base, other, strict=True)
         ]
-        if is_judged(column):
+        if has_verdict(column):
             cells[f"verdict_{name}"] = [row.verdict(column) for row in rows]
-            low, high = f"ratio_low_{bare(column)}", f"ratio_high_{bare(column)}"
+            low, high = f"ratio_low_{without_unit(column)}", f"ratio_high_{without_unit(column)}"
             cells[low], cells[high] = _ends(rows, name)
     difference = cells[f"diff_{main.name}"]
     cells["diff_pct"] = [
@@ -217,7 +217,7 @@ def _cells(
     return cells
 
 
-def _interval(row: Compared, main: Column) -> str | None:
+def _interval(row: RowPair, main: Column) -> str | None:
     change = row.change(main.name) if main.name in row.judged else None
     if change is None:
         return None
@@ -225,12 +225,12 @@ def _interval(row: Compared, main: Column) -> str | None:
     return change.described(main.unit) if row.where == BOTH else change.runs
 
 
-def _basis(row: Compared, name: str) -> str | None:
+def _basis(row: RowPair, name: str) -> str | None:
     change = row.change(name) if name in row.judged else None
     return None if change is None else change.basis
 
 
-def _ends(rows: Sequence[Compared], name: str) -> tuple[list[float | None], list[float | None]]:
+def _ends(rows: Sequence[RowPair], name: str) -> tuple[list[float | None], list[float | None]]:
     """Both ends of the intervals of a measure's ratio."""
     ratios = [
         change.ratio if name in row.judged and (change := row.change(name)) is not None else None
@@ -242,7 +242,7 @@ def _ends(rows: Sequence[Compared], name: str) -> tuple[list[float | None], list
     return low, high
 
 
-def _from_count(row: Compared, main: str, whole: str, counted_by: str) -> Any:
+def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
     """The part of a sum's difference that another count makes at base's mean.
 
     (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are. Of

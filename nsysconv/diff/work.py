@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nsysconv.diff.compared import BOTH, Compared
+from nsysconv.diff.compared import BOTH, RowPair
 from nsysconv.notes import Note, Severity
 
 # Launches that differ by a smaller share are those of a program that does not do the same every time.
@@ -15,16 +15,16 @@ _STEPS = "steps-differ"
 _UNLIKE = ("gpu-differs", "capture-options-differ")
 
 
-def unlike(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
+def work_differences(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
     """What of the comparability of two sides makes their sums incomparable, in words.
 
     Other numbers of steps, where both sides have steps; another GPU, other options of the profiler.
     """
     slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
-    return [note.text for note in notes if note.slug in slugs]
+    return [work_note.text for work_note in notes if work_note.slug in slugs]
 
 
-def other_kernels(kernels: Sequence[Compared]) -> str | None:
+def kernel_mix_difference(kernels: Sequence[RowPair]) -> str | None:
     """That the sides run other kernels for more than half of their time, in words; else None.
 
     To be asked where no steps say how much was done. `kernels` are the rows of that report.
@@ -39,7 +39,7 @@ def other_kernels(kernels: Sequence[Compared]) -> str | None:
     return f"only {100 * min(shares):.0f} % of the kernel time is of kernels that both sides run"
 
 
-def other_launches(kernels: Sequence[Compared]) -> str | None:
+def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
     """That one side launched most of its kernels less often than the other, in words; else None.
 
     So it is where a recording was stopped after some time: it holds more of a program that became
@@ -61,12 +61,12 @@ def other_launches(kernels: Sequence[Compared]) -> str | None:
     return None
 
 
-def _share(row: Compared) -> float:
+def _share(row: RowPair) -> float:
     before, after = row.base_values["kernel_count"], row.other_values["kernel_count"]
     return (after - before) / before if before and after is not None else 0.0
 
 
-def note(reasons: Sequence[str]) -> Note:
+def work_note(reasons: Sequence[str]) -> Note:
     """That sums are not comparable, and why."""
     text = f"not the same work ({'; '.join(reasons)}): sums and counts have no verdict"
     return Note("work-differs", Severity.APPROXIMATED, text)
