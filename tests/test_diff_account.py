@@ -340,7 +340,9 @@ def sides(draw: st.DrawFn, *, stepped: bool, devices: int) -> list[RunAccounts]:
     ]
 
 
-def exactly(runs: Sequence[RunAccounts], device: int) -> tuple[dict[str, Fraction], dict[str, list[Fraction]]]:
+def exactly(
+    runs: Sequence[RunAccounts], device: int
+) -> tuple[dict[str, Fraction], dict[str, list[Fraction]]]:
     """Means over the runs of the times, and of count and sum of each kernel, straight from the text."""
     every = [(runs[i][0].of_window[device]) for i in range(len(runs))]
     share = [Fraction(1, (each.span.steps or 1) * len(runs)) for each in every]

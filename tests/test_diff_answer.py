@@ -8,11 +8,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from nsysconv.diff import work
-from nsysconv.diff.answer import STEP, WINDOW, Answer
+from nsysconv.diff import comparability
+from nsysconv.diff.answer import (
+    STEP,
+    WINDOW,
+    Answer,
+    outlier_run_notes,
+    run_order_notes,
+    slow_step_notes,
+)
 from nsysconv.diff.change import Change
-from nsysconv.diff.compared import RowPair
-from nsysconv.diff.disturbances import outlier_run_notes, run_order_notes, slow_step_notes
+from nsysconv.diff.rows import RowPair
 from nsysconv.notes import Note, Severity
 from nsysconv.timeline.timeline import Timeline
 
@@ -99,7 +105,7 @@ def kernels(*rows: tuple[int, int, int]) -> list[RowPair]:
     ],
 )
 def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> None:
-    assert work.launch_count_difference(kernels(*rows)) == said
+    assert comparability.launch_count_difference(kernels(*rows)) == said
 
 
 @pytest.mark.parametrize(
@@ -114,14 +120,15 @@ def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> N
 )
 def test_other_kernels(rows: list[tuple[int, int, int]], share: int | None) -> None:
     said = f"only {share} % of the kernel time is of kernels that both sides run"
-    assert work.kernel_mix_difference(kernels(*rows)) == (None if share is None else said)
+    assert comparability.kernel_mix_difference(kernels(*rows)) == (None if share is None else said)
 
 
 def test_what_is_unlike() -> None:
     notes = [Note(slug, Severity.INFO, slug) for slug in
              ("steps-differ", "gpu-differs", "capture-options-differ", "window-differs")]  # fmt: skip
-    assert work.work_differences(notes, have_steps=False) == ["gpu-differs", "capture-options-differ"]
-    assert work.work_differences(notes, have_steps=True)[0] == "steps-differ"
+    found = comparability.work_differences(notes, have_steps=False)
+    assert found == ["gpu-differs", "capture-options-differ"]
+    assert comparability.work_differences(notes, have_steps=True)[0] == "steps-differ"
 
 
 # -- disturbances

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.diff.compare import Comparison, compare_reports
-from nsysconv.diff.compared import main_measure
-from nsysconv.diff.ranges import range_key, without_operator_numbers
+from nsysconv.diff.names import range_key, without_operator_numbers
+from nsysconv.diff.rows import main_measure
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nsysconv.diff.account import ChangeAccount
-from nsysconv.diff.culprits import CULPRIT_COLUMNS, culprits
+from nsysconv.diff.account import CULPRIT_COLUMNS, ChangeAccount, culprits
 from nsysconv.queries import query
 
 

@@ -504,7 +504,8 @@ def test_whole_numbers_and_their_unit_do_not_matter() -> None:
 
 def test_the_other_way_round_it_is_as_wide() -> None:
     base, other = map(deviations, np.random.default_rng(3).gamma(9, 1, (2, 5, 80)))
-    assert step_half_widths(base, other, 0).tolist() == pytest.approx(step_half_widths(other, base, 0).tolist())
+    there, back = step_half_widths(base, other, 0), step_half_widths(other, base, 0)
+    assert there.tolist() == pytest.approx(back.tolist())
 
 
 def test_steps_that_are_all_alike() -> None:
@@ -574,7 +575,8 @@ def test_drift_is_paid_for_only_where_it_shows() -> None:
 def test_noise_between_runs_is_added_as_a_square() -> None:
     base, other = map(deviations, np.random.default_rng(5).normal(100, 5, (2, 3, 80)))
     without, with_it = step_half_widths(base, other, 0), step_half_widths(base, other, 0.01)
-    assert (with_it**2).tolist() == pytest.approx((without**2 + single_run_half_width(0.01) ** 2).tolist())
+    expected = without**2 + single_run_half_width(0.01) ** 2
+    assert (with_it**2).tolist() == pytest.approx(expected.tolist())
 
 
 def test_many_rows_take_no_time() -> None:

@@ -10,9 +10,9 @@ import pytest
 from conftest import REAL, real
 
 import nsysconv
-from nsysconv.diff import spelling
-from nsysconv.diff.compared import RowPair, template_argument_notes
+from nsysconv.diff import names
 from nsysconv.diff.names import Match
+from nsysconv.diff.rows import RowPair, template_argument_notes
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
@@ -39,8 +39,8 @@ def side(*devices: str | None) -> list[Timeline]:
     ],
 )
 def test_makers(base: list[str | None], other: list[str | None], differ: bool) -> None:
-    assert spelling.vendors_differ(side(*base), side(*other)) is differ
-    assert spelling.vendors_differ(side(*other), side(*base)) is differ
+    assert names.vendors_differ(side(*base), side(*other)) is differ
+    assert names.vendors_differ(side(*other), side(*base)) is differ
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_makers(base: list[str | None], other: list[str | None], differ: bool) -
     ],
 )
 def test_functions_of_hip(name: str, key: str) -> None:
-    assert spelling.call_name_key()(name) == key
+    assert names.call_name_key()(name) == key
 
 
 @real
@@ -128,7 +128,7 @@ def of_symbols() -> list[Timeline]:
 @pytest.mark.parametrize("match", ["exact", "signature", "name"])
 def test_a_symbol_is_the_name_that_the_other_side_has_for_it(match: Match) -> None:
     for sides in ((of_symbols(), of_both()), (of_both(), of_symbols())):
-        key = spelling.kernel_name_key(*sides, match)
+        key = names.kernel_name_key(*sides, match)
         assert key(NAMES[2]) == key(NAMES[1])
         assert key(NAMES[4]) == key(NAMES[3])
         assert (key(NAMES[2]) == key(NAMES[3])) is (match == "name")
@@ -136,7 +136,7 @@ def test_a_symbol_is_the_name_that_the_other_side_has_for_it(match: Match) -> No
 
 
 def test_symbols_are_not_looked_for_where_both_sides_have_names_or_none() -> None:
-    assert spelling.symbols_only_notes(of_both(), of_both()) == []
-    assert spelling.symbols_only_notes(of_symbols(), of_symbols()) == []
-    (note,) = spelling.symbols_only_notes(of_both(), of_symbols())
+    assert names.symbols_only_notes(of_both(), of_both()) == []
+    assert names.symbols_only_notes(of_symbols(), of_symbols()) == []
+    (note,) = names.symbols_only_notes(of_both(), of_symbols())
     assert (note.text[:7], note.count) == ("other: ", 2)

@@ -108,7 +108,8 @@ def test_what_is_one_step_as_a_whole() -> None:
     assert not has_no_annotated_steps(annotated)
     assert not has_no_annotated_steps(of_steps())
     assert without_unannotated(annotated) is annotated
-    assert (without_unannotated(whole).table, without_unannotated(whole).not_recorded) == (None, ("annotated steps",))
+    without = without_unannotated(whole)
+    assert (without.table, without.not_recorded) == (None, ("annotated steps",))
 
 
 def test_which_side_has_no_annotated_steps() -> None:

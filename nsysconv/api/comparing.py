@@ -14,22 +14,43 @@ import pyarrow as pa
 from nsysconv import queries
 from nsysconv.api.opening import OpenProfile
 from nsysconv.api.sides import Side
-from nsysconv.diff import gate, spelling, work
+from nsysconv.diff import gate
 from nsysconv.diff.account import (
     ChangeAccount,
     account_for_change,
     account_report,
+    culprits,
     with_minor_parts_joined,
 )
-from nsysconv.diff.answer import STEP, WINDOW, Answer
-from nsysconv.diff.answers import gpu_uuids, step_counts, step_period
+from nsysconv.diff.answer import (
+    STEP,
+    WINDOW,
+    Answer,
+    outlier_run_notes,
+    run_order_notes,
+    slow_step_notes,
+)
 from nsysconv.diff.change import change_of
-from nsysconv.diff.comparability import comparability_notes, compute_properties
+from nsysconv.diff.comparability import (
+    comparability_notes,
+    compute_properties,
+    gpu_uuids,
+    kernel_mix_difference,
+    launch_count_difference,
+    step_counts,
+    step_period,
+    work_differences,
+    work_note,
+)
 from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
-from nsysconv.diff.compared import PER_STEP, template_argument_notes
-from nsysconv.diff.culprits import culprits
-from nsysconv.diff.disturbances import outlier_run_notes, run_order_notes, slow_step_notes
-from nsysconv.diff.names import Match, NameKey
+from nsysconv.diff.names import (
+    Match,
+    NameKey,
+    call_name_key,
+    kernel_name_key,
+    symbols_only_notes,
+    without_operator_numbers,
+)
 from nsysconv.diff.noise import (
     RUN_NOISE,
     UNKNOWN_RUN_NOISE,
@@ -38,8 +59,7 @@ from nsysconv.diff.noise import (
     deviations_of_trimmed,
     step_half_widths,
 )
-from nsysconv.diff.ranges import without_operator_numbers
-from nsysconv.diff.rows import Key, RowMatcher
+from nsysconv.diff.rows import PER_STEP, Key, RowMatcher, template_argument_notes
 from nsysconv.diff.steps import steps_per_rank, unannotated_notes, without_unannotated
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.contract import Request
@@ -154,7 +174,7 @@ class Comparing:
         self._notes = comparability_notes(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
-        self._notes += spelling.symbols_only_notes(base, other)
+        self._notes += symbols_only_notes(base, other)
         self._notes += [
             note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
         ]
@@ -193,17 +213,17 @@ class Comparing:
 
     def _work(self) -> list[str]:
         """Why the sides did not do the same work, as far as can be told."""
-        reasons = work.work_differences(self._notes, have_steps=self._have_steps)
+        reasons = work_differences(self._notes, have_steps=self._have_steps)
         if not self._have_steps:
             kernels = self._compared("kernels", judged=False).rows
-            looks = (work.kernel_mix_difference, work.launch_count_difference)
+            looks = (kernel_mix_difference, launch_count_difference)
             reasons += [
                 text
                 for compute_properties in looks
                 if kernels and (text := compute_properties(kernels))
             ][:1]
         if reasons:
-            self._notes.append(work.work_note(reasons))
+            self._notes.append(work_note(reasons))
         return reasons
 
     @cached_property
@@ -243,13 +263,13 @@ class Comparing:
         if name == "kernels":
             return {"name": self._kernels}
         if name in _OF_CALLS and self._other_makers:
-            return {"name": spelling.call_name_key()}
+            return {"name": call_name_key()}
         return {}
 
     @cached_property
     def _kernels(self) -> NameKey:
         base, other = self._timelines
-        return spelling.kernel_name_key(base, other, self._match)
+        return kernel_name_key(base, other, self._match)
 
     def _of_each_profile(self, name: str) -> list[list[Report]]:
         """A report of each profile of each side."""

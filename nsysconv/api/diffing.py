@@ -14,8 +14,8 @@ from nsysconv.api.comparing import Comparing
 from nsysconv.api.opening import ShownReport, check_limit, shown
 from nsysconv.api.sides import check_sides, open_side
 from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.diff import gate, limits_file, spelling
-from nsysconv.diff.names import MATCHES, Match
+from nsysconv.diff import gate, limits_file
+from nsysconv.diff.names import MATCHES, Match, vendors_differ
 from nsysconv.diff.steps import steps_per_rank
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
@@ -123,7 +123,7 @@ def compare(
         if slice is not None:
             for side in sides:
                 side.cut(replace(slice, step_range=slice.step_range or step_range))
-        others = spelling.vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
+        others = vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
         if reports is None and others:
             # Of kernels of other makers hardly a name is the same.
             chosen.insert(chosen.index("kernels"), "kernel_categories")

@@ -1,7 +1,7 @@
 """Intervals of a change, for telling it from noise: all of 95 %, and all without random numbers.
 
-Several runs: `runs_ratio_interval` of a ratio, `runs_difference_interval` of a difference. One run a side: `step_half_widths` where
-there is a value per step, else `single_run_half_width`.
+Several runs: `runs_ratio_interval` of a ratio, `runs_difference_interval` of a difference. One run a
+side: `step_half_widths` where there is a value per step, else `single_run_half_width`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def single_run_half_width(noise: float) -> float:
 def percentage_point_deviation(noise: float, share: float) -> float:
     """Standard deviation, in percentage points, of the difference of two runs' percentages.
 
-    The noise is a share, as of `single_run_half_width`, by which the whole and the part vary; `share` (0 to 1) is the
+    The noise is a share, by which the whole and the part vary; `share` (0 to 1) is the
     mean percentage of both sides. The interval's half is 1.96 times that.
     """
     return math.sqrt(2) * noise * share * (1 - share) * 100
@@ -235,7 +235,7 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
     """Per row half the interval of the logarithm of the ratio of the means, of two runs' deviations.
 
     The sides (rows x steps, of `deviations` and the like) may differ in their number of steps. `noise` is
-    that between runs, as of `single_run_half_width`. NaN for all where a side has fewer than FEWEST_STEPS, and for a
+    that between runs. NaN for all where a side has fewer than FEWEST_STEPS, and for a
     row that holds NaN. Deviations in a unit, with a noise in it, give the half of a difference.
 
     Three parts are added as squares:
@@ -248,7 +248,7 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
     - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
       quarters are apart. What a run drifts by within itself, its mean may have drifted from the
       other's. No number of steps makes this part smaller.
-    - That of `single_run_half_width`, for nothing in a run shows how runs differ: by another clock of the GPU, another
+    - `single_run_half_width`, for nothing in a run shows how runs differ: by another clock of the GPU, another
       node, another placement in memory. Only repeats do.
     """
     halves = np.full(len(base), np.nan)
