@@ -147,7 +147,7 @@ def test_what_is_cut_off_is_still_in_a_strip_and_not_in_bars() -> None:
 
 
 def strip_of(*rows: dict[str, Any], width: int = 80) -> list[str]:
-    return list(blocks.strips(report(STRIP, *rows), width, str))
+    return list(blocks.strip_lines(report(STRIP, *rows), width, str))
 
 
 def test_a_strip_of_all_levels() -> None:
@@ -179,7 +179,7 @@ def test_no_strip_where_there_is_no_room_or_nothing_to_show() -> None:
 
 
 def bars_of(picture: Picture, cells: int, *rows: dict[str, Any]) -> tuple[str, list[str]]:
-    return blocks.bars(report(picture, *rows), cells, str)
+    return blocks.bar_cells(report(picture, *rows), cells, str)
 
 
 def test_bars_are_as_long_as_their_share_of_the_longest() -> None:

@@ -248,8 +248,8 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
     - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
       quarters are apart. What a run drifts by within itself, its mean may have drifted from the
       other's. No number of steps makes this part smaller.
-    - `single_run_half_width`, for nothing in a run shows how runs differ: by another clock of the GPU, another
-      node, another placement in memory. Only repeats do.
+    - `single_run_half_width`, for nothing in a run shows how runs differ: by another clock of the GPU,
+      another node, another placement in memory. Only repeats do.
     """
     halves = np.full(len(base), np.nan)
     if min(base.shape[1], other.shape[1]) < FEWEST_STEPS:

@@ -8,47 +8,48 @@ from fractions import Fraction
 import numpy as np
 
 from nsysconv.names import shorten
-from nsysconv.render.pictures import Panel, largest, panels, spelled
+from nsysconv.render.pictures import Panel, largest_value, panels, with_unit
+from nsysconv.render.text import text_width
 from nsysconv.report import Report
 from nsysconv.units import Unit
 
-Spell = Callable[[str], str]
+Encode = Callable[[str], str]
 
 # The first is nothing, the others equal shares of the largest.
 _LEVELS, _PLAIN_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _BAR, _PLAIN_BAR = "█", "#"
 # A strip of fewer cells shows nothing.
-_LEAST = 12
+_FEWEST_CELLS = 12
 ROOM, MOST = 24, 40
 """The cells for which a table gives up columns that are not brief, to show bars; and the longest bar."""
 
 _LONGEST_TITLE = 30
 
 
-def strips(report: Report, width: int, spell: Spell) -> Iterator[str]:
+def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
     """A line per panel of a strip: its value over time, all on one time axis; then what it is."""
     picture, shown = report.picture, panels(report)
     if picture is None or picture.kind != "strip" or not shown:
         return
     titles = [spell(shorten(panel.title, _LONGEST_TITLE)) for panel in shown]
-    beside = max(map(_cells, titles)) + 2
+    beside = max(map(text_width, titles)) + 2
     room = min(width - beside, max(len(panel.start) for panel in shown))
     begin = min(t for panel in shown for t in panel.start if t is not None)
     end = max(int(t) for panel in shown for t in _ends(panel))
-    if width - beside < _LEAST or end <= begin:
+    if width - beside < _FEWEST_CELLS or end <= begin:
         return
     name = picture.values[0]
     unit = next(column.unit for column in report.columns if column.name == name)
-    top = 100.0 if unit is Unit.PCT else float(largest(shown, name))
+    top = 100.0 if unit is Unit.PCT else float(largest_value(shown, name))
     levels = _LEVELS if spell(_LEVELS) == _LEVELS else _PLAIN_LEVELS
     edges = begin + (end - begin) * np.arange(room + 1) / room
     for title, panel in zip(titles, shown, strict=True):
         cells = (_level(value, top, levels) for value in _means(panel, name, edges))
-        yield f"{title}{' ' * (beside - _cells(title))}{''.join(cells)}"
-    scale = f"{levels[0]} 0, {levels[-1]} {spelled(top, unit)}"
+        yield f"{title}{' ' * (beside - text_width(title))}{''.join(cells)}"
+    scale = f"{levels[0]} 0, {levels[-1]} {with_unit(top, unit)}"
     yield spell(
-        f"{name} from {spelled(begin, Unit.NS)} to {spelled(end, Unit.NS)}, "
-        f"{spelled(float(edges[1] - edges[0]), Unit.NS)} each: {scale}"
+        f"{name} from {with_unit(begin, Unit.NS)} to {with_unit(end, Unit.NS)}, "
+        f"{with_unit(float(edges[1] - edges[0]), Unit.NS)} each: {scale}"
     )
 
 
@@ -81,7 +82,7 @@ def _level(value: float | None, top: float, levels: str) -> str:
     return levels[min(int(np.ceil(share * (len(levels) - 1) - 1e-9)), len(levels) - 1)]
 
 
-def bars(report: Report, cells: int, spell: Spell) -> tuple[str, list[str]]:
+def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]]:
     """What stands beside a histogram's table: a header, and a bar per row of at most `cells`.
 
     Several parts have a letter each, which the header explains as far as it has room; a row that is
@@ -120,11 +121,3 @@ def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
     for i in rest[: length - sum(counts)]:
         counts[i] += 1
     return "".join(sign * count for sign, count in zip(signs, counts, strict=True))
-
-
-def _cells(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len  # seldom needed
-
-    return cell_len(text)

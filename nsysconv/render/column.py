@@ -42,9 +42,9 @@ def _lines(report: Report, mark: str) -> Iterator[str]:
     yield f" ** {escaped(report.title)} ({name}):" if report.title else f" ** {name}:"
     yield ""
     if report.table is None:
-        yield from (f" {sentence}" for sentence in sentences.unrecorded(report))
+        yield from (f" {sentence}" for sentence in sentences.unrecorded_sentences(report))
         return
-    headers = printed.headers(report)
+    headers = printed.column_headers(report)
     cells = _cells(report)
     first = list(islice(cells, _LOOKED_AT))
     widths = [
@@ -73,7 +73,7 @@ def _cut(text: str, width: int, mark: str) -> str:
 
 def _cells(report: Report) -> Iterator[list[str]]:
     numbers = [column.kind != "text" for column in report.columns]
-    found = printed.texts(report) if report.is_printed else map(_spelled, report.tuples())
+    found = printed.printed_rows(report) if report.is_printed else map(_spelled, report.tuples())
     for row in found:
         yield [
             printed.with_separators(text) if number else escaped(text)

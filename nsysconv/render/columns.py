@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nsysconv.names import escaped
-from nsysconv.render.printed import speller, with_separators
+from nsysconv.render.printed import cell_formatter, with_separators
 from nsysconv.report import Column, Printed, Report, Value
 from nsysconv.units import Unit, scale_for
 
@@ -25,7 +25,7 @@ _SUFFIXES = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class DisplayColumn:
     """A column as people see it: its name without the unit, the unit, and a text per row.
 
     Texts hold no control character.
@@ -48,22 +48,24 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Table:
+class DisplayTable:
     """The columns to show, and those left out because they say nothing.
 
     `unrecorded` are values that no row has (never keys: a rank that nobody has is no news).
     """
 
-    shown: tuple[Shown, ...]
+    columns: tuple[DisplayColumn, ...]
     unrecorded: tuple[Column, ...]
 
 
-def all_columns(report: Report) -> Table:
+def all_columns(report: Report) -> DisplayTable:
     """Every declared column that people are to see."""
-    return Table(tuple(shown(column, values) for column, values in _columns(report)), ())
+    return DisplayTable(
+        tuple(display_column(column, values) for column, values in _visible_columns(report)), ()
+    )
 
 
-def _columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
+def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
     """The columns that are not said in words, printed as they are known only if all of them are; optional
     ones where a row has a value.
     """
@@ -73,29 +75,29 @@ def _columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
             yield column if report.is_printed else replace(column, printed=None), values
 
 
-def telling_columns(report: Report) -> Table:
+def informative_columns(report: Report) -> DisplayTable:
     """The columns that tell rows apart or say something about them.
 
     Not those without any value, nor the profile where there is one only, for the heading names it.
     """
     kept, unrecorded = [], []
-    for column, values in _columns(report):
+    for column, values in _visible_columns(report):
         if column.name == "profile" and len(report.profiles) == 1:
             continue
         if any(value is not None for value in values):
-            kept.append(shown(column, values))
+            kept.append(display_column(column, values))
         elif not column.key:
             unrecorded.append(column)
-    return Table(tuple(kept), tuple(unrecorded))
+    return DisplayTable(tuple(kept), tuple(unrecorded))
 
 
-def shown(column: Column, values: Sequence[Value]) -> Shown:
+def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
     """The column in the unit in which its largest value reads well, or as its table prints it."""
     if column.printed:
         return _as_printed(column, column.printed, values)
     if column.kind == "text":
         spelled = {value: NULL if value is None else escaped(str(value)) for value in set(values)}
-        return Shown(column, column.name, "", tuple(spelled[value] for value in values))
+        return DisplayColumn(column, column.name, "", tuple(spelled[value] for value in values))
     numbers = [value for value in values if isinstance(value, int | float)]
     divisor, unit = _scale(column, numbers)
     name = column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
@@ -103,18 +105,18 @@ def shown(column: Column, values: Sequence[Value]) -> Shown:
         _number(column, value, divisor) if isinstance(value, int | float) else NULL
         for value in values
     ]
-    return Shown(column, name, unit, tuple(cells))
+    return DisplayColumn(column, name, unit, tuple(cells))
 
 
-def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> Shown:
-    spell = speller(column)
+def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> DisplayColumn:
+    spell = cell_formatter(column)
     name, bracket, unit = printed.header.partition(" (")
     cells = [NULL if value is None else spell(value) for value in values]
     if column.kind == "text":
         cells = [escaped(text) for text in cells]
     elif column.unit is not Unit.ID:
         cells = [with_separators(text) for text in cells]
-    return Shown(column, name, unit.removesuffix(")") if bracket else "", tuple(cells))
+    return DisplayColumn(column, name, unit.removesuffix(")") if bracket else "", tuple(cells))
 
 
 def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:

@@ -14,13 +14,13 @@ GAP = 2
 # The room that a long name is given before columns are left out for it, ...
 _COMFORT = 40
 # ... and once only the brief ones are left.
-_LEAST = 24
+_SHORTEST = 24
 # Below this a name says nothing; reached only where not even one number fits beside longer ones.
 _LAST_RESORT = 8
 
 
 @dataclass(frozen=True)
-class Needs:
+class ColumnNeeds:
     """What a column would like: widths of its cells, of its header in one line, of the name alone.
 
     `folded` is the header's width with the unit on a line of its own. Only text can be shortened.
@@ -48,13 +48,13 @@ class Layout:
     fold: bool
 
 
-def unlimited(needs: Sequence[Needs], longest: int) -> Layout:
+def fit_all_columns(needs: Sequence[ColumnNeeds], longest: int) -> Layout:
     """All columns at the width of their cells; text runs over `longest` and is not padded for."""
     widths = tuple(need.least(False, longest) for need in needs)
     return Layout(tuple(range(len(needs))), widths, fold=False)
 
 
-def within(needs: Sequence[Needs], width: int) -> Layout:
+def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
     """The layout that loses least, never wider than `width`.
 
     In this order, only as far as needed: units go below the column names, columns that are not
@@ -72,12 +72,12 @@ def within(needs: Sequence[Needs], width: int) -> Layout:
     return Layout(tuple(kept), tuple(widths[i] for i in kept), fold)
 
 
-def _leave_out(needs: Sequence[Needs], kept: list[int], width: int) -> tuple[list[int], int]:
+def _leave_out(needs: Sequence[ColumnNeeds], kept: list[int], width: int) -> tuple[list[int], int]:
     """The columns that stay, and the room for text with which they fit."""
     number = next((i for i in kept if not needs[i].key and not needs[i].text), None)
     steps = (
         (_COMFORT, [i for i in kept if not needs[i].brief]),
-        (_LEAST, [i for i in kept if not needs[i].key and i != number]),
+        (_SHORTEST, [i for i in kept if not needs[i].key and i != number]),
         (_LAST_RESORT, sorted(kept[1:], key=lambda i: i != number)),
     )
     for room, candidates in steps:
@@ -89,11 +89,11 @@ def _leave_out(needs: Sequence[Needs], kept: list[int], width: int) -> tuple[lis
     return kept, _LAST_RESORT
 
 
-def _total(needs: Sequence[Needs], kept: Sequence[int], *, fold: bool, room: int) -> int:
+def _total(needs: Sequence[ColumnNeeds], kept: Sequence[int], *, fold: bool, room: int) -> int:
     return sum(needs[i].least(fold, room) for i in kept) + GAP * (len(kept) - 1)
 
 
-def _spread(needs: Sequence[Needs], widths: dict[int, int], spare: int) -> None:
+def _spread(needs: Sequence[ColumnNeeds], widths: dict[int, int], spare: int) -> None:
     """Give what is left to the texts that were cut, evenly, the modest ones first."""
     hungry = sorted((i for i in widths if needs[i].cells > widths[i]), key=lambda i: needs[i].cells)
     for served, i in enumerate(hungry):

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from nsysconv.names import escaped
 from nsysconv.render import sentences
-from nsysconv.render.columns import telling_columns
+from nsysconv.render.columns import informative_columns
 from nsysconv.render.contract import Options, encodable
 from nsysconv.report import Report
 
@@ -63,18 +63,18 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
         yield from ("", _sentence(said.head, out)) if said.head else ()
         yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
     if report.in_rows:
-        table = telling_columns(report)
+        table = informative_columns(report)
         unrecorded = [column.name for column in table.unrecorded]
         yield ""
-        yield _row([_cell(shown.header, out) for shown in table.shown])
-        yield _row(["---:" if shown.right else "---" for shown in table.shown])
-        columns = [s.cells if s.right else [_cell(c, out) for c in s.cells] for s in table.shown]
+        yield _row([_cell(shown.header, out) for shown in table.columns])
+        yield _row(["---:" if shown.right else "---" for shown in table.columns])
+        columns = [s.cells if s.right else [_cell(c, out) for c in s.cells] for s in table.columns]
         for cells in zip(*columns, strict=True):
             yield _row(cells)
-    for sentence in sentences.below(report, unrecorded):
+    for sentence in sentences.sentences_below(report, unrecorded):
         yield ""
         yield _sentence(sentence, out)
-    notes = [f"* {_sentence(text, out)}" for _, text in sentences.notes(report)]
+    notes = [f"* {_sentence(text, out)}" for _, text in sentences.note_sentences(report)]
     yield from ("", *notes) if notes else ()
 
 

@@ -59,12 +59,12 @@ def panels(report: Report) -> list[Panel]:
     return found
 
 
-def largest(shown: Sequence[Panel], name: str) -> float:
+def largest_value(shown: Sequence[Panel], name: str) -> float:
     """The largest value of a column in these panels, 0 at least."""
     return max((v for panel in shown for v in panel.values[name] if v is not None), default=0)
 
 
-def spelled(value: float, unit: Unit) -> str:
+def with_unit(value: float, unit: Unit) -> str:
     """A bound of a bin with its unit: `10 µs`, `0 ns`."""
     divisor, name = scale_for(unit, value)
     return f"{value / divisor:g} {name}".rstrip()
@@ -93,7 +93,7 @@ def _label(column: Column, value: Value) -> str:
         return escaped(str(value)) if value is not None else ""
     if column.unit is Unit.ID:
         return _named(column, value)
-    return f"≥ {spelled(float(value), column.unit)}"
+    return f"≥ {with_unit(float(value), column.unit)}"
 
 
 def _named(column: Column, value: Value) -> str:

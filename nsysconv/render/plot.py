@@ -12,7 +12,7 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten, shorten_kernel
 from nsysconv.render import sentences
-from nsysconv.render.pictures import Number, Panel, largest, panels
+from nsysconv.render.pictures import Number, Panel, largest_value, panels
 from nsysconv.report import Picture, Report
 from nsysconv.units import Unit, scale_for
 
@@ -59,7 +59,7 @@ def draw(report: Report) -> Figure:
             f"{report.name} has no picture", hint="`to_pandas()` gives its rows, to plot them."
         )
     if report.table is None:
-        raise UsageError(f"nothing to draw: {' '.join(sentences.unrecorded(report))}")
+        raise UsageError(f"nothing to draw: {' '.join(sentences.unrecorded_sentences(report))}")
     figure = _figure()
     shown = panels(report)
     title = sentences.heading(report)
@@ -68,7 +68,7 @@ def draw(report: Report) -> Figure:
         shown = shown[:MOST_PANELS]
     figure.suptitle(_plain(title), fontsize="medium")
     if not shown:
-        figure.text(0.5, 0.5, sentences.no_rows(report) or "Nothing to draw.", ha="center")
+        figure.text(0.5, 0.5, sentences.empty_sentence(report) or "Nothing to draw.", ha="center")
         return figure
     scaled = _scaled(report, report.picture, shown)
     heights = [_height(report.picture, panel) for panel in shown]
@@ -113,7 +113,7 @@ def _figure() -> Figure:
 
 def _scaled(report: Report, picture: Picture, shown: Sequence[Panel]) -> _Scaled:
     unit = next(column.unit for column in report.columns if column.name == picture.values[0])
-    divisor, name = scale_for(unit, max(largest(shown, value) for value in picture.values))
+    divisor, name = scale_for(unit, max(largest_value(shown, value) for value in picture.values))
     what = _word(picture.values[0]) if len(picture.values) == 1 else ""
     label = f"{what} ({name})" if what and name else what or name
     times = [t for panel in shown for t in panel.start if t is not None]

@@ -13,29 +13,29 @@ _CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
 _DIGITS = 15
 
 
-def headers(report: Report) -> list[str]:
+def column_headers(report: Report) -> list[str]:
     """What the columns of a report are called: as they are known, if all of them are."""
     if not report.is_printed:
         return [column.name for column in report.columns]
     return [column.printed.header for column in report.columns if column.printed]
 
 
-def texts(report: Report) -> Iterator[tuple[str, ...]]:
+def printed_rows(report: Report) -> Iterator[tuple[str, ...]]:
     """The rows of a printed report as text, null as an empty one."""
-    spell = [speller(column) for column in report.columns]
+    spell = [cell_formatter(column) for column in report.columns]
     for row in report.tuples():
         yield tuple(each(value) for each, value in zip(spell, row, strict=True))
 
 
-def speller(column: Column) -> Callable[[Value], str]:
+def cell_formatter(column: Column) -> Callable[[Value], str]:
     """What makes text of the values of a column."""
     printed = column.printed
     if printed is None or printed.decimals is None:
         return lambda value: "" if value is None else str(value)
-    return lambda value: rounded(value, printed) if isinstance(value, int | float) else ""
+    return lambda value: round_half_up(value, printed) if isinstance(value, int | float) else ""
 
 
-def rounded(value: int | float, printed: Printed) -> str:
+def round_half_up(value: int | float, printed: Printed) -> str:
     """A number with its decimals, half away from zero of what its shortest decimal spelling says."""
     decimals = printed.decimals or 0
     if isinstance(value, int):

@@ -39,11 +39,11 @@ def heading(report: Report) -> str:
         profile = report.profiles[0]
         parts.append(profile.label or profile.path)
     if report.slice is not None:
-        parts.append(part(report.slice))
+        parts.append(slice_words(report.slice))
     return " - ".join(escaped(part) for part in parts if part)
 
 
-def unrecorded(report: Report) -> list[str]:
+def unrecorded_sentences(report: Report) -> list[str]:
     """That the report could not be made and what helps, a sentence each; none where it was made."""
     if report.table is not None:
         return []
@@ -53,38 +53,46 @@ def unrecorded(report: Report) -> list[str]:
     return [first, *(escaped(line) for text in report.advice for line in text.splitlines())]
 
 
-def cut(report: Report) -> str:
+def cut_sentence(report: Report) -> str:
     """That there are more rows than are shown, or nothing."""
     if report.table is None or report.row_count <= report.table.num_rows:
         return ""
     return f"… {report.table.num_rows:,} of {report.row_count:,} rows, --limit 0 shows all"
 
 
-def no_rows(report: Report) -> str:
+def empty_sentence(report: Report) -> str:
     """That the question could be answered, and the answer is an empty table; or nothing."""
     if report.table is None or report.table.num_rows:
         return ""
     return "No rows in this slice." if report.slice is not None else "No rows."
 
 
-def below(report: Report, unrecorded_columns: Sequence[str]) -> list[str]:
+def sentences_below(report: Report, unrecorded: Sequence[str]) -> list[str]:
     """All that stands between a table, or its place, and the notes."""
-    said = [*unrecorded(report), cut(report), no_rows(report), nowhere(unrecorded_columns)]
+    said = [
+        *unrecorded_sentences(report),
+        cut_sentence(report),
+        empty_sentence(report),
+        unrecorded_columns(unrecorded),
+    ]
     return [sentence for sentence in said if sentence]
 
 
-def nowhere(columns: Sequence[str]) -> str:
+def unrecorded_columns(columns: Sequence[str]) -> str:
     """That these columns have no value in any row, or nothing."""
     return f"Not recorded in any row: {', '.join(columns)}" if columns else ""
 
 
-def notes(report: Report) -> Iterator[tuple[Note, str]]:
+def note_sentences(report: Report) -> Iterator[tuple[Note, str]]:
     """Each note with its text, what weighs most first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
     for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
-        yield note, f"{_SEVERITIES[note.severity]} {note.slug}: {escaped(note.text)}{_place(note)}"
+        yield (
+            note,
+            f"{_SEVERITIES[note.severity]} {note.slug}: {escaped(note.text)}{_note_place(note)}",
+        )
 
 
-def _place(note: Note) -> str:
+def _note_place(note: Note) -> str:
     where = escaped(note.where)
     if note.count == 1 and not note.of:
         return f" (at {where})" if where else ""
@@ -100,18 +108,18 @@ def _share(note: Note) -> str:
     return f"{text} %"
 
 
-def part(limits: Mapping[str, Any]) -> str:
+def slice_words(limits: Mapping[str, Any]) -> str:
     """The slice in words: `slice 1 s to 2 s, device 0`."""
     said = []
     if {"start_ns", "end_ns"} <= limits.keys():
         said.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
     for key, value in limits.items():
         if key not in ("start_ns", "end_ns"):
-            said.append(f"{_WORDS.get(key, key)}{_value(value)}")
+            said.append(f"{_WORDS.get(key, key)}{_slice_value(value)}")
     return "slice " + ", ".join(said)
 
 
-def _value(value: Any) -> str:
+def _slice_value(value: Any) -> str:
     if value is True:
         return ""
     return f" {', '.join(map(str, value)) if isinstance(value, list) else value}"

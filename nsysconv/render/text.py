@@ -15,7 +15,13 @@ from typing import TextIO
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.notes import Severity
 from nsysconv.render import blocks, layout, sentences
-from nsysconv.render.columns import NULL, Shown, Table, all_columns, telling_columns
+from nsysconv.render.columns import (
+    NULL,
+    DisplayColumn,
+    DisplayTable,
+    all_columns,
+    informative_columns,
+)
 from nsysconv.render.contract import Options
 from nsysconv.report import Report, Said
 
@@ -38,7 +44,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the reports, an empty line between two."""
     write = _painter(out) if options.color else _writer(out)
     width = None if options.width is None else max(options.width, _NARROWEST)
-    spell = _speller(out)
+    spell = _stream_encoder(out)
     for i, report in enumerate(reports):
         if i:
             write("", "")
@@ -49,7 +55,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 def notes_text(report: Report, width: int | None = None) -> str:
     """What CSV and TSV cannot hold, for stderr: the slice, what is not recorded, rows cut off, notes."""
     said = [*_missing(report), *_cut(report), *_notes(report)]
-    part = [] if report.slice is None else [escaped(sentences.part(report.slice))]
+    part = [] if report.slice is None else [escaped(sentences.slice_words(report.slice))]
     lines = [f"{report.name}: {text}" for text in (*part, *(text for text, _ in said))]
     return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
 
@@ -69,7 +75,7 @@ def _painter(out: TextIO) -> Callable[[str, str], object]:
     return lambda text, style: console.print(Text(text, style), soft_wrap=True)
 
 
-def _speller(out: TextIO) -> Callable[[str], str]:
+def _stream_encoder(out: TextIO) -> Callable[[str], str]:
     """Spells out what the stream cannot encode, our own signs in ASCII that reads well."""
     encoding = getattr(out, "encoding", None) or "utf-8"
 
@@ -93,7 +99,7 @@ def _speller(out: TextIO) -> Callable[[str], str]:
 
 def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
     below = [*_missing(report), *_cut(report)]
-    if empty := sentences.no_rows(report):
+    if empty := sentences.empty_sentence(report):
         below.append((empty, ""))
     if report.title:
         for text in _wrapped(spell(sentences.heading(report)), width):
@@ -101,16 +107,16 @@ def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> I
     for said in report.said:
         yield from _said(said, width, spell)
     if report.in_rows:
-        table = all_columns(report) if width is None else telling_columns(report)
-        prose = [s for s in table.shown if s.column.prose] if width is not None else []
-        table = replace(table, shown=tuple(s for s in table.shown if s not in prose))
+        table = all_columns(report) if width is None else informative_columns(report)
+        prose = [s for s in table.columns if s.column.prose] if width is not None else []
+        table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
         if width is not None:
             yield from _strips(report, width, spell)
         with_bars = _with_bars(report, table, width, spell) if width is not None else None
         lines, left_out = with_bars or _table(table, width, spell)
         yield from lines
         below += _sentences(table, prose)
-        below += _absent(table, left_out, width)
+        below += _left_out_lines(table, left_out, width)
     for text, style in (*below, *_notes(report)):
         for part in _wrapped(spell(text), width):
             yield part, style
@@ -127,19 +133,19 @@ def _said(said: Said, width: int | None, spell: Callable[[str], str]) -> Iterato
 
 
 def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator[Line]:
-    for text in blocks.strips(report, width, spell):
+    for text in blocks.strip_lines(report, width, spell):
         yield from ((part, "") for part in _wrapped(text, width))
 
 
 def _with_bars(
-    report: Report, table: Table, width: int, spell: Callable[[str], str]
-) -> tuple[list[Line], list[Shown]] | None:
+    report: Report, table: DisplayTable, width: int, spell: Callable[[str], str]
+) -> tuple[list[Line], list[DisplayColumn]] | None:
     """As `_table`, with a bar behind each row; None where there is no room for both."""
     lines, left_out = _table(table, max(width - layout.GAP - blocks.ROOM, _NARROWEST), spell)
-    room = min(width - max(_cells(text) for text, _ in lines) - layout.GAP, blocks.MOST)
+    room = min(width - max(text_width(text) for text, _ in lines) - layout.GAP, blocks.MOST)
     if room < blocks.ROOM or any(shown.column.brief for shown in left_out):
         return None
-    header, bars = blocks.bars(report, room, spell)
+    header, bars = blocks.bar_cells(report, room, spell)
     if not bars:
         return None
     above = len(lines) - len(bars)
@@ -149,45 +155,52 @@ def _with_bars(
     return [(text + gap + more, style) for (text, style), more in pairs], left_out
 
 
-def _sentences(table: Table, prose: Sequence[Shown]) -> Iterator[Line]:
+def _sentences(table: DisplayTable, prose: Sequence[DisplayColumn]) -> Iterator[Line]:
     """The cells of prose columns, one a line, each after its row's first cell."""
     for column in prose:
-        for first, text in zip(table.shown[0].cells, column.cells, strict=True):
+        for first, text in zip(table.columns[0].cells, column.cells, strict=True):
             if text != NULL:
                 yield f"{first}: {text}", ""
 
 
 def _missing(report: Report) -> list[Line]:
-    return [(text, "yellow") for text in sentences.unrecorded(report)]
+    return [(text, "yellow") for text in sentences.unrecorded_sentences(report)]
 
 
 def _cut(report: Report) -> list[Line]:
-    text = sentences.cut(report)
+    text = sentences.cut_sentence(report)
     return [(text, "dim")] if text else []
 
 
 def _notes(report: Report) -> list[Line]:
-    numbered = enumerate(sentences.notes(report), 1)
+    numbered = enumerate(sentences.note_sentences(report), 1)
     return [(f"[{number}] {text}", _STYLES[note.severity]) for number, (note, text) in numbered]
 
 
-def _absent(table: Table, left_out: Sequence[Shown], width: int | None) -> Iterator[Line]:
+def _left_out_lines(
+    table: DisplayTable, left_out: Sequence[DisplayColumn], width: int | None
+) -> Iterator[Line]:
     if left_out:
         names = ", ".join(shown.column.name for shown in left_out)
         yield f"not shown in {width} columns: {names}; --format json has them", "dim"
-    if nowhere := sentences.nowhere([column.name for column in table.unrecorded]):
+    if nowhere := sentences.unrecorded_columns([column.name for column in table.unrecorded]):
         yield nowhere, "dim"
 
 
 def _table(
-    table: Table, width: int | None, spell: Callable[[str], str]
-) -> tuple[list[Line], list[Shown]]:
+    table: DisplayTable, width: int | None, spell: Callable[[str], str]
+) -> tuple[list[Line], list[DisplayColumn]]:
     """The lines of the table, and the columns that found no room."""
     shown = [
-        Shown(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells))) for s in table.shown
+        DisplayColumn(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells)))
+        for s in table.columns
     ]
     needs = [_needs(column) for column in shown]
-    plan = layout.unlimited(needs, _LINED_UP) if width is None else layout.within(needs, width)
+    plan = (
+        layout.fit_all_columns(needs, _LINED_UP)
+        if width is None
+        else layout.fit_columns(needs, width)
+    )
     kept = [shown[i] for i in plan.kept]
     lines = [(line, "bold") for line in _header(kept, plan, spell)]
     lines.append((spell("  ".join("─" * cells for cells in plan.widths)), "dim"))
@@ -200,11 +213,11 @@ def _table(
     return lines, [column for i, column in enumerate(shown) if i not in plan.kept]
 
 
-def _needs(shown: Shown) -> layout.Needs:
-    return layout.Needs(
-        cells=max(map(_cells, shown.cells), default=0),
-        header=_cells(shown.header),
-        folded=max(_cells(shown.name), _cells(shown.unit)),
+def _needs(shown: DisplayColumn) -> layout.ColumnNeeds:
+    return layout.ColumnNeeds(
+        cells=max(map(text_width, shown.cells), default=0),
+        header=text_width(shown.header),
+        folded=max(text_width(shown.name), text_width(shown.unit)),
         text=not shown.right,
         brief=shown.column.brief,
         key=shown.column.key,
@@ -212,7 +225,7 @@ def _needs(shown: Shown) -> layout.Needs:
 
 
 def _header(
-    kept: Sequence[Shown], plan: layout.Layout, spell: Callable[[str], str]
+    kept: Sequence[DisplayColumn], plan: layout.Layout, spell: Callable[[str], str]
 ) -> Iterator[str]:
     rows = [[s.header for s in kept]]
     if plan.fold:
@@ -233,16 +246,16 @@ def _fitted(
     if width is None:
         return text
     room, result = width, text
-    while _cells(result) > width:
+    while text_width(result) > width:
         result = spell(cut(text, room))
-        room -= max(1, (_cells(result) - width) // 2)
+        room -= max(1, (text_width(result) - width) // 2)
     return result
 
 
-def _joined(kept: Sequence[Shown], row: Iterable[str], plan: layout.Layout) -> str:
+def _joined(kept: Sequence[DisplayColumn], row: Iterable[str], plan: layout.Layout) -> str:
     cells = []
     for shown, text, width in zip(kept, row, plan.widths, strict=True):
-        padding = " " * (width - _cells(text))
+        padding = " " * (width - text_width(text))
         cells.append(padding + text if shown.right else text + padding)
     return (" " * layout.GAP).join(cells)
 
@@ -255,7 +268,7 @@ def _wrapped(text: str, width: int | None) -> Iterator[str]:
     line, indent = "", _INDENT
     for word in text.split(" "):
         candidate = f"{line} {word}" if line.strip() else line + word
-        if _cells(candidate) <= width:
+        if text_width(candidate) <= width:
             line = candidate
             continue
         if line.strip():
@@ -271,13 +284,13 @@ def _chopped(word: str, width: int) -> list[str]:
     """The word in pieces of at most `width` cells; at least one piece."""
     pieces = [""]
     for sign in word:
-        if _cells(pieces[-1] + sign) > width:
+        if text_width(pieces[-1] + sign) > width:
             pieces.append("")
         pieces[-1] += sign
     return pieces
 
 
-def _cells(text: str) -> int:
+def text_width(text: str) -> int:
     """How many cells of a terminal the text takes; East-Asian characters and emoji take two."""
     if text.isascii():
         return len(text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from nsysconv.render.page.marks import amount, anchor, name, place, rows, share, text
+from nsysconv.render.page.marks import amount, anchor, code, escape, row_place, rows, share
 from nsysconv.report import Report
 from nsysconv.units import Unit
 
@@ -48,7 +48,7 @@ class _Device:
     pieces: dict[str, int] = field(default_factory=dict)
 
 
-def first_screen(reports: Reports) -> Iterator[str]:
+def profile_screen(reports: Reports) -> Iterator[str]:
     """The first screen of one profile, or of several."""
     devices = _devices(reports)
     several = len(reports["overview"].profiles) > 1
@@ -79,7 +79,7 @@ def _devices(reports: Reports) -> list[_Device]:
     for row in rows(overview):
         if not row["window_ns"]:
             continue
-        device = _Device(place(row, overview.profiles), row["window_ns"], row["busy_ns"])
+        device = _Device(row_place(row, overview.profiles), row["window_ns"], row["busy_ns"])
         device.pieces["kernels"] = row["kernel_union_ns"] or 0
         device.pieces["others"] = device.busy - device.pieces["kernels"]
         idle = parts.get((row["profile"], row["device_id"]), {})
@@ -103,7 +103,7 @@ def _headline(devices: Sequence[_Device]) -> Iterator[str]:
         (share(kernels, window), "in kernels"),
         (amount(time, Unit.NS), "from the first to the last GPU operation"),
     )
-    told = "".join(f"<div><dt>{text(word)}</dt><dd>{text(n)}</dd></div>" for n, word in pairs)
+    told = "".join(f"<div><dt>{escape(word)}</dt><dd>{escape(n)}</dd></div>" for n, word in pairs)
     yield f'<dl class="head">{told}</dl>'
 
 
@@ -124,15 +124,15 @@ def _where(devices: Sequence[_Device]) -> Iterator[str]:
             for piece, time in device.pieces.items()
             if time > 0
         )
-        yield f'<li><span class="lb">{text(device.place)}</span><span class="tr">{bars}</span>'
+        yield f'<li><span class="lb">{escape(device.place)}</span><span class="tr">{bars}</span>'
         yield f'<span class="vl">{share(device.busy, device.window)} busy</span>'
     yield '</ol><ul class="legend">'
     for piece, words in {**_SERIES, **_PARTS}.items():
         if total[piece] > 0:
             idle = "" if piece in _SERIES else "idle: "
             yield (
-                f'<li><i class="k w-{piece}"></i>{idle}{text(words)} <b>{share(total[piece], window)}</b>'
-                f" {amount(total[piece], Unit.NS)}"
+                f'<li><i class="k w-{piece}"></i>{idle}{escape(words)} '
+                f"<b>{share(total[piece], window)}</b> {amount(total[piece], Unit.NS)}"
             )
     yield "</ul>"
     if len(shown) < len(devices):
@@ -147,16 +147,16 @@ def _busy(devices: Sequence[_Device], several: bool) -> Iterator[str]:
     middle = median(100.0 * d.busy / d.window for d in devices)
     least, most = by_share[0], by_share[-1]
     yield (
-        f"The devices were busy from <b>{share(least.busy, least.window)}</b> ({text(least.place)}) to "
-        f"<b>{share(most.busy, most.window)}</b> ({text(most.place)}) of their time, "
+        f"The devices were busy from <b>{share(least.busy, least.window)}</b> ({escape(least.place)}) to "
+        f"<b>{share(most.busy, most.window)}</b> ({escape(most.place)}) of their time, "
         f"{middle:.1f} % at the median."
     )
     if several:
         longest = max(devices, key=lambda d: d.window)
         shortest = min(devices, key=lambda d: d.window)
         yield (
-            f"The longest took <b>{amount(longest.window, Unit.NS)}</b> ({text(longest.place)}), the "
-            f"shortest {amount(shortest.window, Unit.NS)} ({text(shortest.place)})."
+            f"The longest took <b>{amount(longest.window, Unit.NS)}</b> ({escape(longest.place)}), the "
+            f"shortest {amount(shortest.window, Unit.NS)} ({escape(shortest.place)})."
         )
 
 
@@ -167,15 +167,15 @@ def _idle(reports: Reports, devices: Sequence[_Device]) -> Iterator[str]:
     totals = {part: sum(d.pieces[part] for d in devices) for part in _PARTS}
     part = max(totals, key=lambda key: totals[key])
     line = f"Idle for {amount(idle, Unit.NS)}{' in all' if len(devices) > 1 else ''}; in "
-    line += f"<b>{share(totals[part], idle)}</b> of that {text(_PARTS[part])}"
+    line += f"<b>{share(totals[part], idle)}</b> of that {escape(_PARTS[part])}"
     doing = _most(reports.get("idle_host"), ("activity", "name"), "host_sum_ns")
     if part == "host" and doing:
         (activity, what), time, _ = doing
         if activity == "outside":
             line += f", {amount(time, Unit.NS)} outside of all that is recorded"
         else:
-            kind = text(str(activity).replace("_", " "))
-            line += f", above all in the {kind.replace('api call', 'call')} {name(what)}"
+            kind = escape(str(activity).replace("_", " "))
+            line += f", above all in the {kind.replace('api call', 'call')} {code(what)}"
             line += f" ({amount(time, Unit.NS)})"
     yield line + "."
 
@@ -188,7 +188,7 @@ def _kernels(reports: Reports) -> Iterator[str]:
     count = sum(row["kernel_count"] or 0 for row in rows(reports["kernels"]) if row["name"] == what)
     names = len({row["name"] for row in rows(reports["kernels"])})
     yield (
-        f"The kernel with most time is {name(what)}: <b>{share(time, total)}</b> of all kernel time, "
+        f"The kernel with most time is {code(what)}: <b>{share(time, total)}</b> of all kernel time, "
         f"{amount(time, Unit.NS)} in {count:,} launch{'es' if count != 1 else ''}. "
         f"{names:,} different kernel{'s' if names != 1 else ''} ran."
     )
@@ -202,7 +202,7 @@ def _calls(reports: Reports) -> Iterator[str]:
             r["call_count"] or 0 for r in rows(reports["api_vs_kernel"]) if r["name"] == what
         )
         yield (
-            f"The API call with most time is {name(what)}: <b>{amount(time, Unit.NS)}</b> in "
+            f"The API call with most time is {code(what)}: <b>{amount(time, Unit.NS)}</b> in "
             f"{count:,} call{'s' if count != 1 else ''}."
         )
 
@@ -217,7 +217,7 @@ def _transfers(reports: Reports) -> Iterator[str]:
     top = sorted((d for d in moved if moved[d]), key=lambda d: -moved[d])[:3]
     if top:
         told = ", ".join(
-            f"<b>{amount(moved[d], Unit.BYTES)}</b> {text(d)} in {amount(spent[d], Unit.NS)}"
+            f"<b>{amount(moved[d], Unit.BYTES)}</b> {escape(d)} in {amount(spent[d], Unit.NS)}"
             for d in top
         )
         yield f"Copied: {told}."
@@ -230,7 +230,7 @@ def _steps(reports: Reports) -> Iterator[str]:
         longest = max(found, key=lambda row: row["dur_ns"] or 0)
         yield (
             f"{len(times):,} steps of <b>{amount(median(times), Unit.NS)}</b> at the median; the "
-            f"longest, {name(longest['step'], kernel=False)}, took {amount(longest['dur_ns'], Unit.NS)}."
+            f"longest, {code(longest['step'], kernel=False)}, took {amount(longest['dur_ns'], Unit.NS)}."
         )
 
 
@@ -263,8 +263,8 @@ def _findings(reports: Reports) -> Iterator[str]:
                 f" of {amount(longest, Unit.NS)}")  # fmt: skip
             yield (
                 f'<li><a href="#{anchor(report.name)}"><b>{report.row_count:,}</b> × '
-                f"{text(finding(report))}</a>{extent}. "
-                f'<span class="quiet">{text(_ADVICE[base(report.name)])}</span>'
+                f"{escape(finding_title(report))}</a>{extent}. "
+                f'<span class="quiet">{escape(_ADVICE[base_name(report.name)])}</span>'
             )
         yield "</ul>"
     for words, kept in (
@@ -272,19 +272,19 @@ def _findings(reports: Reports) -> Iterator[str]:
         ("Cannot be told from this recording", [r for r in asked if r.table is None]),
     ):
         if kept:
-            yield f'<p class="quiet">{words}: {text("; ".join(map(finding, kept)).lower())}.</p>'
+            yield f'<p class="quiet">{words}: {escape("; ".join(map(finding_title, kept)).lower())}.</p>'
 
 
 def is_finding(report: Report) -> bool:
     """Whether a report's rows are findings of a rule."""
-    return base(report.name) in _ADVICE
+    return base_name(report.name) in _ADVICE
 
 
-def finding(report: Report) -> str:
+def finding_title(report: Report) -> str:
     """What a rule looks for, in words."""
     return report.title.partition(", ")[0]
 
 
-def base(report_name: str) -> str:
+def base_name(report_name: str) -> str:
     """A report's name without its options, and without what a comparison puts before it."""
     return report_name.partition(":")[0].removeprefix("diff_")

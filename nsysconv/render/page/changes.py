@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nsysconv.render.page.marks import amount, anchor, rows, shortened, text, wordy
+from nsysconv.render.page.marks import amount, anchor, column_words, escape, rows, shortened
 from nsysconv.report import Column, Report
 from nsysconv.units import Unit
 
@@ -13,7 +13,7 @@ _GLANCE = ("window_ns", "busy_ns", "idle_pct", "kernel_count", "kernel_sum_ns", 
 ANSWER = "answer"
 """The report that is all said in words, above all others."""
 
-_MOST = 3
+_MOST_CHANGES = 3
 
 
 def is_change(report: Report) -> bool:
@@ -21,11 +21,11 @@ def is_change(report: Report) -> bool:
     return report.name.startswith("diff_")
 
 
-def first_screen(reports: Sequence[Report]) -> Iterator[str]:
+def comparison_screen(reports: Sequence[Report]) -> Iterator[str]:
     """The answer, limits, the devices on both sides, and the greatest changes of each report."""
     for report in reports:
         if report.name == ANSWER:
-            yield f'<p class="say"><b>{text(report.title)}</b></p>'
+            yield f'<p class="say"><b>{escape(report.title)}</b></p>'
         if report.name == "limits":
             yield from _limits(report)
         if report.name == "diff_overview":
@@ -42,7 +42,7 @@ def first_screen(reports: Sequence[Report]) -> Iterator[str]:
 
 def _limits(report: Report) -> Iterator[str]:
     states = [row["state"] for row in rows(report)]
-    told = ", ".join(f"{states.count(state)} {text(state)}" for state in dict.fromkeys(states))
+    told = ", ".join(f"{states.count(state)} {escape(state)}" for state in dict.fromkeys(states))
     yield f'<p class="say">Limits: <b>{told}</b> (<a href="#{anchor(report.name)}">which</a>).</p>'
 
 
@@ -55,14 +55,14 @@ def _glance(report: Report) -> Iterator[str]:
         return
     for row in found:
         where = ", ".join(_labels(report, row)) or "all devices"
-        yield f'<h3>{text(where)}</h3><dl class="head">'
+        yield f'<h3>{escape(where)}</h3><dl class="head">'
         for name in measures:
             base, other = row[f"base_{name}"], row[f"other_{name}"]
             if base is None or other is None or not (base or other):
                 continue
             column = columns[f"base_{name}"]
             yield (
-                f'<div class="{_judged(row, name)}"><dt>{text(wordy(name))}</dt>'
+                f'<div class="{_judged(row, name)}"><dt>{escape(column_words(name))}</dt>'
                 f"<dd>{amount(other, column.unit)}</dd>"
                 f"<dd class='from'>from {amount(base, column.unit)}, {_change(column, base, other)}</dd>"
                 "</div>"
@@ -73,7 +73,7 @@ def _glance(report: Report) -> Iterator[str]:
 def _labels(report: Report, row: dict[str, Any]) -> list[str]:
     keys = (column for column in report.columns if column.key)
     return [
-        f"{wordy(key.name.removesuffix('_id'))} {row[key.name]}" if key.unit is Unit.ID
+        f"{column_words(key.name.removesuffix('_id'))} {row[key.name]}" if key.unit is Unit.ID
         else amount(row[key.name], key.unit) if key.kind != "text" else str(row[key.name])
         for key in keys if row[key.name] is not None
     ]  # fmt: skip
@@ -107,18 +107,18 @@ def _greatest(report: Report) -> Iterator[str]:
     unit = next(c.unit for c in report.columns if c.name == f"diff_{main}")
     for i, row in enumerate(rows(report)):
         change = row[f"diff_{main}"]
-        if i == _MOST or not change:
+        if i == _MOST_CHANGES or not change:
             break
-        what = f"{report.title.removeprefix('What changed: ')}: {wordy(main)}"
-        link = f'<a href="#{anchor(report.name)}">{text(what)}</a>' if i == 0 else ""
+        what = f"{report.title.removeprefix('What changed: ')}: {column_words(main)}"
+        link = f'<a href="#{anchor(report.name)}">{escape(what)}</a>' if i == 0 else ""
         labels = _labels(report, row)
         where = ", ".join(map(shortened, labels)) or "all"
         sign = "+" if change > 0 else "−"
         verdict = str(row["verdict"] or "–")
         yield (
             f'<tr class="{verdict if verdict in ("better", "worse") else ""}"><td class="t">{link}'
-            f'<td class="t" title="{text(", ".join(labels))}">{text(where)}'
+            f'<td class="t" title="{escape(", ".join(labels))}">{escape(where)}'
             f"<td>{sign}{amount(abs(change), unit)}"
             f"<td>{amount(row[f'base_{main}'], unit)}<td>{amount(row[f'other_{main}'], unit)}"
-            f'<td class="t">{text(verdict)}<td class="t">{text(row["interval"] or "–")}'
+            f'<td class="t">{escape(verdict)}<td class="t">{escape(row["interval"] or "–")}'
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nsysconv.names import escaped, shorten
-from nsysconv.render.page.marks import WHOLE, rows, text
+from nsysconv.render.page.marks import WHOLE, escape, rows
 from nsysconv.report import Report
 
 _ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
@@ -22,7 +22,7 @@ _KEYS = (
 )
 
 
-def timeline(report: Report) -> Iterator[str]:
+def timeline_lanes(report: Report) -> Iterator[str]:
     """A canvas and its data; where there are too many events, how to look at a part."""
     if report.table is None or not report.table.num_rows:
         yield "<p>No events.</p>"
@@ -41,7 +41,7 @@ def timeline(report: Report) -> Iterator[str]:
     yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
     yield 'aria-describedby="lanes-keys"></canvas></div>'
     yield '<p id="lanes-event" aria-live="polite">Point at an event, or press n.</p>'
-    keys = "; ".join(f"<kbd>{text(key)}</kbd> {text(words)}" for key, words in _KEYS)
+    keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
     yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
     yield "<noscript><p>The time line needs the page's script.</p></noscript>"
     yield f'<script type="application/json" id="lanes-data">{_json(_data(report))}</script>'

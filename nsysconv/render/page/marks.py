@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html import escape
 from typing import Any
 
 from nsysconv.names import escaped, shorten, shorten_kernel
@@ -20,21 +20,21 @@ _SUFFIXES = ("_bytes_per_s", "_ns", "_bytes", "_pct")
 _KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
 
 
-def text(words: object) -> str:
+def escape(words: object) -> str:
     """The words as text of the page."""
-    return escape(escaped(str(words)))
+    return html.escape(escaped(str(words)))
 
 
 def tooltip(words: str) -> str:
     """The words in full, but for the middle of a very long name."""
-    return text(shorten(words, WHOLE))
+    return escape(shorten(words, WHOLE))
 
 
-def name(words: str, kernel: bool = True) -> str:
+def code(words: str, kernel: bool = True) -> str:
     """A name, shortened where it is long; all of it is a tooltip."""
     short = shortened(words, kernel)
     title = f' title="{tooltip(words)}"' if short != words else ""
-    return f"<code{title}>{text(short)}</code>"
+    return f"<code{title}>{escape(short)}</code>"
 
 
 def shortened(words: str, kernel: bool = True) -> str:
@@ -47,7 +47,7 @@ def holds_kernels(column: Column) -> bool:
     return column.name in _KERNEL_COLUMNS
 
 
-def wordy(column: str) -> str:
+def column_words(column: str) -> str:
     """A column's name in words, without its unit: `kernel time`, `busy`."""
     if column.endswith("_sum_ns"):
         column = column.removesuffix("_sum_ns") + "_time"
@@ -95,7 +95,7 @@ def rows(report: Report | None) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
+def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
     """What a row is about: the profile where there are several, the rank, the device."""
     words = []
     if len(profiles) > 1:
