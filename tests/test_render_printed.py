@@ -13,7 +13,7 @@ from test_render import rendered
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import FORMATS, Options, notes_beside, renderer
-from nsysconv.render.printed import round_half_up, with_separators
+from nsysconv.render.display import round_half_up, with_separators
 from nsysconv.report import Column, Printed, Report, build_table
 from nsysconv.units import Unit
 

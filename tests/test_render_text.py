@@ -29,7 +29,7 @@ from test_render import rendered
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options
-from nsysconv.render.columns import display_column
+from nsysconv.render.display import display_column
 from nsysconv.render.text import notes_text, render
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit

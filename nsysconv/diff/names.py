@@ -1,4 +1,4 @@
-"""Keys under which two profiles' kernels are matched, however their tools spell the names.
+"""Keys under which two profiles' names are matched, however their tools spell them.
 
 The demanglers of NVIDIA, GNU and LLVM, and that of an old profiler, write one C++ name in different
 ways. The key keeps what they agree on (definitions.md, "Names and the name key"): qualified names and

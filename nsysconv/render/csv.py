@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from nsysconv.render.contract import Options, encodable, single_report
-from nsysconv.render.printed import column_headers, printed_rows
+from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report
 
 SUFFIX = ".csv"

@@ -10,9 +10,9 @@ from html import escape
 from typing import TextIO
 
 from nsysconv.names import escaped
-from nsysconv.render import page, sentences
-from nsysconv.render.columns import DisplayColumn, informative_columns
+from nsysconv.render import display, page
 from nsysconv.render.contract import Options, encodable
+from nsysconv.render.display import DisplayColumn, informative_columns
 from nsysconv.report import Report
 
 SUFFIX = ".html"
@@ -41,7 +41,7 @@ def fragment(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    heading = escape(sentences.heading(report))
+    heading = escape(display.heading(report))
     unrecorded: Sequence[str] = ()
     yield '<div class="nsysconv-report">'
     if report.in_rows:
@@ -61,9 +61,9 @@ def _lines(report: Report) -> Iterator[str]:
     for said in report.said:
         yield from (f"<p>{escape(escaped(said.head))}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(escaped(line))}</li>' for line in said.lines)}</ul>"
-    for sentence in sentences.sentences_below(report, unrecorded):
+    for sentence in display.sentences_below(report, unrecorded):
         yield f"<p>{escape(sentence)}</p>"
-    notes = [f"<li>{escape(text)}</li>" for _, text in sentences.note_sentences(report)]
+    notes = [f"<li>{escape(text)}</li>" for _, text in display.note_sentences(report)]
     if notes:
         yield f"<ul>{''.join(notes)}</ul>"
     yield "</div>"

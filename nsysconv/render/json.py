@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from nsysconv.notes import Note
 from nsysconv.render.contract import Options
-from nsysconv.render.printed import column_headers, printed_rows
+from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report
 
 SUFFIX = ".json"

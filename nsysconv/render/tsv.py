@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from nsysconv.render.contract import Options, encodable, single_report
-from nsysconv.render.printed import column_headers, printed_rows
+from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report, Value
 
 SUFFIX = ".tsv"

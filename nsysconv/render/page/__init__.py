@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 
 from nsysconv.notes import Note, Severity
-from nsysconv.render import sentences
-from nsysconv.render.page import answer, changes, charts, lanes
-from nsysconv.render.page.answer import base_name, is_finding
-from nsysconv.render.page.changes import is_change
-from nsysconv.render.page.marks import amount, anchor, escape, rows
-from nsysconv.render.page.tables import report_table_html
+from nsysconv.render import display
+from nsysconv.render.page import charts, first_screen
+from nsysconv.render.page.first_screen import base_name, is_change, is_finding
+from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
 from nsysconv.report import ProfileRef, Report
 from nsysconv.units import Unit, utc
 
@@ -113,7 +111,7 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
         told.append(utc(int(about["zero_utc_ns"])))
     if "recording_ns" in about:
         told.append(f"{amount(int(about['recording_ns']), Unit.NS)} recorded")
-    parts = dict.fromkeys(sentences.slice_words(r.slice) for r in reports if r.slice is not None)
+    parts = dict.fromkeys(display.slice_words(r.slice) for r in reports if r.slice is not None)
     told += list(parts)[:1]
     if told:
         yield f'<p class="quiet">{escape(" · ".join(told))}</p>'
@@ -124,9 +122,9 @@ def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
     known = {base_name(report.name): report for report in reports if is_finding(report)}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
     if any(map(is_change, reports)):
-        yield from changes.comparison_screen(reports)
+        yield from first_screen.comparison_screen(reports)
     elif "overview" in found:
-        yield from answer.profile_screen({**known, **found})
+        yield from first_screen.profile_screen({**known, **found})
     doubts = [note for note in numbers if note.severity is not Severity.INFO]
     if doubts:
         yield f'<p class="quiet">To mind: {_links(doubts, numbers)}.</p>'
@@ -139,7 +137,10 @@ def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
     found: dict[str, list[Report]] = {}
     for name, members in _SECTIONS.items():
         found[name] = [r for m in members for r in told if base_name(r.name) == m]
-    known = {m for members in _SECTIONS.values() for m in members} | {*_RECORDED, changes.ANSWER}
+    known = {m for members in _SECTIONS.values() for m in members} | {
+        *_RECORDED,
+        first_screen.ANSWER,
+    }
     for report in told:
         if base_name(report.name) not in known and not is_finding(report):
             found[report.title or report.name] = [report]
@@ -157,7 +158,7 @@ def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
     if report.title != section:
         yield f"<h3>{escape(report.title)}</h3>"
     if base_name(report.name) == "timeline_events":
-        yield from lanes.timeline_lanes(report)
+        yield from charts.timeline_lanes(report)
     else:
         if base_name(report.name) == "overview" and len(report.profiles) > 1:
             yield from charts.device_matrix(report)
@@ -175,7 +176,7 @@ def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
 
 def _numbered(reports: Sequence[Report]) -> Numbers:
     """Every note once, in the order in which reports bear them: its number, and its text."""
-    told = {note: words for report in reports for note, words in sentences.note_sentences(report)}
+    told = {note: words for report in reports for note, words in display.note_sentences(report)}
     return {note: (number, told[note]) for number, note in enumerate(told, 1)}
 
 
@@ -204,5 +205,5 @@ def _unrecorded(reports: Sequence[Report]) -> Iterator[str]:
     yield '<section id="s-missing"><h2>Not recorded</h2><dl class="missing">'
     for report in missing:
         yield f'<dt id="{anchor(report.name)}">{escape(report.title)}'
-        yield "".join(f"<dd>{escape(line)}" for line in sentences.unrecorded_sentences(report))
+        yield "".join(f"<dd>{escape(line)}" for line in display.unrecorded_sentences(report))
     yield "</dl></section>"
