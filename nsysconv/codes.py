@@ -1,6 +1,6 @@
 """The words that codes in integer columns of a store stand for.
 
-A code is a word's place here; views and reports show the words. New words go to the end.
+A code is the index of its word; views and reports show the words. New words go to the end.
 """
 
 DIRECTIONS = (

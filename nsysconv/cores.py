@@ -6,7 +6,7 @@ import os
 
 
 def cores() -> int:
-    """How many cores this process may use: in a job, those of the job."""
+    """Return how many cores this process may use: inside a batch job, those of the job."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,6 +1,6 @@
-"""The errors a user can cause or meet. Each says what is wrong, where, and what to do next.
+"""The errors that a user can cause or meet. Each says what is wrong, where, and what to do next.
 
-Nothing else in the program decides an exit status: `exit_status` of the class is it.
+The class alone decides the exit status (`exit_status`).
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from nsysconv.names import escaped, escaped_lines, shorten
 
 
 class NsysconvError(Exception):
-    """What is wrong (`what`), where (`where`: file, and line, table or byte), what next (`hint`)."""
+    """An error in words: what is wrong, where (file, and line, table or byte), and what to do next."""
 
     exit_status: ClassVar[int] = 70
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        """Take what is wrong, where, and a hint what to do next."""
         super().__init__(what)
         self.what = what
         self.where = where
         self.hint = hint
 
     def __str__(self) -> str:
+        """Return the whole message, control characters escaped."""
         return f"{self.brief}\n{escaped_lines(self.hint)}" if self.hint else self.brief
 
     @property
     def brief(self) -> str:
-        """Where and what, without what next."""
-        # Each of these can repeat what stands in a file, and paths can have any character.
+        """Return the message without the hint."""
+        # Both can quote from a file, and paths can have any character.
         return escaped_lines(f"{escaped(self.where)}: {self.what}" if self.where else self.what)
 
 
@@ -40,30 +42,32 @@ class UsageError(NsysconvError):
 
 
 class InUseError(UsageError):
-    """Another process writes there at this moment: the same call may work later."""
+    """Another process writes to the same place at this moment; the same call may work later."""
 
 
 class InputError(NsysconvError):
-    """An input could not be read: not a profile, damaged, of a version we do not know."""
+    """An input cannot be read: it is no profile, damaged, or of an unknown version."""
 
     exit_status = 3
 
 
 class StrictError(NsysconvError):
-    """`--strict`, and something was dropped or approximated."""
+    """`--strict` was given, and something was dropped or approximated."""
 
     exit_status = 3
 
 
 class CaptureError(NsysconvError):
-    """`nsysconv profile` could not start the program: the status that env and timeout give, too."""
+    """`nsysconv profile` could not start the program; 125 is the status of env and timeout, too."""
 
     exit_status = 125
 
 
 class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
-    """A report cannot be made because the profile lacks facts, or something in words that no fact
-    stands for; `advice` says how to record them. `words` is all of it in words.
+    """A report that cannot be made because the profile lacks facts.
+
+    `missing` are facts, or words where no fact fits; `words` is all of it in words; `advice` is how to
+    record them.
     """
 
     exit_status = 4
@@ -71,6 +75,7 @@ class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
     def __init__(
         self, report: str, missing: Sequence[Fact | str], advice: Sequence[str] = ()
     ) -> None:
+        """Take the report's name, what is missing, and how to record it."""
         self.words = tuple(m.label if isinstance(m, Fact) else m for m in missing)
         names = ", ".join(self.words)
         super().__init__(f"{report}: not recorded in this profile: {names}", hint="\n".join(advice))
@@ -79,7 +84,8 @@ class NotRecorded(NsysconvError):  # noqa: N818 - an answer, not a failure
         self.advice = tuple(advice)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Made again of what it was made of: it passes between processes.
+        """Return how to make the error again when it is unpickled in another process."""
+        # Exceptions are pickled by their message alone unless they say otherwise.
         return type(self), (self.report, self.missing, self.advice)
 
 
@@ -91,10 +97,10 @@ _NEAR = 3
 def available_hint(
     wanted: str | None, names: Iterable[str] | Mapping[str, str], every: str = ""
 ) -> str:
-    """What to write instead of a name that there is not: at most five lines, however many there are.
+    """Return a hint that lists the names there are, or those close to `wanted`; at most five lines.
 
-    The nearest ones, where `wanted` is a name and no number; all, where they are few. A mapping gives the
-    words that a name is shown with. `every` says what lists them all.
+    A mapping gives the words that a name is shown with. `every` says how to list all names, where they
+    are too many for the hint. `wanted` is None if a number was given, not a name.
     """
     shown = names if isinstance(names, Mapping) else {name: name for name in names}
     near = [] if wanted is None else _nearest(wanted, shown)
@@ -110,7 +116,6 @@ def available_hint(
 
 
 def _nearest(wanted: str, names: Iterable[str]) -> list[str]:
-    """Names that hold what was wanted; then those that begin nearly so, one of each beginning."""
     # Most calls of the program have no need of it.
     from difflib import get_close_matches
 
@@ -118,11 +123,10 @@ def _nearest(wanted: str, names: Iterable[str]) -> list[str]:
     beginnings: dict[str, str] = {}
     for name in names:
         beginnings.setdefault(name[: len(wanted)], name)
-    close = [beginnings[each] for each in get_close_matches(wanted, beginnings, _NEAR)]
+    close = [beginnings[start] for start in get_close_matches(wanted, beginnings, _NEAR)]
     return list(dict.fromkeys([*holding[:_NEAR], *close]))[:_NEAR]
 
 
 def _first(listed: str) -> str:
-    """As many names as a line has room for, one at least."""
     cut = listed.rfind(", ", 0, _LINE)
     return f"{listed[:cut]}, \u2026" if cut > 0 else shorten(listed, _LINE)

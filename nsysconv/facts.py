@@ -48,7 +48,7 @@ class Fact(StrEnum):
 
     @property
     def label(self) -> str:
-        """The fact in a few words, as messages and tables show it."""
+        """Return the fact in a few words, as messages and tables show it."""
         return _LABELS[self]
 
 
@@ -89,6 +89,6 @@ _LABELS: dict[Fact, str] = {
 
 
 def in_order(facts: Iterable[Fact]) -> list[Fact]:
-    """The facts in the order of their declaration, each once."""
+    """Return the facts in the order of their declaration, each once."""
     wanted = set(facts)
     return [fact for fact in Fact if fact in wanted]

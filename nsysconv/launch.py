@@ -1,7 +1,7 @@
-"""What launchers and batch systems tell a program of its place in a job: by allow-list.
+"""A program's place in its job, from the variables that launchers and batch systems set.
 
-Environments hold tokens and passwords. Nothing of one is looked at but the variables named here, and
-of these nothing but values of the expected shape.
+Environments hold tokens and passwords. Only the variables named here are read, and of these only
+values of the expected shape.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 
 @dataclass(frozen=True)
 class Launch:
-    """A process's place; None where nothing tells it.
+    """A process's place in its job; None where no launcher names it.
 
     `rank` of `world_size` in the whole run, `local_rank` of `local_size` on its node, `node` the node's
     number in the run; `job` the batch system and its number, such as `slurm 1234.0` (step 0).
@@ -29,7 +29,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class _Launcher:
-    """The variables in which a launcher tells it; `mark`: one without which it did not start this."""
+    """The variables that a launcher sets. Without the variable `mark` it did not start this process."""
 
     rank: str
     local_rank: str = ""
@@ -39,9 +39,9 @@ class _Launcher:
     mark: str = ""
 
 
-# The innermost first: torchrun under srun gives numbers of its own to what it starts, and mpirun inside a
-# batch script's step does. Of RANK nobody knows who set it: whatever else tells a rank but Slurm knows
-# better (people set it from SLURM_PROCID, and then it is the same).
+# The innermost first: torchrun under srun numbers its own processes, and so does mpirun inside the
+# step of a batch script. Anyone may have set RANK, so every launcher but Slurm goes before it (people
+# set it from SLURM_PROCID, and then both are the same).
 _LAUNCHERS = (
     _Launcher(
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RUN_ID"
@@ -84,31 +84,32 @@ _JOB_NUMBERS = (
 _JOB_WORDS = ("FLUX_JOB_ID", "PBS_JOBID")
 
 VALUE = r"[\w.\[\]:-]{1,64}"
-"""The shape of any value that is looked at, as a regular expression."""
+"""The shape of any value that is read, as a regular expression."""
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _WORD = re.compile(VALUE, re.ASCII)
 
 VARIABLES = frozenset(
     {
-        *(getattr(one, part.name) for one in _LAUNCHERS for part in fields(one)),
+        *(getattr(launcher, part.name) for launcher in _LAUNCHERS for part in fields(launcher)),
         *_JOB_NUMBERS,
         *_JOB_WORDS,
     }
     - {""}
 )
-"""The names of the only variables that are looked at."""
+"""The names of the only variables that are read."""
 
 
 def launch_of(environment: Mapping[str, str]) -> Launch:
-    """What an environment tells of a process's place in its job.
+    """Return a process's place in its job, as the variables of its environment say.
 
-    The innermost launcher speaks; what it does not tell is taken from others that tell the same rank.
+    The innermost launcher counts; what it does not set is taken from others that set the same rank.
     """
-    told = [found for launcher in _LAUNCHERS if (found := _told(launcher, environment)) is not None]
-    if not told:
+    places = [_place(launcher, environment) for launcher in _LAUNCHERS]
+    ranked = [place for place in places if place is not None]
+    if not ranked:
         return Launch(job=_job(environment))
-    first, *others = told
+    first, *others = ranked
     for other in others:
         if other.rank == first.rank:
             missing = {
@@ -120,7 +121,7 @@ def launch_of(environment: Mapping[str, str]) -> Launch:
     return replace(first, job=_job(environment))
 
 
-def _told(launcher: _Launcher, environment: Mapping[str, str]) -> Launch | None:
+def _place(launcher: _Launcher, environment: Mapping[str, str]) -> Launch | None:
     rank = _number(environment, launcher.rank)
     if rank is None or (launcher.mark and launcher.mark not in environment):
         return None

@@ -1,8 +1,10 @@
-"""What functions and kernels are called: an API symbol's plain name, a kernel's short form."""
+"""Names for people: an API symbol's documented name, a kernel's short or demangled form, escaped text."""
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 _STREAM_MODE = r"(?:_ptsz|_ptds)?"
@@ -17,7 +19,7 @@ _LONGEST = 20_000
 
 
 def plain_api_name(symbol: str) -> str:
-    """The documented name of an API function: its symbol without version and stream-mode suffixes.
+    """Return the documented name of an API function: its symbol without version and stream-mode suffixes.
 
     `cudaLaunchKernel_v7000` -> `cudaLaunchKernel`; `cuMemcpyHtoDAsync_v2_ptsz` -> `cuMemcpyHtoDAsync`.
     """
@@ -26,7 +28,7 @@ def plain_api_name(symbol: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """The text in at most `width` characters, its middle replaced by `…`; both ends stay readable."""
+    """Return the text in at most `width` characters, its middle replaced by `…`."""
     if len(text) <= width:
         return text
     if width <= 1:
@@ -37,21 +39,18 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_kernel(name: str, width: int) -> str:
-    """A kernel's demangled name in at most `width` characters.
+    """Return a kernel's demangled name in at most `width` characters.
 
-    Of one that is longer than any function's, only both ends are looked at.
+    The parts that distinguish kernels are the function's own name and its template arguments. So, in
+    this order and only as far as needed: drop the parameter list, the return type, the namespaces; let
+    the template arguments share what is left; cut the middle. A name longer than compilers make is
+    cut before it is parsed.
     """
     return name if len(name) <= width else _shorten_kernel(shorten(name, _LONGEST), width)
 
 
 @lru_cache(maxsize=1 << 10)
 def _shorten_kernel(name: str, width: int) -> str:
-    """The same, made once for a name that many rows have.
-
-    What tells kernels apart is the function's own name and its template arguments, so, in this order
-    and only as far as needed: the parameter list goes, then the return type, then namespaces; then the
-    template arguments share what room is left; what is still too long loses its middle.
-    """
     for step in (_without_parameters, _without_return_type, _without_namespaces):
         if len(name) <= width:
             break
@@ -60,7 +59,7 @@ def _shorten_kernel(name: str, width: int) -> str:
 
 
 def _depths(text: str) -> list[int]:
-    """Per character, how many brackets `<(` are open before it (`->`, `<<`, `>=` are not told apart)."""
+    # Per character, the number of brackets `<(` open before it; `->`, `<<` and `>=` count as brackets.
     depths, depth = [], 0
     for character in text:
         if character in ">)" and depth:
@@ -103,18 +102,43 @@ def _with_short_arguments(name: str, width: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with control characters made visible, so that a name cannot steer a terminal."""
+    """Return the text with control characters escaped, so that a name cannot steer a terminal."""
     if text.isprintable():
         return text
-    return _UNPRINTABLE.sub(_spelled, text)
+    return _UNPRINTABLE.sub(_escape_sequence, text)
 
 
 def escaped_lines(text: str) -> str:
-    """As `escaped`, line breaks kept."""
+    """Return the text with control characters escaped, except line breaks."""
     return "\n".join(escaped(line) for line in text.split("\n"))
 
 
-def _spelled(found: re.Match[str]) -> str:
+def _escape_sequence(match: re.Match[str]) -> str:
     return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in found[0]
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in match[0]
     )
+
+
+def demangler() -> Callable[[str], str] | None:
+    """Return a function from a symbol to its demangled name, other texts unchanged; None without one.
+
+    The C++ library of the machine demangles; the package `cxxfilt` (the extra `demangle`) calls it.
+    """
+    try:
+        library = importlib.import_module("cxxfilt")
+    except ImportError:
+        return None
+    try:
+        library.demangle("_Z1fv")
+    except (OSError, library.Error):
+        return None
+
+    def demangled(symbol: str) -> str:
+        if not symbol.startswith("_Z"):
+            return symbol
+        try:
+            return str(library.demangle(symbol))
+        except (library.Error, ValueError):
+            return symbol
+
+    return demangled

@@ -17,7 +17,7 @@ from nsysconv.facts import Fact
 
 
 class Severity(StrEnum):
-    """How much a note weighs: a remark, a number that is not exact, or rows that are missing."""
+    """How much a note weighs: a remark, numbers that are not exact, or rows that are missing."""
 
     INFO = "info"
     APPROXIMATED = "approximated"
@@ -26,9 +26,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Note:
-    """One caveat: `count` rows (or times), the first at `where`; `facts` empty = touches everything.
+    """One caveat: `count` rows (or times), the first at `where`, out of `of` (0 if unknown).
 
-    `of` is how many such rows there are altogether, where that is known; else 0.
+    `facts` are the kinds of information that it touches; empty means all of them.
     """
 
     slug: str
@@ -40,16 +40,17 @@ class Note:
     of: int = 0
 
     def __post_init__(self) -> None:
+        """Raise ValueError for a slug that has no paragraph."""
         if self.slug not in meanings():
             raise ValueError(f"note {self.slug!r} has no paragraph in notes.toml")
 
     @property
     def share(self) -> float:
-        """Which part of its rows it is about; 0 where that is not known."""
+        """Return the part of its rows that it counts, 0 to 1; 0 where their number is not known."""
         return self.count / self.of if self.of else 0.0
 
     def touches(self, facts: Iterable[Fact]) -> bool:
-        """Whether a table that is made of these facts has to carry the note."""
+        """Return whether a table that is made of these facts has to carry the note."""
         return not self.facts or not self.facts.isdisjoint(facts)
 
 
@@ -61,7 +62,7 @@ def meanings() -> Mapping[str, str]:
 
 
 def merged(notes: Iterable[Note]) -> list[Note]:
-    """The notes with equal slug, text and facts added up; the first `where` stays."""
+    """Return the notes with equal slug, text and facts added up; the first `where` is kept."""
     found: dict[tuple[str, str, frozenset[Fact]], Note] = {}
     for note in notes:
         key = (note.slug, note.text, note.facts)

@@ -1,7 +1,7 @@
-"""What is being built: hidden, beside the place that it is for, under a name that says who is at it.
+"""Temporary files and folders beside the path that they are built for; their names hold the builder.
 
-A process number counts in one namespace only, so the name has that, too: whether a process of another
-container lives cannot be asked, and what it builds is left alone for an hour.
+A process number is valid in one PID namespace only, so the name holds the namespace, too. Whether a
+process of another container lives cannot be asked, so its files are kept for an hour.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 _SUFFIX = ".partial"
 # A killed import leaves a journal beside what it built; scripts/nsysconv-rank.sh writes no namespace.
 _MAKER = re.compile(rf"(?:(\d+)-)?(\d{{1,9}})(?:-[0-9a-f]+)?{re.escape(_SUFFIX)}(?:-journal)?")
-# No name has more than 255 bytes, and what is built under another beside it needs room for more.
+# File names have at most 255 bytes, and a temporary name adds a prefix and a suffix.
 _LONG_NAME_BYTES = 100
 _OLD_S = 3600.0
 _IN_PROGRESS: set[str] = set()
@@ -28,7 +28,7 @@ _IN_PROGRESS: set[str] = set()
 
 @contextmanager
 def building(path: Path) -> Iterator[Path]:
-    """The place to build the file or folder that will be `path`; whatever is left there is removed."""
+    """Yield a temporary path beside `path` to build that file or folder; remove what is left of it."""
     partial = path.with_name(
         f"{_prefix(path)}{pid_namespace()}-{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}"
     )
@@ -41,14 +41,14 @@ def building(path: Path) -> Iterator[Path]:
 
 
 def sweep(path: Path) -> None:
-    """Removes what killed processes of this host were building for this path."""
+    """Remove what killed processes of this host left of building `path`."""
     prefix = _prefix(path)
     for left in path.parent.glob(f"{_literal(prefix)}*{_SUFFIX}*"):
         _remove_left(left, left.name[len(prefix) :])
 
 
 def sweep_folder(folder: Path) -> None:
-    """Removes what killed processes of this host were building for any path in a folder."""
+    """Remove what killed processes of this host left of building anything in a folder."""
     host = re.compile(rf"\..*\.{re.escape(socket.gethostname())}-(.*)", re.DOTALL)
     with suppress(OSError):
         for left in folder.iterdir():
@@ -57,7 +57,7 @@ def sweep_folder(folder: Path) -> None:
 
 
 def pid_namespace() -> int:
-    """The number of the namespace in which this process has its number; 0 where there are none."""
+    """Return the number of this process's PID namespace; 0 where the system has none."""
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
@@ -65,7 +65,7 @@ def pid_namespace() -> int:
 
 
 def alive(pid: int) -> bool:
-    """Whether this namespace has a process of this number, whoever's it is."""
+    """Return whether this PID namespace has a process of this number, whoever owns it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -83,12 +83,11 @@ def _prefix(path: Path) -> str:
 
 
 def _remove_left(left: Path, maker: str) -> None:
-    """Removes it if nobody is at it any more; `maker` is the end of its name."""
     match = _MAKER.fullmatch(maker)
     if match is not None and left.name.removesuffix("-journal") not in _IN_PROGRESS:
         namespace, pid = match.groups()
         if namespace == str(pid_namespace()):
-            # Another run can have had our number: what is ours and alive is in progress.
+            # A dead process may have had our number: what this process builds is in _IN_PROGRESS.
             is_left = int(pid) == os.getpid() or not alive(int(pid))
         else:
             is_left = time.time() - _last_changed(left) > _OLD_S
@@ -97,23 +96,23 @@ def _remove_left(left: Path, maker: str) -> None:
 
 
 def _last_changed(path: Path) -> float:
-    """When last something was written there. A link's status is changed when it is made."""
     changed = 0.0
-    for each in (path, *path.rglob("*")):
+    for entry in (path, *path.rglob("*")):
         with suppress(OSError):
-            changed = max(changed, each.lstat().st_ctime)
+            # lstat: a link's status changes when it is made, its target's does not.
+            changed = max(changed, entry.lstat().st_ctime)
     return changed or time.time()
 
 
 def _remove(partial: Path) -> None:
-    """Removes as much as can be, also where hardly another file may be open."""
+    # Entry by entry, because shutil.rmtree opens a descriptor per folder and few may be left.
     if not partial.is_dir() or partial.is_symlink():
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         return
     with suppress(OSError):
-        for each in partial.iterdir():
-            _remove(each)
+        for entry in partial.iterdir():
+            _remove(entry)
     with suppress(OSError):
         partial.rmdir()
 

@@ -17,7 +17,7 @@ except ImportError:  # pragma: no cover - no nvtx wheel on this platform
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A range around a phase of ours: `import`, `read`, `compute`, `render`, …"""
+    """Mark the block as an NVTX range of this name: `import`, `read`, `compute`, `render`, …"""
     if nvtx is None:  # pragma: no cover - as above
         yield
         return

@@ -1,4 +1,4 @@
-"""Work in processes of their own, each fed through a pipe.
+"""Worker processes, each fed through a pipe.
 
 `python -m nsysconv.processes` reads items from stdin and writes results to stdout until its input ends.
 Plain processes rather than `multiprocessing`, which runs the caller's own script again.
@@ -30,13 +30,14 @@ _LENGTH_BYTES = 8
 
 
 class ProcessDiedError(Exception):
-    """A process ended before it gave its result: it was killed, or the memory ran out."""
+    """A worker process died before it returned its result: it was killed, or the memory ran out."""
 
 
 class _Process(subprocess.Popen[bytes]):
-    """A process that begins with nothing; what it starts is in its group, and ends with it."""
+    """A worker process that leads a group of its own; what it starts ends with it."""
 
     def __init__(self) -> None:
+        """Start the process; it waits for its first message."""
         super().__init__(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
@@ -45,15 +46,15 @@ class _Process(subprocess.Popen[bytes]):
         )
 
     def kill(self) -> None:
-        """Ends the group. Its number is no other's only as long as it was not waited for."""
+        """Kill the process group, unless the process was waited for: its number may be another's then."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-def _started() -> _Process:
-    # Ctrl-C comes to all processes of a terminal. This one ends them, by closing their pipes; they
-    # inherit that it is blocked, for they could not ignore it before Python has started.
+def _start() -> _Process:
+    # Ctrl-C reaches all processes of a terminal. This process ends the workers by closing their pipes;
+    # they inherit a blocked SIGINT, because they could not ignore it before Python has started.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         return _Process()
@@ -62,15 +63,16 @@ def _started() -> _Process:
 
 
 class Processes(Generic[Item, Result]):
-    """`count` processes that turn items into results. Use as a context manager.
+    """A pool of `count` worker processes that turn items into results. Use it as a context manager.
 
-    In each of them `make(*arguments)` gives the function that does so. All of these, items and results
-    are pickled; `make` is found by its module and name.
+    Each worker calls `make(*arguments)` once for the function that turns one item into one result.
+    `make`, its arguments, items and results are pickled; `make` is found by its module and name.
     """
 
     def __init__(
         self, count: int, make: Callable[..., Callable[[Item], Result]], *arguments: Any
     ) -> None:
+        """Start `count` workers, which call `make(*arguments)` for the function that does the work."""
         self._count = count
         self._begin = pickle.dumps((make, arguments))
         self._free: SimpleQueue[_Process] = SimpleQueue()
@@ -81,6 +83,7 @@ class Processes(Generic[Item, Result]):
         self._threads = ThreadPoolExecutor(count)
 
     def __enter__(self) -> Processes[Item, Result]:
+        """Return the pool."""
         return self
 
     def __exit__(
@@ -89,24 +92,25 @@ class Processes(Generic[Item, Result]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Kill all workers and what they started, and wait for them."""
         # In this order: no thread takes up a further item when its process is killed. Idle processes
-        # would end by themselves, but first look through all that they had loaded.
+        # would end by themselves, but run a garbage collection over all they have loaded first.
         self._ended = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         for process in self._processes:
             process.kill()
         self._threads.shutdown(wait=True)
         for process in self._processes:
-            _closed(process)
+            _close(process)
 
     def map(
         self, items: Iterable[Item], lost: Callable[[Item], Result] | None = None
     ) -> Iterator[Result]:
-        """The results of the items, in their order.
+        """Yield the results of the items, in their order.
 
-        One item more than there are processes is taken ahead of the result that is asked for, the first
-        of them at once. What an item's work raises is raised here. Where its process ends early a new
-        one takes its place; the item's result is then `lost(item)`, and without `lost` EndedEarly is
+        One item more than there are workers is submitted ahead of the result that is asked for, the
+        first of them at once. An error that the work raises is raised here. If a worker dies a new one
+        takes its place, and the item's result is `lost(item)`; without `lost`, ProcessDiedError is
         raised.
         """
         begun = (self._threads.submit(self._result, item, lost) for item in items)
@@ -122,10 +126,9 @@ class Processes(Generic[Item, Result]):
             waiting.extend(islice(begun, 1))
 
     def _next(self) -> _Process:
-        """A process that knows how to do the work."""
-        process = _started()
+        process = _start()
         self._processes.append(process)
-        with contextlib.suppress(OSError):  # it has ended; the first item will tell
+        with contextlib.suppress(OSError):  # it has died; its first item finds out
             _send(process.stdin, self._begin)
         return process
 
@@ -138,16 +141,15 @@ class Processes(Generic[Item, Result]):
         except OSError:  # its end of the pipe is closed
             answer = None
         if answer is None and not self._ended:
-            _closed(process)
+            _close(process)
             process = self._next()
         self._free.put(process)
         if answer is None and lost is not None and not self._ended:
             return lost(item)
-        return _opened(answer)  # type: ignore[no-any-return]
+        return _result_of(answer)  # type: ignore[no-any-return]
 
 
-def _opened(answer: bytes | None) -> Any:
-    """The result that a process has sent."""
+def _result_of(answer: bytes | None) -> Any:
     if answer is None:
         raise ProcessDiedError
     result, error = pickle.loads(answer)
@@ -156,8 +158,8 @@ def _opened(answer: bytes | None) -> Any:
     return result
 
 
-def _closed(process: _Process) -> None:
-    process.kill()  # or what it has started, where it has ended itself
+def _close(process: _Process) -> None:
+    process.kill()  # also kills what it has started, if it ended by itself
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):
@@ -181,9 +183,9 @@ def _received(pipe: IO[bytes] | None) -> bytes | None:
 
 
 def main() -> None:
-    """The process's side: the first message says how results are made, each further one is an item."""
-    # Programs that work starts inherit neither: what they print must not stand between results, and as
-    # long as they held the pipe nobody would see that this process has ended.
+    """Run the worker's side: the first message holds `make` and its arguments, the others items."""
+    # Programs that the work starts inherit neither: what they print must not mix with results, and while
+    # they hold the pipe nobody sees that this process has ended.
     nothing = os.open(os.devnull, os.O_RDWR)  # becomes stderr where that was closed
     with os.fdopen(os.dup(0), "rb") as items, os.fdopen(os.dup(1), "wb") as results:
         os.dup2(nothing, 0)
@@ -199,18 +201,18 @@ def _serve(items: IO[bytes], results: IO[bytes]) -> None:
     work = make(*arguments)
     with contextlib.suppress(BrokenPipeError):
         while (item := _received(items)) is not None:
-            # Nobody else holds it: it is forgotten when it has been unpacked.
+            # The list is the only reference: popping it frees the message once it is unpickled.
             waiting = [item]
             del item
-            _send(results, pickled_outcome(partial(_with, work, waiting)))
+            _send(results, pickled_outcome(partial(_unpickled_work, work, waiting)))
 
 
-def _with(work: Callable[[Any], Any], waiting: list[bytes]) -> Any:
+def _unpickled_work(work: Callable[[Any], Any], waiting: list[bytes]) -> Any:
     return work(pickle.loads(waiting.pop()))
 
 
 def pickled_outcome(work: Callable[[], Any]) -> bytes:
-    """What work gives, to be sent: its result and None, or None and the error."""
+    """Return the pickled outcome of `work`: (result, None), or (None, error) if it raised."""
     try:
         return pickle.dumps((work(), None), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:

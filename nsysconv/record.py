@@ -1,9 +1,8 @@
 """The record of one rank: what `nsysconv profile` (or its shell twin) did, as JSON beside the report.
 
-It is written when the profiler is started, and completed when it has ended: a rank that is killed leaves
-it as it was. Its fields are all there is to it: no argument of the program, nothing of the environment. A
-record comes from outside, so reading takes only what has the declared type and shape; anything else is
-None.
+It is written when the profiler is started and completed when it has ended; a killed rank leaves the
+first version. It holds its fields and nothing else: no argument of the program, nothing of the
+environment. A record may come from anywhere: a value without the declared type and shape reads as None.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ VERSION = 1
 SUFFIX = ".nsysconv.json"
 
 _ROOM = 4096
-"""A record takes as much from the start, so that on a full disk it can still be completed."""
+"""The size of a record from the start, so that it can be completed on a full disk."""
 _MAX_BYTES = 64 * 1024
 _MAX_PROBLEMS = 100
 _MAX_TEXT = 1000
@@ -35,7 +34,7 @@ _MAX_NS = 2**63
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one rank. None: unknown. `report` and `store` are names of files beside it."""
+    """What became of one rank; None means unknown. `report` and `store` are names of files beside it."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -54,7 +53,7 @@ class Record:
     problems: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
-        """Writes the record; whoever reads at the same time sees all of it or none. May raise OSError."""
+        """Write the record atomically, so that a reader sees all of it or none. May raise OSError."""
         document = {"nsysconv_record": VERSION, **asdict(self)}
         data = json.dumps(document, indent=1).encode().ljust(_ROOM - 1) + b"\n"
         try:
@@ -65,12 +64,12 @@ class Record:
                     os.fsync(file.fileno())
                 partial.replace(path)
         except OSError:
-            if not _written_over(path, data):
+            # A full disk has no room for a second file: overwrite the record that is there.
+            if not _overwritten(path, data):
                 raise
 
 
-def _written_over(path: Path, data: bytes) -> bool:
-    """Writes a record over the one that is there, where it fits: a full disk has no room for another."""
+def _overwritten(path: Path, data: bytes) -> bool:
     try:
         with path.open("r+b", buffering=0) as file:
             if len(data) > _ROOM or os.fstat(file.fileno()).st_size != _ROOM:
@@ -83,17 +82,17 @@ def _written_over(path: Path, data: bytes) -> bool:
 
 
 def record_path(path: Path) -> Path:
-    """Where the record of a report (or of its export or store) is: its name with another last suffix."""
+    """Return the path of the record of a report, its export or store: another last suffix."""
     return path.with_name(path.stem + SUFFIX)
 
 
 def is_record(path: Path) -> bool:
-    """Whether a file is named as a record is."""
+    """Return whether a file is named as a record is."""
     return path.name.endswith(SUFFIX)
 
 
 def read(path: Path) -> Record | None:
-    """The record in a file; None where there is none, or what is there is no record."""
+    """Return the record in a file; None if there is no file, or it holds no record."""
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_BYTES + 1)
@@ -122,7 +121,6 @@ def read(path: Path) -> Record | None:
 def _number(
     document: Mapping[str, Any], key: str, least: int = 0, most: int = _MAX_NUMBER
 ) -> int | None:
-    """A whole number of [least, most)."""
     value = document.get(key)
     return value if type(value) is int and least <= value < most else None
 
@@ -133,7 +131,7 @@ def _matching(document: Mapping[str, Any], key: str, shape: re.Pattern[str]) -> 
 
 
 def _file_name(document: Mapping[str, Any], key: str) -> str | None:
-    """A plain name: it cannot lead out of the record's own folder."""
+    # A plain name only: it must not lead out of the folder of the record.
     value = document.get(key)
     if not isinstance(value, str) or not value.isprintable() or len(value) > 255:
         return None

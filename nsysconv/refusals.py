@@ -1,6 +1,4 @@
-"""What the system refuses, in the same words wherever it does, and how to find it out where a library
-that was refused something does not say.
-"""
+"""Refusals by the system (a full disk, a quota, a limit): their words, and which one it was."""
 
 from __future__ import annotations
 
@@ -26,26 +24,29 @@ _REFUSALS = {
     errno.EMFILE: ("too few files may be open", "Raise the limit: ulimit -n 1024."),
     errno.ENFILE: ("too many files are open on this machine", "Try again when others are done."),
 }
-"""What is not in the file that was to be opened or written, and what to do."""
+"""Refusals that have nothing to do with the file: what to say, and what to do."""
 
 _WRITTEN_BYTES = 1 << 16
 _OPENED_FILES = 8
 
 
 def is_systemwide(error: OSError) -> bool:
-    """Whether another file would have been refused as well."""
+    """Return whether the system would have refused any other file, too (full disk, quota, limits)."""
     return error.errno in _REFUSALS
 
 
 def reason_of(error: OSError) -> str:
-    """Why something was refused."""
+    """Return why the system refused, in words."""
     if error.errno in _REFUSALS:
         return _REFUSALS[error.errno][0]
     return error.strerror or str(error)
 
 
 def refusal_error(error: OSError, where: str, hint: str = "") -> UsageError:
-    """The error for a file or folder that could not be opened or written; `hint` where there is none."""
+    """Return the error for a file or folder that could not be opened or written.
+
+    `hint` is used where the reason has none of its own.
+    """
     if error.errno in _REFUSALS:
         what, hint = _REFUSALS[error.errno]
         return UsageError(what, where=where, hint=hint)
@@ -53,12 +54,12 @@ def refusal_error(error: OSError, where: str, hint: str = "") -> UsageError:
 
 
 def write_failure(path: Path, *others: Path) -> OSError | None:
-    """Why a write to one of these files failed; None: it cannot be told.
+    """Return why a write to one of these files failed, None if the cause cannot be found any more.
 
-    Tried with another file beside the first, for one that is closed loses the locks on it. What failed
-    may be undone by now, and with it the cause of all but a limit.
+    It writes to another file beside the first: closing a file drops all locks that this process holds
+    on it. What failed may be undone by now, and with it any cause but a limit.
     """
-    size = max((each.stat().st_size for each in (path, *others) if each.exists()), default=0)
+    size = max((file.stat().st_size for file in (path, *others) if file.exists()), default=0)
     try:
         with building(path) as trial:
             descriptor = os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -73,13 +74,13 @@ def write_failure(path: Path, *others: Path) -> OSError | None:
 
 
 def exceeds_size_limit(path: Path) -> bool:
-    """Whether what stands at the end of a file could not be written anew."""
+    """Return whether the file is larger than this process may write files."""
     limit = _limit()
     return limit is not None and path.stat().st_size > limit
 
 
 def file_too_large() -> OSError:
-    """What the system says where a file would become larger than any may."""
+    """Return the system's error for a file that would become larger than any may."""
     return OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
 
@@ -89,7 +90,7 @@ def _limit() -> int | None:
 
 
 def open_files_failure() -> OSError | None:
-    """What the system says where a few more files are to be opened; None: they may."""
+    """Return the system's error if a few more files cannot be opened, None if they can."""
     with ExitStack() as opened:
         for _ in range(_OPENED_FILES):
             try:

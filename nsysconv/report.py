@@ -21,7 +21,7 @@ Better = Literal["less", "more"]
 Kind = Literal["int", "float", "text"]
 Value = int | float | str | None
 
-# Stands for "not recorded" in int64 arrays inside the program; it is null in every table that leaves it.
+# Means "not recorded" in int64 arrays inside the program; it is null in every table that leaves it.
 MISSING = int(np.iinfo(np.int64).min)
 
 _ROWS_AT_ONCE = 4096
@@ -32,8 +32,10 @@ _ARROW = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 @dataclass(frozen=True)
 class Printed:
-    """How a table that people know from elsewhere prints a column: its header, and what numbers are
-    divided by and then rounded to (half away from zero; None: integers stay as they are).
+    """How another tool's table prints a column: its header, and rounding.
+
+    Numbers are divided by `per` and rounded half away from zero to `decimals` digits; None leaves
+    integers as they are.
     """
 
     header: str
@@ -45,13 +47,12 @@ class Printed:
 class Column:
     """A column of a report.
 
-    `key` columns identify a row (diff aligns by them); `better` says which direction is an improvement;
-    `brief` columns are shown where there is little room; `real` marks means and the like of an integer
-    quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of `adds`
-    columns may be added up over rows, as all counts may; `counted_by` names the column that counts what
-    such a sum is of. `printed` columns belong to a table that is printed as people know it; `said` ones
-    people are told in words, in place of a column; `optional` ones they see where a row has a value, and
-    are not told of where none has.
+    `key` columns identify a row (diff aligns by them); `better` is the direction of an improvement;
+    `brief` columns are shown even if there is little room; `real` marks means and other fractions of an
+    integer quantity; `prose` columns hold sentences, which a terminal shows below the table. Values of
+    `adds` columns may be added up over rows, as all counts may; `counted_by` names the column that counts
+    the addends of such a sum. `printed` columns belong to a table in another tool's form. People read
+    `said` columns as text in place of a column, and see `optional` columns only if a row has a value.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Column:
 
     @property
     def kind(self) -> Kind:
-        """The type of the column's values."""
+        """Return the type of the column's values."""
         if self.unit is Unit.TEXT:
             return "text"
         return (
@@ -79,36 +80,36 @@ class Column:
 
     @property
     def is_extreme(self) -> bool:
-        """Whether it is the least or greatest of several values."""
+        """Return whether it is the least or greatest of several values."""
         return _EXTREME.search(self.name) is not None
 
     @property
     def is_order_statistic(self) -> bool:
-        """Whether it is one of several values in order, or their spread: neither a sum nor a mean."""
+        """Return whether it is an order statistic or a spread: neither a sum nor a mean."""
         return _ORDER_STATISTIC.search(self.name) is not None
 
     @property
     def adds_up(self) -> bool:
-        """Whether its values may be added up over rows."""
+        """Return whether its values may be added up over rows."""
         sums = self.unit is Unit.COUNT or self.adds or bool(self.counted_by)
         return sums and not self.is_extreme
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What a report is best drawn as; the names are those of its columns.
+    """How to draw a report; the names are those of its columns.
 
     | kind | drawn | x | values |
     |---|---|---|---|
     | bars | a bar per row and value, side by side | names the row, as one label | lengths, of one unit |
     | stacked | a bar per row, the values laid end to end | names the row | parts of one whole |
     | histogram | as stacked, over bins in order | lower edge of the row's bin | parts of the bin |
-    | strip | a value over time | when the row's bin starts | what there was in the bin |
+    | strip | a value over time | when the row's bin starts | the value in the bin |
 
     Of several `x` columns those with a value make the label. A strip's bins last as long as `width`
     says. Rows that differ in the `by` columns are in different pictures; so are those of different
-    profiles. `shared`: these have one x axis, so that what stands below each other was at the same time.
-    What is null is not recorded and not drawn.
+    profiles. `shared`: these have one x axis, so that equal places are equal times. Null values are
+    not recorded and not drawn.
     """
 
     kind: Literal["bars", "stacked", "histogram", "strip"]
@@ -120,12 +121,12 @@ class Picture:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that it is drawn of."""
+        """Return the names of all columns that the picture is drawn from."""
         return (*self.by, *self.x, *self.values, *((self.width,) if self.width else ()))
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether it means something else where rows are cut off."""
+        """Return whether the picture would be wrong without the rows that a limit cuts off."""
         return self.kind in ("histogram", "strip")
 
 
@@ -141,7 +142,7 @@ class ProfileRef:
 
 @dataclass(frozen=True)
 class Said:
-    """Lines of words for people, and what they stand under; no head where it is the title."""
+    """Lines of text for people, and their heading; no heading means the report's title."""
 
     head: str
     lines: tuple[str, ...]
@@ -149,14 +150,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Report:
-    """A typed table and what has to be said with it.
+    """A typed table with its profiles, slice and notes.
 
-    `table` is None where the report could not be answered; then `not_recorded` names what is missing.
+    `table` is None if the report could not be answered; then `not_recorded` names what is missing.
     Its texts are dictionary-encoded (`report_table`): thousands of rows may have one long name.
-    `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows as they were
-    before. `picture` is None where nothing is drawn. `said` is what people are told in place of `said`
-    columns, which programs get as any other. `folded`: in a comment people open it to see it.
-    `headline`: a row that stands above all other reports, in JSON as a field of the document.
+    `row_count` counts all rows, also those that `limited` cut off; `uncut` are the rows before that.
+    `picture` is None if nothing is drawn. `said` is the text that people read in place of `said`
+    columns; programs get these as any other column. A `folded` report is collapsed in Markdown.
+    A `headline` is one row above all other reports; in JSON it is a field of the document.
     """
 
     name: str
@@ -177,13 +178,13 @@ class Report:
 
     @property
     def in_rows(self) -> bool:
-        """Whether people see a table: there is a row, and not all of it is said in words."""
+        """Return whether people see a table: it has rows, and not all columns are replaced by text."""
         rows = 0 if self.table is None else self.table.num_rows
         return rows > 0 and not all(column.said for column in self.columns)
 
     @property
     def drawn(self) -> pa.Table | None:
-        """The rows that the picture is made of; None where there is none, or no row."""
+        """Return the rows that the picture is drawn from; None without a picture or rows."""
         table = self.table
         if self.picture is not None and self.picture.needs_all_rows and self.uncut is not None:
             table = self.uncut
@@ -191,11 +192,11 @@ class Report:
 
     @property
     def is_printed(self) -> bool:
-        """Whether the table has a form that people know from elsewhere: all its columns are `printed`."""
+        """Return whether the table has another tool's printed form: all its columns are `printed`."""
         return bool(self.columns) and all(column.printed for column in self.columns)
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table with the declared columns (no rows where nothing was recorded)."""
+        """Return the rows as an Arrow table of the declared columns; none if nothing was recorded."""
         if self.table is None:
             return build_table(self.columns, {column.name: [] for column in self.columns})
         plain = [_ARROW[column.kind] for column in self.columns]
@@ -203,41 +204,41 @@ class Report:
         return self.table.cast(pa.schema(list(zip(names, plain, strict=True))))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a DataFrame of Arrow-backed columns, so that integers with nulls stay integers."""
+        """Return the rows as a DataFrame of Arrow-backed columns: integers with nulls stay integers."""
         import pandas as pd
 
         frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
         return frame
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries, null as None."""
+        """Return the rows as dictionaries, null as None."""
         names = [column.name for column in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.tuples()]
 
     def tuples(self) -> Iterator[tuple[Value, ...]]:
-        """The rows in the order of the declared columns, null (and what is no number) as None.
+        """Iterate over the rows in the order of the declared columns; null and NaN are None.
 
-        Made a few thousand at a time, so that a long listing is never in memory as objects.
+        Rows are converted a few thousand at a time, so that a long listing is never in memory as objects.
         """
         if self.table is None:
             return iter(())
-        columns = [_python(self.table.column(column.name)) for column in self.columns]
+        columns = [_python_values(self.table.column(column.name)) for column in self.columns]
         return zip(*columns, strict=True)
 
     def by_column(self) -> list[list[Value]]:
-        """The same values, one list per declared column."""
+        """Return the values as one list per declared column; null and NaN are None."""
         if self.table is None:
             return [[] for _ in self.columns]
-        return [list(_python(self.table.column(column.name))) for column in self.columns]
+        return [list(_python_values(self.table.column(column.name))) for column in self.columns]
 
     def briefly(self) -> Report:
-        """The report with its brief columns only, and without a picture."""
+        """Return the report with its brief columns only, and without a picture."""
         columns = tuple(column for column in self.columns if column.brief)
         table = self.table if self.table is None else self.table.select([c.name for c in columns])
         return replace(self, columns=columns, table=table, picture=None, uncut=None)
 
     def limited(self, limit: int) -> Report:
-        """The report with at most `limit` rows (0 = all); `row_count` keeps the full number."""
+        """Return the report with at most `limit` rows (0 = all); `row_count` keeps the full number."""
         if self.table is None or not limit or self.table.num_rows <= limit:
             return self
         uncut = self.table if self.uncut is None else self.uncut
@@ -245,33 +246,34 @@ class Report:
 
 
 def concatenated(reports: Sequence[Report]) -> Report:
-    """The same report on several profiles as one: the rows of each below those of the one before.
+    """Return the same report on several profiles as one, the rows of each below those before.
 
-    Profiles that did not record it have no rows, which a note counts; it is not recorded where none did.
+    Profiles that did not record it have no rows, and a note counts them; the result is not recorded
+    only if no profile recorded it.
     """
     first = reports[0]
     if len(reports) == 1:
         return first
-    told = [report for report in reports if report.table is not None]
-    missing = dict.fromkeys(what for report in reports for what in report.not_recorded)
+    recorded = [report for report in reports if report.table is not None]
+    missing = dict.fromkeys(name for report in reports for name in report.not_recorded)
     return replace(
         merged_header(reports),
-        table=pa.concat_tables([report.table for report in told]) if told else None,
-        uncut=_uncut(told),
-        not_recorded=() if told else tuple(missing),
+        table=pa.concat_tables([report.table for report in recorded]) if recorded else None,
+        uncut=_uncut(recorded),
+        not_recorded=() if recorded else tuple(missing),
         row_count=sum(report.row_count for report in reports),
     )
 
 
 def merged_header(reports: Sequence[Report]) -> Report:
-    """What is said with the same report on several profiles, without rows: profiles, slice, notes."""
+    """Return the report without rows for several profiles: their slice, notes and advice merged."""
     first = reports[0]
     if len(reports) == 1:
         return first
     silent = [report for report in reports if report.not_recorded]
     notes = [note for report in reports for note in report.notes]
     if 0 < len(silent) < len(reports):
-        names = ", ".join(dict.fromkeys(what for report in silent for what in report.not_recorded))
+        names = ", ".join(dict.fromkeys(name for report in silent for name in report.not_recorded))
         text = f"profiles that did not record {names}; they are not in this table"
         where = silent[0].profiles[0].label if silent[0].profiles else ""
         notes.append(Note("not-recorded-by-some", Severity.INFO, text, len(silent), where))
@@ -283,7 +285,7 @@ def merged_header(reports: Sequence[Report]) -> Report:
         slice=common_slice(reports),
         notes=tuple(merged(notes)),
         not_recorded=tuple(
-            dict.fromkeys(what for report in silent for what in report.not_recorded)
+            dict.fromkeys(name for report in silent for name in report.not_recorded)
         ),
         advice=tuple(dict.fromkeys(line for report in reports for line in report.advice)),
         row_count=0,
@@ -291,28 +293,28 @@ def merged_header(reports: Sequence[Report]) -> Report:
 
 
 def common_slice(reports: Sequence[Report]) -> Mapping[str, Any] | None:
-    """The slice that all reports are of; without its times where these are not the same in all."""
+    """Return the slice of all reports; without its times if these differ."""
     slices = [dict(report.slice) for report in reports if report.slice is not None]
     if not slices:
         return None
-    if any(each != slices[0] for each in slices):
+    if any(part != slices[0] for part in slices):
         for moment in ("start_ns", "end_ns"):
             slices[0].pop(moment, None)
     return slices[0]
 
 
-def _uncut(told: Sequence[Report]) -> pa.Table | None:
-    if all(report.uncut is None for report in told):
+def _uncut(recorded: Sequence[Report]) -> pa.Table | None:
+    if all(report.uncut is None for report in recorded):
         return None
-    return pa.concat_tables([r.uncut if r.uncut is not None else r.table for r in told])
+    return pa.concat_tables([r.uncut if r.uncut is not None else r.table for r in recorded])
 
 
 def build_table(
     columns: Sequence[Column], data: Mapping[str, Sequence[Any] | np.ndarray]
 ) -> pa.Table:
-    """An Arrow table of the declared columns; MISSING, NaN and None become null.
+    """Return an Arrow table of the declared columns; MISSING, NaN and None become null.
 
-    Built from buffers: `pa.array` would import pandas, 0.3 s that a report does not have.
+    It is built from buffers: `pa.array` would import pandas, which takes 0.3 s.
     """
     arrays = [array_of(data[column.name], column.kind) for column in columns]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
@@ -321,9 +323,9 @@ def build_table(
 def report_table(
     columns: Sequence[Column], data: Mapping[str, Sequence[Any] | np.ndarray]
 ) -> pa.Table:
-    """As `build_table`, for `Report.table`: a text is held once per column, however many rows have it."""
+    """Return a `Report.table`: as `build_table`, with each text of a column held once."""
     arrays = [
-        _coded(data[column.name])
+        _dictionary_encoded(data[column.name])
         if column.kind == "text"
         else array_of(data[column.name], column.kind)
         for column in columns
@@ -331,7 +333,7 @@ def report_table(
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 
-def _coded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
+def _dictionary_encoded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
     places: dict[str, int] = {}
     indices = [
         MISSING if text is None else places.setdefault(str(text), len(places)) for text in texts
@@ -339,11 +341,10 @@ def _coded(texts: Sequence[Any] | np.ndarray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(array_of(indices, "int"), _text(list(places)))
 
 
-def _python(column: pa.ChunkedArray) -> Iterator[Value]:
-    """The values of a report's column as Python has them, equal texts of a chunk as one object."""
+def _python_values(column: pa.ChunkedArray) -> Iterator[Value]:
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
-            spell: Callable[[Any], Value] | None = _texts(chunk).get
+            spell: Callable[[Any], Value] | None = _used_texts(chunk).get
             chunk = chunk.indices
         else:
             spell = _finite if pa.types.is_floating(chunk.type) else None
@@ -356,23 +357,22 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _texts(chunk: pa.DictionaryArray) -> dict[int, str]:
-    """The texts that rows have, by their place in the dictionary: `limited` leaves more in it."""
+def _used_texts(chunk: pa.DictionaryArray) -> dict[int, str]:
     used = np.flatnonzero(np.bincount(values_of(chunk.indices, -1) + 1)[1:])
     return {place: chunk.dictionary[place].as_py() for place in used.tolist()}
 
 
-_OTHERWISE_IN_NUMPY = {"double": "float64", "float": "float32"}
+_NUMPY_NAMES = {"double": "float64", "float": "float32"}
 
 
 def values_of(column: pa.Array, null: float = MISSING) -> np.ndarray:
-    """An Arrow column of numbers as numpy has them, `null` where nothing was recorded.
+    """Return an Arrow column of numbers as a numpy array, `null` where nothing was recorded.
 
-    From its buffers: `to_numpy`, and some releases' `to_pandas_dtype`, would import pandas.
+    It is built from buffers: `to_numpy`, and `to_pandas_dtype` of some releases, would import pandas.
     """
     length, offset = len(column), column.offset
     name = str(column.type)
-    kind = np.dtype(_OTHERWISE_IN_NUMPY.get(name, name))
+    kind = np.dtype(_NUMPY_NAMES.get(name, name))
     validity, data = column.buffers()
     if not length:
         return np.empty(0, kind)
@@ -384,7 +384,7 @@ def values_of(column: pa.Array, null: float = MISSING) -> np.ndarray:
 
 
 def array_of(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
-    """Values as a column of an Arrow table; MISSING, NaN and None become null."""
+    """Return the values as an Arrow array; MISSING, NaN and None become null."""
     if kind == "text":
         return _text(values)
     if kind == "int":
@@ -403,7 +403,7 @@ def array_of(values: Sequence[Any] | np.ndarray, kind: Kind) -> pa.Array:
 
 
 def numbers(values: np.ndarray, valid: np.ndarray, kind: Kind) -> pa.Array:
-    """int64 or float64 as a column of an Arrow table, null where they are not valid."""
+    """Return int64 or float64 values as an Arrow array, null where `valid` is false."""
     bitmap = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(_ARROW[kind], len(values), [bitmap, pa.py_buffer(values)])
 

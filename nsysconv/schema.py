@@ -777,10 +777,10 @@ GPU_OP_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event", "graph_la
 
 
 def event_columns(table: sa.Table) -> tuple[str, ...]:
-    """The columns of an event table that a source fills in (all but the two the store assigns)."""
+    """Return the columns of an event table that a source fills in (all but the two the store assigns)."""
     return tuple(c.name for c in table.columns if c.name not in ("id", "profile_id"))
 
 
 def is_name_id(column: sa.Column[Any]) -> bool:
-    """Whether the numbers in a column are those of names, as its comment says."""
+    """Return whether the numbers in a column are ids of names, as its comment says."""
     return "`name.id`" in (column.comment or "")

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What a column's numbers count. `TEXT` and `ID` are no quantities, `REAL` is one of any unit."""
+    """What a column's numbers count. `TEXT` and `ID` are no quantities; `REAL` has any unit."""
 
     TEXT = "text"
     ID = "id"
@@ -29,7 +29,7 @@ _SCALES: dict[Unit, tuple[tuple[float, float, str], ...]] = {
 
 
 def scale_for(unit: Unit, largest: float) -> tuple[float, str]:
-    """The divisor and the unit's name in which a column with this largest value reads well."""
+    """Return the divisor and the unit's name in which a column with this largest value reads well."""
     for smallest, divisor, name in _SCALES.get(unit, ()):
         if abs(largest) >= smallest:
             return divisor, name
@@ -37,12 +37,12 @@ def scale_for(unit: Unit, largest: float) -> tuple[float, str]:
 
 
 def utc(ns: int) -> str:
-    """A time of day for people, from ns since 1970: `2026-01-01 00:00:00 UTC`."""
+    """Return a time of day for people, from ns since 1970: `2026-01-01 00:00:00 UTC`."""
     return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def human(value: float, unit: Unit) -> str:
-    """One value with its unit, for sentences: `1.23 ms`, `512 B`, `97.0 %`."""
+    """Return one value with its unit, for sentences: `1.23 ms`, `512 B`, `97.0 %`."""
     divisor, name = scale_for(unit, value)
     number = value / divisor
     text = f"{number:,.0f}" if divisor == 1 and unit is not Unit.PCT else f"{number:,.2f}"

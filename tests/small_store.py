@@ -7,7 +7,7 @@ gives the report's rows. Times are ns; (start, end) None, None: no time was reco
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -19,7 +19,14 @@ from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
 from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin
-from nsysconv.store.recording import ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import (
+    Batch,
+    Batches,
+    ProfileAttributes,
+    Recording,
+    Summary,
+    rows_of,
+)
 from nsysconv.store.runs import Belonging
 from nsysconv.store.write import writing
 
@@ -368,14 +375,21 @@ def write(
     }  # fmt: skip
     batches = [rows_of(schema.metadata.tables[table], content)
                for table, content in {**small, **tables}.items() if content]  # fmt: skip
-    recording = Recording(
-        lambda: ProfileAttributes(recording_ns=recording_ns, zero_utc_ns=utc, host=host),
-        lambda: frozenset(holds) - frozenset(without), {}, [], iter(batches),
-    )  # fmt: skip
+    summary = Summary(
+        ProfileAttributes(recording_ns=recording_ns, zero_utc_ns=utc, host=host),
+        frozenset(holds) - frozenset(without),
+    )
+    recording = Recording(batches_of(batches, summary))
     with writing(path) as writer:
         writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
                                            run=Belonging(name=run) if run else None),
                    lambda table, count: None)  # fmt: skip
+
+
+def batches_of(batches: Iterable[Batch], summary: Summary) -> Batches:
+    """Yield the batches of a made-up recording and return its summary."""
+    yield from batches
+    return summary
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def first(*rows: Compared, **options: Any) -> dict[str, Any]:
     ("idle_host", {"name", "activity", "gap_count", "host_sum_ns"}),
 ])  # fmt: skip
 def test_the_reports_have_what_is_asked_of_them(report: str, columns: set[str]) -> None:
-    assert columns <= {column.name for column in query(report).COLUMNS}
+    assert columns <= {column.name for column in query(report).columns}
 
 
 @pytest.mark.parametrize(("base", "other", "why"), [

@@ -50,7 +50,7 @@ COLUMNS = {
 }
 METRICS = "sum_ns, avg_ns, bytes_sum, idle_pct, use_pct, gap_count, speed_bytes_per_s, score"
 BY_NAME = {column.name: column for column in COLUMNS["made"]}
-DECLARED = {name: queries.query(name).COLUMNS for name in queries.REPORTS}
+DECLARED = {name: queries.query(name).columns for name in queries.REPORTS}
 SPELLED = {
     Unit.NS: ("2ms", 2_000_000, "absolute"),
     Unit.BYTES: ("1MiB", 2**20, "absolute"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from machine import APPLY, REDUCE, SAXPY, STENCIL, TRITON
 
 from nsysconv.diff.names import MATCHES, Match, kernel_key
-from nsysconv.importers.demangle import demangler
+from nsysconv.names import demangler
 
 KEYS: tuple[Match, ...] = ("signature", "name")
 

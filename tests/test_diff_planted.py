@@ -15,7 +15,7 @@ from diff_workloads import CHANGES, COPY_BYTES, LATE_NS, SOURCES, STEPS, trainin
 from workload import Function
 
 from nsysconv import api
-from nsysconv.importers import demangle
+from nsysconv.importers.nvprof_database import reader
 
 Row = dict[str, Any]
 FUNCTIONS = [value for value in vars(machine).values() if isinstance(value, Function)]
@@ -32,7 +32,7 @@ def written(source: str, change: str | None) -> Path:
 @pytest.fixture(autouse=True)
 def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demangler of other machines' C++ library, whether there is one here or not."""
-    monkeypatch.setattr(demangle, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
+    monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
 
 
 def changed(pair: tuple[str, str], change: str | None, report: str) -> list[Row]:
@@ -128,7 +128,7 @@ def test_a_profile_differs_from_itself_in_nothing() -> None:
 def test_without_a_demangler_kernels_are_matched_by_symbols(
     base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    monkeypatch.setattr(reader, "demangler", lambda: None)
     pair = (base, "nvprof database" if base == "nsys" else "nsys")
     assert changed(pair, None, "kernels") == []
     (row,) = changed(pair, "slower", "kernels")
@@ -142,7 +142,7 @@ def test_without_a_demangler_kernels_are_matched_by_symbols(
 
 
 def test_symbols_of_a_side_alone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    monkeypatch.setattr(reader, "demangler", lambda: None)
     rows = changed(("kineto", "nvprof database"), None, "kernels")
     assert {row["where"] for row in rows} == {"only in base", "only in other"}
     same = api.compare(

@@ -38,13 +38,13 @@ from workload import Workload
 
 from nsysconv import api
 from nsysconv.errors import UsageError
-from nsysconv.importers import demangle
+from nsysconv.importers.nvprof_database import reader
 
 
 @pytest.fixture(autouse=True)
 def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demangler of other machines' C++ library, whether there is one here or not."""
-    monkeypatch.setattr(demangle, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
+    monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
 
 
 # -- the slow version reproduces what was computed by others

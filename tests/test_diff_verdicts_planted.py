@@ -33,7 +33,7 @@ from slow_intervals import FIVE_MORE, HUNDRED, REPEATED
 from workload import Function, Workload
 
 from nsysconv import api
-from nsysconv.importers import demangle
+from nsysconv.importers.nvprof_database import reader
 
 # Noise of runs: parts in a thousand, mean 0.
 NOISE = (4, -5, 2, -3, 2)
@@ -42,7 +42,7 @@ NOISE = (4, -5, 2, -3, 2)
 @pytest.fixture(autouse=True)
 def demangled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The demangler of other machines' C++ library, whether there is one here or not."""
-    monkeypatch.setattr(demangle, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
+    monkeypatch.setattr(reader, "demangler", lambda: lambda s: SYMBOLS.get(s, s))
 
 
 def longer(length: int, per_mille: int) -> int:
@@ -344,7 +344,7 @@ def test_a_mix_is_split_kernel_by_kernel(pair: Pair, tmp_path: Path) -> None:
 def test_kernels_known_by_symbols_are_judged(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    monkeypatch.setattr(reader, "demangler", lambda: None)
     limit = "kernels.kernel_sum_ns:3%"
     runs = sides(tmp_path, of_steps([10.0] * 20), of_steps([11.0] * 20), pair)
     said = ask(runs, ("kernels",), [limit])

@@ -30,7 +30,7 @@ from tally import Tally
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NsysconvError
-from nsysconv.importers import guards, kineto, nsys_sqlite, nvprof_log
+from nsysconv.importers import kineto, nsys_sqlite, nvprof_log, sqlite_mapping
 from nsysconv.importers.contract import Yes
 from nsysconv.notes import Note
 from nsysconv.timeline import idle
@@ -151,7 +151,7 @@ def test_a_row_that_is_left_out_with_a_note_is_no_finding() -> None:
 
 
 def test_a_row_that_is_left_out_without_a_note_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = guards.guarded
+    before = sqlite_mapping.guarded
 
     def silent(*arguments: object) -> tuple[object, list[Note]]:
         return before(*arguments)[0], []  # type: ignore[arg-type]

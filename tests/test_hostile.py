@@ -26,7 +26,7 @@ from markdown_it import MarkdownIt
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.words import Words
+from nsysconv.importers.kineto.events import Words
 from nsysconv.importers.nsys_sqlite import gpu_metrics
 from nsysconv.importers.nsys_stats import runs, survey
 from nsysconv.importers.nvprof_log import messages

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import NSYS
 
-from nsysconv.importers import connections
-from nsysconv.importers.connections import Connections, EndlessError
-from nsysconv.importers.probe import Probe
+from nsysconv.importers import probe
+from nsysconv.importers.probe import Connections, EndlessError, Probe
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -54,7 +53,7 @@ def test_none_is_kept_after_an_error(made: Connections, sql: str) -> None:
 
 def test_each_select_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one on a connection that was kept."""
-    monkeypatch.setattr(connections, "_SELECT_SECONDS", 0.3)
+    monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.3)
     with closing(Connections(BASIC, 5_000_000_000)) as long:
         assert long._seconds == 5_000.3
     with closing(Connections(BASIC, 0)) as made:

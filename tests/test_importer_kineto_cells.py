@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.cells import first_whole, times, triples, whole
-from nsysconv.importers.kineto.piece import BEYOND, MISSING
+from nsysconv.importers.kineto.packed import BEYOND, MISSING, first_whole, times, triples, whole
 
 
 def refuse() -> list[bytes]:

@@ -46,13 +46,14 @@ from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
-from nsysconv.importers.kineto import arrays, decoding, trace
+from nsysconv.importers.kineto import arrays, decode, trace
 from nsysconv.importers.kineto.decode import Decoder, batches
-from nsysconv.importers.kineto.piece import MISSING, Piece
-from nsysconv.importers.kineto.repair import BORDER
+from nsysconv.importers.kineto.packed import MISSING, Piece
+from nsysconv.importers.kineto.trace import BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
 from nsysconv.store.read import reading
+from nsysconv.store.recording import Batch, take_batches
 
 KINETO = FIXTURES / "kineto"
 SECRET = b"SECRET-"
@@ -116,13 +117,14 @@ def _read(path: Path) -> Found | None:
             if detect(probe) is not kineto:
                 return None
             recordings = stack.enter_context(closing(kineto.read([probe], Options())))
+
+            def take(batch: Batch) -> None:
+                if batch.table in EVENTS:
+                    found.rows[batch.table] += _timed(batch.rows)
+
             for recording in recordings:
-                for batch in recording.batches:
-                    if batch.table in EVENTS:
-                        found.rows[batch.table] += _timed(batch.rows)
-                recording.attributes()
-                recording.facts()
-                for note in recording.notes:
+                summary = take_batches(recording.batches, take)
+                for note in summary.notes:
                     found.notes[note.slug] += note.count
                     found.severities[note.slug] = note.severity
     except NsysconvError as error:
@@ -933,7 +935,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 file.write(b",\n" * (number > 0 or event is KERNEL))
                 file.write(event.replace(time_, times).replace(b'"correlation": 5', ids))
         file.write(TAIL)
-    assert path.stat().st_size > decoding._ALONE_BYTES
+    assert path.stat().st_size > decode._ALONE_BYTES
     return path
 
 
@@ -1019,7 +1021,7 @@ def test_workers_change_no_row(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, cores in (("beside.db", 2), ("alone.db", 1)):
-        monkeypatch.setattr(decoding, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(decode, "cores", lambda cores=cores: cores)
         api.import_files([large], tmp_path / name)
     beside, alone = _everything(tmp_path / "beside.db"), _everything(tmp_path / "alone.db")
     assert len(alone["kernel"]) == len(alone["api_call"]) == 100_000
@@ -1036,7 +1038,7 @@ def test_workers_change_no_row_of_a_fixture(
     if "merged-ranks" in path.name or path.stat().st_size < 5_000:
         pytest.skip("too small for two pieces, or of two processes")
     wanted = shelf.profile(path)  # before anything is changed
-    monkeypatch.setattr(decoding, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)
     api.import_files([path], tmp_path / "store.db")
@@ -1064,7 +1066,7 @@ def test_a_damaged_trace_reads_the_same_in_pieces(
     content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 100, bad, *[KERNEL, CALL] * 100)
     source = tmp_path / "trace.json"
     source.write_bytes(gzip.compress(content) if packed else content)
-    monkeypatch.setattr(decoding, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._READ_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 13)

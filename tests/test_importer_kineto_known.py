@@ -13,10 +13,14 @@ from conftest import FIXTURES, REAL_TRACES, few, real
 
 from nsysconv.importers.kineto import arrays, decode
 from nsysconv.importers.kineto.decode import Decoder
-from nsysconv.importers.kineto.events import Args, decode_events
-from nsysconv.importers.kineto.known_events import decode_known_events
-from nsysconv.importers.kineto.piece import Piece
-from nsysconv.importers.kineto.words import CATEGORIES, PASSED_OVER
+from nsysconv.importers.kineto.events import (
+    CATEGORIES,
+    PASSED_OVER,
+    Args,
+    decode_events,
+    decode_known_events,
+)
+from nsysconv.importers.kineto.packed import Piece
 
 # What no fixture holds: copies among the kernels, bytes told on the API call, a copy between devices.
 OLD = (

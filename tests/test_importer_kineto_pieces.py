@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nsysconv.importers.kineto import trace as traces
-from nsysconv.importers.kineto.decoding import worker_count
+from nsysconv.importers.kineto.decode import worker_count
 from nsysconv.importers.kineto.trace import Trace
 
 COUNT = 4000

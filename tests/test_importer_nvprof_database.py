@@ -46,11 +46,12 @@ from write_nvprof_database import (
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.importers import demangle, directives
+from nsysconv.importers import directives
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers, detect
-from nsysconv.importers.nvprof_database import cbid_names
+from nsysconv.importers.nvprof_database import cbid_names, reader
 from nsysconv.importers.probe import Probe
+from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.read import Profile, reading
 
@@ -87,7 +88,7 @@ BASIC = FOLDER / "basic-12.nvvp"
 @pytest.fixture(autouse=True)
 def known_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demangler that spells as NVIDIA does, so that names are those of nsys."""
-    monkeypatch.setattr(demangle, "demangler", lambda: lambda symbol: DEMANGLED.get(symbol, symbol))
+    monkeypatch.setattr(reader, "demangler", lambda: lambda symbol: DEMANGLED.get(symbol, symbol))
 
 
 @pytest.fixture
@@ -391,7 +392,7 @@ def test_functions_by_their_numbers() -> None:
 
 
 def test_without_a_demangler(profile_of: ProfileOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demangle, "demangler", lambda: None)
+    monkeypatch.setattr(reader, "demangler", lambda: None)
     profile = profile_of(BASIC)
     kernels = event_rows(profile, "kernel")
     assert {row["name"] for row in kernels} == {
@@ -404,7 +405,7 @@ def test_without_a_demangler(profile_of: ProfileOf, monkeypatch: pytest.MonkeyPa
 def test_the_demangler_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cxxfilt")
     monkeypatch.undo()
-    demangled = demangle.demangler()
+    demangled = demangler()
     if demangled is None:
         pytest.skip("there is no C++ library here")
     assert {demangled(f.mangled) for f in FUNCTIONS if "unnamed" not in f.demangled} == {

@@ -16,17 +16,16 @@ from conftest import FIXTURES, NSYS, Row, event_rows, import_file, profile_in_pl
 
 from nsysconv import api
 from nsysconv.errors import InputError
-from nsysconv.importers import connections, nsys_sqlite
+from nsysconv.importers import nsys_sqlite, probe
 from nsysconv.importers.contract import MOST_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.cells import times, whole
-from nsysconv.importers.kineto.piece import MISSING
+from nsysconv.importers.kineto.packed import MISSING, times, whole
 from nsysconv.importers.nsys_stats.objects import Objects
 from nsysconv.importers.nvprof_log.quantities import measured, spelled
 from nsysconv.importers.printed.registry import Registry
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import as_whole
+from nsysconv.importers.sqlite_columns import as_whole
 from nsysconv.notes import Note, Severity
 from nsysconv.store.filling import OverfullError, Part
 from nsysconv.store.read import Profile, reading
@@ -544,7 +543,7 @@ def test_rows_by_powers_of_a_page_end_in_time(
     changed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """Each of twelve new pages is all children of the one before: 20^13 rows in 6 KB."""
-    monkeypatch.setattr(connections, "_SELECT_SECONDS", 0.5)
+    monkeypatch.setattr(probe, "_SELECT_SECONDS", 0.5)
     source = _pages(changed(BASIC))
     content, root = source.read_bytes(), 1 if table == "sqlite_schema" else _root_of(source, KERNEL)
     leaf = _first_leaf(content, _root_of(source, KERNEL))

@@ -20,12 +20,13 @@ from nsysconv.errors import UsageError
 from nsysconv.queries import REPORTS, query
 from nsysconv.queries.contract import picture_of
 from nsysconv.render import Options, pictures, text
+from nsysconv.render import Options, blocks, plot
 from nsysconv.render.pictures import panels
 from nsysconv.report import Column, Picture, ProfileRef, Report, build_table
 from nsysconv.units import Unit
 
 TWO_GPUS = NSYS / "two_processes_two_gpus-3.24.7.sqlite"
-DRAWN = [name for name in REPORTS if picture_of(query(name))]
+DRAWN = [name for name in REPORTS if query(name).picture]
 COLUMNS = (
     Column("profile", Unit.TEXT, "Profile.", key=True),
     Column("device_id", Unit.ID, "Device.", key=True),
@@ -69,9 +70,9 @@ def part(bucket: int, host: int | None, queue: int | None = None) -> dict[str, A
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_is_of_columns_that_there_are(name: str) -> None:
     module = query(name)
-    picture = picture_of(module)
+    picture = module.picture
     assert picture is not None
-    columns = {column.name: column for column in module.COLUMNS}
+    columns = {column.name: column for column in module.columns}
     assert set(picture.columns) <= set(columns)
     assert len({columns[value].unit for value in picture.values}) == 1
     assert all(columns[value].kind != "text" for value in picture.values)

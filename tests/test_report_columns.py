@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING, Column, build_table, values_of
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.units import Unit
 
 INTEGERS = st.lists(st.none() | st.integers(MISSING + 1, 2**63 - 1), max_size=20)

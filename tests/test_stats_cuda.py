@@ -27,7 +27,7 @@ from small_store import (
 from nsysconv import api
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries import wanted
+from nsysconv.queries import parse_spec
 from nsysconv.queries.stats import ALIASES, REPORTS
 from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.queries.stats.kernels import innermost_around
@@ -56,7 +56,7 @@ def test_a_table_has_only_columns_that_are_printed(name: str) -> None:
 
 @pytest.mark.parametrize(("old", "new"), ALIASES.items())
 def test_older_names_mean_the_same(old: str, new: str) -> None:
-    assert wanted(old).name == new
+    assert parse_spec(old).name == new
     assert new in REPORTS
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import EVENTS, event_rows, integer_columns, known, texts_in_order
+from small_store import batches_of
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
@@ -27,6 +28,7 @@ from nsysconv.store.recording import (
     Batch,
     ProfileAttributes,
     Recording,
+    Summary,
     rows_of,
 )
 from nsysconv.store.sqlite.connection import open_for_reading
@@ -61,11 +63,11 @@ def rows(table: str, cells: Sequence[Mapping[str, Any]]) -> ArrowRows:
 
 
 def recording(batches: Iterable[Batch], notes: Sequence[Note] = ()) -> Recording:
-    return Recording(
-        lambda: ProfileAttributes(tool_version="1", recording_ns=100),
-        lambda: frozenset({Fact.KERNELS, Fact.RANGES}), {Fact.API_CALLS: "Record them."}, notes,
-        iter(batches),
+    summary = Summary(
+        ProfileAttributes(tool_version="1", recording_ns=100),
+        frozenset({Fact.KERNELS, Fact.RANGES}), {Fact.API_CALLS: "Record them."}, notes,
     )  # fmt: skip
+    return Recording(batches_of(batches, summary))
 
 
 def import_rows(store: Path, *batches: Batch, identity: str = "identity") -> Imported:

@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from nsysconv.errors import InputError
-from nsysconv.importers import distinct as finding
-from nsysconv.importers.distinct import Combination, Distinct
 from nsysconv.importers.nsys_sqlite import survey, tables
-from nsysconv.importers.nsys_sqlite.survey import Survey
+from nsysconv.importers.nsys_sqlite import survey as finding
+from nsysconv.importers.nsys_sqlite.survey import Combination, Distinct, Survey
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 

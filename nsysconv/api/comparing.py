@@ -29,7 +29,11 @@ from nsysconv.diff.answer import (
     outlier_run_notes,
     run_order_notes,
     slow_step_notes,
-)
+from nsysconv.api.open_profile import OpenProfile, Side
+from nsysconv.diff import gate, spelling, work
+from nsysconv.diff.account import Change, account_of_change, account_report, joined
+from nsysconv.diff.answer import STEP, WINDOW, Answer
+from nsysconv.diff.answers import pace, step_counts, uuids
 from nsysconv.diff.change import change_of
 from nsysconv.diff.comparability import (
     comparability_notes,
@@ -62,18 +66,19 @@ from nsysconv.diff.noise import (
 from nsysconv.diff.rows import PER_STEP, Key, RowMatcher, template_argument_notes
 from nsysconv.diff.steps import steps_per_rank, unannotated_notes, without_unannotated
 from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import Request
-from nsysconv.queries.per_step import has_sums_per_step
 from nsysconv.report import Column, ProfileRef, Report, common_slice
 from nsysconv.timeline.account import Accounts, accounts
-from nsysconv.timeline.samples import (
+from nsysconv.timeline.steps import (
+    STEP_FACTS,
+    STEP_RANGE,
     Samples,
     call_sums,
     kernel_sums,
     step_durations,
     step_periods,
 )
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -196,8 +201,8 @@ class Comparing:
     def _compared(self, name: str, *, judged: bool = True) -> Comparison:
         base, other = ([self._of_run(name, run) for run in side.runs] for side in self._sides)
         query = queries.query(name)
-        facts = query.NEEDS | query.USES | query.TOTALS
-        if not self._have_some_steps and has_sums_per_step(query):
+        facts = query.needs | query.uses | query.totals
+        if not self._have_some_steps and has_per_step(query):
             facts -= STEP_FACTS
         unlike = self._unlike_steps if name == "steps" else ()
         return compare_reports(

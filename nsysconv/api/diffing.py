@@ -11,12 +11,11 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.comparing import Comparing
-from nsysconv.api.opening import ShownReport, check_limit, shown
-from nsysconv.api.sides import check_sides, open_side
-from nsysconv.api.words import Say, Target, Words, several, silent
 from nsysconv.diff import gate, limits_file
 from nsysconv.diff.names import MATCHES, Match, vendors_differ
 from nsysconv.diff.steps import steps_per_rank
+from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report
@@ -155,7 +154,9 @@ def compare(
         status = gate.exit_status(verdicts)
         if status == gate.CANNOT_TELL and passes:
             status = 0
-        return DiffResult(answer.line, shown(headline), tuple(map(shown, changes)), status)
+        return DiffResult(
+            answer.line, shown_report(headline), tuple(map(shown_report, changes)), status
+        )
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
@@ -188,9 +189,9 @@ def _match(text: str | None) -> Match | None:
 @cache
 def _columns(name: str) -> Sequence[Column]:
     """The columns of a report that can be compared, steps added up."""
-    return steps_per_rank(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
+    return steps_per_rank(_empty(name)).columns if name == "steps" else queries.query(name).columns
 
 
 def _empty(name: str) -> Report:
     query = queries.query(name)
-    return Report(name, query.TITLE, query.COLUMNS, None)
+    return Report(name, query.title, query.columns, None)

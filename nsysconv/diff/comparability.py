@@ -21,10 +21,10 @@ from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.read import Row
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.steps import STEP_RANGE, in_slice
 from nsysconv.timeline.steps import steps as steps_of
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_small
 from nsysconv.timeline.totals import GPU_KINDS, Total, totals
 from nsysconv.units import Unit, human
 
@@ -415,49 +415,41 @@ def _length(lengths: Sequence[int]) -> str:
     return text if len(lengths) == 1 else f"{text} (median of {len(lengths)})"
 
 
+@cached_small
 def op_count(timeline: Timeline) -> int:
-    """GPU operations of a profile, by its events or its totals."""
-
-    def count() -> int:
-        return len(timeline.ops) or sum(total.count for total in _totals(timeline))
-
-    return timeline.told("operations", count)
+    """Return how many GPU operations a profile holds, by its events or its totals."""
+    return len(timeline.ops) or sum(total.count for total in _totals(timeline))
 
 
 def used_devices(timeline: Timeline) -> set[int | None]:
-    """The devices with GPU operations; None among them for operations that name none."""
-    found = {None if device == MISSING else device for device in timeline.devices}
-    return found or {total.device_id for total in _totals(timeline)}
+    """Return the devices with GPU operations; None among them for operations that name none."""
+    devices = {None if device == MISSING else device for device in timeline.devices}
+    return devices or {total.device_id for total in _totals(timeline)}
 
 
 def _totals(timeline: Timeline) -> list[Total]:
-    """Totals of GPU operations."""
     return totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
 
 
+@cached_small
 def step_counts(timeline: Timeline, pattern: str) -> list[int]:
-    """How many steps each process has."""
-    return timeline.told(
-        ("step counts", pattern),
-        lambda: [len(found) for found in in_slice(timeline, steps_of(timeline, pattern))],
-    )
+    """Return how many steps each process has."""
+    return [len(of_process) for of_process in in_slice(timeline, steps_of(timeline, pattern))]
 
 
+@cached_small
 def step_period(timeline: Timeline, pattern: str) -> float | None:
-    """The mean time in ns from the begin of a step to that of the next, of the process where it is the
-    longest; None without annotated steps.
+    """Return the mean time in ns from the begin of a step to that of the next, or None without steps.
+
+    Of several processes it is that of the process where it is the longest.
     """
-
-    def longest() -> float | None:
-        cut = in_slice(timeline, steps_of(timeline, pattern))
-        means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in cut if len(mine)]
-        return max(means, default=None)
-
-    return timeline.told(("pace", pattern), longest)
+    processes = in_slice(timeline, steps_of(timeline, pattern))
+    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
+    return max(means, default=None)
 
 
 def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
-    """The UUIDs of the GPUs of a side that were used; empty where one is not recorded."""
+    """Return the UUIDs of the GPUs of a side that were used; empty where one is not recorded."""
     used = {
         row["uuid"]
         for timeline in side
@@ -467,21 +459,19 @@ def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
     return set() if None in used else used
 
 
+@cached_small
 def has_graph_intervals(timeline: Timeline) -> bool:
-    """Whether a launch of a graph was recorded as one interval."""
-    return timeline.told("graphs", lambda: bool((timeline.ops.kind == Kind.GRAPH).any()))
+    """Return whether a launch of a graph was recorded as one interval."""
+    return bool((timeline.ops.kind == Kind.GRAPH).any())
 
 
+@cached_small
 def window_lengths(timeline: Timeline) -> dict[int, int]:
-    """The length of the window of each device that has one."""
-
-    def lengths() -> dict[int, int]:
-        spans = {
-            device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
-        }
-        return {device: span.length for device, span in spans.items() if span is not None}
-
-    return timeline.told("windows", lengths)
+    """Return the length in ns of the window of each device that has one."""
+    windows = {
+        device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
+    }
+    return {device: span.length for device, span in windows.items() if span is not None}
 
 
 # Launches that differ by a smaller share are those of a program that does not do the same every time.

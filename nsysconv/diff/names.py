@@ -17,7 +17,7 @@ from typing import Literal, cast, get_args
 
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Report, report_table
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 
 Match = Literal["exact", "signature", "name"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from nsysconv.export.drawing import Track
 from nsysconv.report import MISSING
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached_small
 
 _APART = 10_000_000
 """Further than any process number of Linux. A number that is taken is raised by this."""
@@ -102,23 +102,25 @@ def thread_words(timeline: Timeline, key: dict[str, int]) -> str:
     """What a thread is called."""
     if key["tid"] == MISSING:
         return ON_NO_THREAD
-    names = timeline.told("thread names", lambda: _thread_names(timeline))
-    name = names.get((key["pid"], key["tid"]))
+    name = _thread_names(timeline).get((key["pid"], key["tid"]))
     return f"thread {key['tid']} ({name})" if name else f"thread {key['tid']}"
 
 
+@cached_small
 def _thread_names(timeline: Timeline) -> dict[tuple[int, int], str]:
     rows = timeline.profile.rows("thread")
     return {(row["pid"], row["tid"]): row["name"] for row in rows if row["name"]}
 
 
 def _stream(timeline: Timeline, key: dict[str, int]) -> str:
-    names = timeline.told("stream names", lambda: {
-        (row["pid"], row["stream_id"]): row["name"]
-        for row in timeline.profile.rows("stream") if row["name"]
-    })  # fmt: skip
-    name = names.get((key["pid"], key["stream_id"]))
+    name = _stream_names(timeline).get((key["pid"], key["stream_id"]))
     return f"stream {key['stream_id']} ({name})" if name else f"stream {key['stream_id']}"
+
+
+@cached_small
+def _stream_names(timeline: Timeline) -> dict[tuple[int, int], str]:
+    rows = timeline.profile.rows("stream")
+    return {(row["pid"], row["stream_id"]): row["name"] for row in rows if row["name"]}
 
 
 def _shared(timeline: Timeline, device: int) -> bool:

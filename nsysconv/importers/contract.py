@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
 
 if TYPE_CHECKING:
     from nsysconv.importers.probe import Probe
     from nsysconv.store.recording import Recording
-
 
 MOST_RECORDINGS = 1000
 """More in one file are damage: nobody would look at them, and each takes its share of a second."""
@@ -91,3 +91,16 @@ class Importer(Protocol):
         Several files only where the importer JOINS: they are parts of one recording.
         Closing it early ends what it has begun. Raises InputError where nothing can be read.
         """
+
+
+# Calls that put work on a GPU: if one succeeded and there are no GPU rows, the work was not recorded.
+WORKING_CALLS = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cuMemcpy", "cudaMemset", "cuMemset",
+                 "cudaGraphLaunch", "cuGraphLaunch")  # fmt: skip
+
+NO_GPU_WORK = Note("no-gpu-work", Severity.INFO, "the profile holds no GPU operation")
+
+
+def lost_gpu_work(call: str) -> Note:
+    """The note that there should be GPU work, because this call succeeded."""
+    text = f"no GPU work was recorded, although {call} was called"
+    return Note("gpu-activity-missing", Severity.INFO, text)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from nsysconv.importers.sqlite_source import Columns, Expression, listed
+from nsysconv.importers.sqlite_columns import Columns, Expression, listed
 
 OPENACC_DATA = "CUPTI_ACTIVITY_KIND_OPENACC_DATA"
 OPENACC_LAUNCH = "CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH"

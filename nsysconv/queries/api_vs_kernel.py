@@ -6,32 +6,16 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    PROFILE,
-    RANK,
-    Answer,
-    Array,
-    Data,
-    Option,
-    Request,
-    ranks_by_group,
-)
-from nsysconv.queries.per_step import per_step, with_sums_per_step
+from nsysconv.queries.columns import PROFILE, RANK, per_step, ranks_by_group, with_per_step
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import blocks, counts, sums
-from nsysconv.timeline.launches import first_ops
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import blocks, counts, number, sums, take
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.steps import STEP_FACTS
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
 from nsysconv.units import Unit
 
-TITLE = "API time against GPU time"
-NEEDS = frozenset({Fact.API_CALLS})
-USES = frozenset({Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}) | STEP_FACTS
-TOTALS = frozenset({Fact.API_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -93,7 +77,6 @@ COLUMNS = (
         brief=False,
     ),
 )
-PICTURE = Picture("bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum_ns"), by=("rank",))
 
 NO_CALL = "[no API call]"
 
@@ -101,14 +84,27 @@ NO_CALL = "[no API call]"
 _OF_OPS = COLUMNS[7:]
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per layer and function, most API time first; then operations without a call."""
     recorded = Fact.API_CALLS in timeline.profile.facts
     data = _of_calls(timeline) if recorded else _of_totals(timeline)
-    return with_sums_per_step(data, timeline, request, {"per_step_ns": "api_sum_ns"})
+    return with_per_step(data, timeline, request, {"per_step_ns": "api_sum_ns"})
 
 
-def _of_calls(timeline: Timeline) -> Data:
+API_VS_KERNEL = Query(
+    title="API time against GPU time",
+    needs={Fact.API_CALLS},
+    uses={Fact.API_LINKS, Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, *STEP_FACTS},
+    totals={Fact.API_TOTALS},
+    columns=COLUMNS,
+    picture=Picture(
+        "bars", x=("layer", "name"), values=("api_sum_ns", "kernel_sum_ns"), by=("rank",)
+    ),
+    compute=compute,
+)
+
+
+def _of_calls(timeline: Timeline) -> ColumnValues:
     calls, ops = timeline.calls, timeline.ops
     group, layers, names = _groups(timeline)
     count = len(layers)
@@ -118,9 +114,9 @@ def _of_calls(timeline: Timeline) -> Data:
     }
     for block in blocks(len(calls)):
         called = timeline.called[block]
-        in_group = taken(group[block], called)
+        in_group = take(group[block], called)
         data["call_count"] += counts(in_group, count)
-        spent = taken(calls.end[block], called) - taken(calls.start[block], called)
+        spent = take(calls.end[block], called) - take(calls.start[block], called)
         data["api_sum_ns"] += sums(in_group, spent, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
@@ -134,7 +130,7 @@ def _of_calls(timeline: Timeline) -> Data:
         for column in _OF_OPS:
             data[column.name] = np.full(count, np.nan if column.real else MISSING)
     called = timeline.called
-    rank = ranks_by_group(timeline, taken(calls.pid, called), taken(group, called), count)
+    rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
     order = [
         i
@@ -158,7 +154,7 @@ def _of_calls(timeline: Timeline) -> Data:
     }
 
 
-def _of_totals(timeline: Timeline) -> Data:
+def _of_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals, which do not tell what a call launched."""
     by_name = grouped(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
     found = sorted(
@@ -194,7 +190,7 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
         np.int32,
     )
     layers = [_layer(layer) for layer, _ in places]
-    return taken(merged, pair), layers, [name for _, name in places]
+    return take(merged, pair), layers, [name for _, name in places]
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
@@ -239,7 +235,7 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             (queue, queued_count, queued_sum),
         ):
             late = times >= 0
-            members, late_times = taken(in_group, late), taken(times, late)
+            members, late_times = take(in_group, late), take(times, late)
             count_of += counts(members, count)
             sum_of += sums(members, late_times, count)
     with np.errstate(invalid="ignore"):

@@ -6,21 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.facts import Fact
-from nsysconv.queries.contract import Answer, Array, Gathering, Request, alone
+from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result, aggregate_one
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.queries.stragglers import ANY_OF, USES, Gathered, part
+from nsysconv.queries.stragglers import Gathered, partial
 from nsysconv.report import Column
-from nsysconv.timeline.meetings import Meeting
+from nsysconv.timeline.collectives import Meeting
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-__all__ = ["ANY_OF", "COLUMNS", "NEEDS", "OPTIONS", "TITLE", "TOTALS", "USES", "part"]
-
-TITLE = "Collectives: who came first and who last"
-NEEDS: frozenset[Fact] = frozenset()
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (RULES,)
 COLUMNS = (
     Column("operation", Unit.TEXT, "What it does.", key=True),
     Column(
@@ -53,14 +46,24 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per collective that several ranks of the profile took part in."""
-    return alone(gathering(request), timeline, part(timeline, request))
+    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
 
 
-def gathering(request: Request) -> Gathering:
+def aggregator(request: Request) -> Aggregator:
     """The same of all profiles of a run; those first in which the others waited longest."""
     return _Each(request.limit)
+
+
+COLLECTIVE_ARRIVALS = Query(
+    title="Collectives: who came first and who last",
+    options=(RULES,),
+    columns=COLUMNS,
+    compute=compute,
+    partial=partial,
+    aggregator=aggregator,
+)
 
 
 class _Each(Gathered):
@@ -68,13 +71,13 @@ class _Each(Gathered):
         super().__init__()
         self._limit = limit
 
-    def answer(self) -> Answer:
+    def result(self) -> Result:
         met, _, notes = self.met()
         ranks = [one.rank for one in self.meetings.participants]
         which = np.flatnonzero((met.count > 1) & met.shown)
         which = which[np.lexsort((met.first[which], -met.wait_sum[which]))]
         kept = which[: self._limit] if self._limit else which
-        return Answer(_columns(met, kept, ranks), len(which), notes)
+        return Result(_columns(met, kept, ranks), len(which), notes)
 
 
 def _columns(met: Meeting, which: Array, ranks: list[int | None]) -> dict[str, Any]:

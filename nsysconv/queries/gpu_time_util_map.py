@@ -10,50 +10,26 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    Answer,
+    Aggregator,
     Array,
-    Gathering,
     Option,
+    Query,
     Request,
-    alone,
+    Result,
+    aggregate_one,
 )
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Utilisation of all ranks over time"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
 _MOST = 100_000
-OPTIONS = (
-    Option(
-        "bins",
-        60,
-        f"How many bins there are at most, {_MOST} at most. A bin is as long as the least power of two "
-        "in ns with which there are no more.",
-    ),
-)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -82,14 +58,6 @@ COLUMNS = (
         brief=False,
     ),
 )
-PICTURE = Picture(
-    "strip",
-    x=("start_ns",),
-    width="dur_ns",
-    values=("busy_pct",),
-    by=("rank", "device_id"),
-    shared=True,
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +77,7 @@ class Strip:
     measured: Array
 
 
-def part(timeline: Timeline, request: Request) -> list[Strip]:
+def partial(timeline: Timeline, request: Request) -> list[Strip]:
     """The strips of one profile; a device without a window has none."""
     bins = request.options["bins"]
     if not 1 <= bins <= _MOST:
@@ -148,14 +116,49 @@ def part(timeline: Timeline, request: Request) -> list[Strip]:
     return found
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per device and bin in which its window lies."""
-    return alone(gathering(request), timeline, part(timeline, request))
+    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
 
 
-def gathering(request: Request) -> Gathering:
+def aggregator(request: Request) -> Aggregator:
     """The same of all profiles of a run, rank by rank."""
     return _Strips(request.options["bins"])
+
+
+GPU_TIME_UTIL_MAP = Query(
+    title="Utilisation of all ranks over time",
+    needs={Fact.KERNELS},
+    uses={
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.DEVICES,
+        Fact.RANKS,
+        Fact.UTC,
+    },
+    options=(
+        Option(
+            "bins",
+            60,
+            f"How many bins there are at most, {_MOST} at most. A bin is as long as the least power "
+            "of two in ns with which there are no more.",
+        ),
+    ),
+    columns=COLUMNS,
+    picture=Picture(
+        "strip",
+        x=("start_ns",),
+        width="dur_ns",
+        values=("busy_pct",),
+        by=("rank", "device_id"),
+        shared=True,
+    ),
+    compute=compute,
+    partial=partial,
+    aggregator=aggregator,
+)
 
 
 class _Strips:
@@ -166,18 +169,18 @@ class _Strips:
     def add(self, ref: ProfileRef, part: list[Strip]) -> None:
         self._found += ((ref.label, strip) for strip in part)
 
-    def answer(self) -> Answer:
+    def result(self) -> Result:
         return _map(self._found, self._bins)
 
 
-def _map(strips: list[tuple[str, Strip]], bins: int) -> Answer:
+def _map(strips: list[tuple[str, Strip]], bins: int) -> Result:
     strips.sort(key=lambda each: (each[1].rank is None, each[1].rank or 0, each[0],
                                   -1 if each[1].device is None else each[1].device))  # fmt: skip
     # Those without a time of day begin with the first that has one, else all together.
     begin = min((strip.start for _, strip in strips if strip.utc), default=0)
     data: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
     if not strips:
-        return Answer(data)
+        return Result(data)
     end = max(strip.end + (0 if strip.utc else begin) for _, strip in strips)
     shift = _shift(begin, end, bins)
     # Moved by whole bins: by anything else, what was measured in bins would have to be cut anew.
@@ -185,7 +188,7 @@ def _map(strips: list[tuple[str, Strip]], bins: int) -> Answer:
     for label, strip in strips:
         _add(data, label, strip, shift, origin, 0 if strip.utc else origin)
     unknown = sum(not strip.utc for _, strip in strips)
-    return Answer(data, notes=_notes(unknown, len(strips)))
+    return Result(data, notes=_notes(unknown, len(strips)))
 
 
 def _notes(unknown: int, total: int) -> tuple[Note, ...]:

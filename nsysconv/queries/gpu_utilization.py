@@ -10,30 +10,16 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
 from nsysconv.units import Unit
 
-TITLE = "Utilisation of the devices by kernels"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {
-        Fact.GRAPH_LAUNCHES,
-        Fact.DEVICES,
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANKS,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -74,18 +60,12 @@ COLUMNS = (
         better="more",
     ),
 )
-PICTURE = Picture(
-    "bars",
-    x=("step", "occurrence", "device_id"),
-    values=("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct"),
-    by=("rank", "pid"),
-)
 
 
 _FIGURES = tuple(column.name for column in COLUMNS[7:])
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per device; by step, one per step and device that its process used."""
     named = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
     rows: list[dict[str, Any]] = []
@@ -99,7 +79,30 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         if found.rounded:
             notes.append(_rounded(found.rounded))
     data = {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
-    return Answer(data, notes=tuple(notes))
+    return Result(data, notes=tuple(notes))
+
+
+GPU_UTILIZATION = Query(
+    title="Utilisation of the devices by kernels",
+    needs={Fact.KERNELS},
+    uses={
+        Fact.GRAPH_LAUNCHES,
+        Fact.DEVICES,
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.RANKS,
+    },
+    columns=COLUMNS,
+    picture=Picture(
+        "bars",
+        x=("step", "occurrence", "device_id"),
+        values=("gpu_utilization_pct", "est_sm_efficiency_pct", "est_achieved_occupancy_pct"),
+        by=("rank", "pid"),
+    ),
+    compute=compute,
+)
 
 
 @dataclass(frozen=True)

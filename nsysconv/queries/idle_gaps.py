@@ -9,43 +9,36 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Option, Request
-from nsysconv.queries.idle_summary import KIND, PART_DOCS, STREAM, identity
+from nsysconv.queries.columns import (
+    DEVICE,
+    GAP_KIND,
+    GAP_PART_DOCS,
+    GAP_STREAM,
+    PROFILE,
+    RANK,
+    gap_keys,
+)
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.activity import Activity, activity
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.idle import PARTS, Activity, Gaps, activity, gaps, on_threads, parts
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Idle gaps, longest first"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {
-        Fact.API_LINKS,
-        Fact.OPERATORS,
-        Fact.DIRECTIVES,
-        Fact.PYTHON_FUNCTIONS,
-        Fact.RANGES,
-        Fact.DEVICES,
-        Fact.OVERHEAD,
-        Fact.THREADS,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
     DEVICE,
-    replace(KIND, brief=False),
-    replace(STREAM, brief=False),
+    replace(GAP_KIND, brief=False),
+    replace(GAP_STREAM, brief=False),
     Column("start_ns", Unit.NS, "When the gap began.", key=True),
     Column("dur_ns", Unit.NS, "How long it was.", better="less"),
     Column("cause", Unit.TEXT, "The largest of its parts."),
     *(
-        Column(f"{part}_ns", Unit.NS, f"Part of it: {PART_DOCS[part]}.", better="less", brief=False)
+        Column(
+            f"{part}_ns", Unit.NS, f"Part of it: {GAP_PART_DOCS[part]}.", better="less", brief=False
+        )
         for part in PARTS
     ),
     Column("thread", Unit.TEXT, "The thread whose call ended it.", brief=False),
@@ -55,7 +48,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per gap of the requested kinds, longest first."""
     found = [g for kind in request.idle_kinds for g in gaps(timeline, kind)]
     total = sum(len(g) for g in found)
@@ -72,9 +65,27 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     order = np.lexsort(
         (np.array(columns["start_ns"], np.int64), -np.array(columns["dur_ns"], np.int64))
     )
-    return Answer(
+    return Result(
         {name: [values[i] for i in order.tolist()] for name, values in columns.items()}, total
     )
+
+
+IDLE_GAPS = Query(
+    title="Idle gaps, longest first",
+    needs={Fact.KERNELS},
+    uses={
+        Fact.API_LINKS,
+        Fact.OPERATORS,
+        Fact.DIRECTIVES,
+        Fact.PYTHON_FUNCTIONS,
+        Fact.RANGES,
+        Fact.DEVICES,
+        Fact.OVERHEAD,
+        Fact.THREADS,
+    },
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _add(
@@ -95,7 +106,7 @@ def _add(
     columns["during_ns"] += during_ns
     columns["thread"] += [words.thread(op) for op in found.ended_by.tolist()]
     columns["next_op"] += [words.operation(op) for op in found.ended_by.tolist()]
-    for name, value in identity(timeline, found).items():
+    for name, value in gap_keys(timeline, found).items():
         columns[name] += [value] * len(found)
 
 

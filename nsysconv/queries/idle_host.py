@@ -8,32 +8,16 @@ from typing import TypeVar
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Data, Option, Request
-from nsysconv.queries.idle_summary import identity
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, gap_keys
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.activity import activity
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import counts, distinct, number, sums
+from nsysconv.timeline.idle import PARTS, Gaps, activity, gaps, on_threads, parts
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 K = TypeVar("K", bound=Hashable)
 
-TITLE = "What the host did while the device was idle"
-NEEDS = frozenset({Fact.KERNELS, Fact.API_LINKS, Fact.THREADS})
-USES = frozenset(
-    {
-        Fact.OPERATORS,
-        Fact.DIRECTIVES,
-        Fact.PYTHON_FUNCTIONS,
-        Fact.RANGES,
-        Fact.DEVICES,
-        Fact.OVERHEAD,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -63,10 +47,9 @@ COLUMNS = (
         counted_by="gap_count",
     ),
 )
-PICTURE = Picture("bars", x=("activity", "name"), values=("host_sum_ns",), by=("rank", "device_id"))
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device, activity and name, most time first. Sums to the host part of the gaps."""
     doing = activity(timeline)
     rows: list[dict[str, object]] = []
@@ -80,7 +63,7 @@ def compute(timeline: Timeline, request: Request) -> Data:
             pairs = distinct(place.astype(np.int64) * len(told) + pieces.gap)
             gap_counts = counts(pairs // len(told), len(labels))
             _add(by_label, zip(labels.tolist(), gap_counts.tolist(), times.tolist(), strict=True))
-        shared = identity(timeline, found)
+        shared = gap_keys(timeline, found)
         merged: dict[tuple[str, str], list[int]] = {}
         for label, (count, time) in sorted(by_label.items()):
             _add(merged, [(doing.name(label), count, time)])
@@ -98,6 +81,25 @@ def compute(timeline: Timeline, request: Request) -> Data:
             )
     rows.sort(key=lambda row: -int(str(row["host_sum_ns"])))
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+IDLE_HOST = Query(
+    title="What the host did while the device was idle",
+    needs={Fact.KERNELS, Fact.API_LINKS, Fact.THREADS},
+    uses={
+        Fact.OPERATORS,
+        Fact.DIRECTIVES,
+        Fact.PYTHON_FUNCTIONS,
+        Fact.RANGES,
+        Fact.DEVICES,
+        Fact.OVERHEAD,
+    },
+    columns=COLUMNS,
+    picture=Picture(
+        "bars", x=("activity", "name"), values=("host_sum_ns",), by=("rank", "device_id")
+    ),
+    compute=compute,
+)
 
 
 def _add(sums_of: dict[K, list[int]], more: Iterable[tuple[K, int, int]]) -> None:

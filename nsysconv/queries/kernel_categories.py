@@ -7,36 +7,20 @@ from collections import Counter
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    WINDOW,
-    Array,
-    Data,
-    Option,
-    Request,
-    ranks_by_group,
-)
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.groups import counts, sums
+from nsysconv.timeline.arrays import by_group, counts, distinct, number, percent, sums
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, rules
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import distinct, number, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
-TITLE = "Kernels by kind of work"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.GRAPH_LAUNCHES, Fact.DEVICES})
-TOTALS = frozenset({Fact.KERNEL_TOTALS})
 RULES = Option(
     "rules", None, "A TOML file of rules for kinds of kernels, tried before those of nsysconv."
 )
-OPTIONS = (RULES,)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -72,10 +56,9 @@ COLUMNS = (
     Column("name_count", Unit.COUNT, "How many names they have.", brief=False),
     Column("top_name", Unit.TEXT, "The name with most time among them."),
 )
-PICTURE = Picture("bars", x=("category",), values=("kernel_sum_ns",), by=("rank", "device_id"))
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device and category with kernels, most kernel time first."""
     path = request.options["rules"]
     if Fact.KERNELS not in timeline.profile.facts:
@@ -106,6 +89,18 @@ def compute(timeline: Timeline, request: Request) -> Data:
     }
 
 
+KERNEL_CATEGORIES = Query(
+    title="Kernels by kind of work",
+    needs={Fact.KERNELS},
+    uses={Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    totals={Fact.KERNEL_TOTALS},
+    options=(RULES,),
+    columns=COLUMNS,
+    picture=Picture("bars", x=("category",), values=("kernel_sum_ns",), by=("rank", "device_id")),
+    compute=compute,
+)
+
+
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
     """Per group the union of its kernels inside the window of its device; MISSING: there is none."""
     result = np.full(len(devices), MISSING)
@@ -132,7 +127,7 @@ def _names(
     return counts(groups, count), top
 
 
-def _of_totals(timeline: Timeline, path: str | None) -> Data:
+def _of_totals(timeline: Timeline, path: str | None) -> ColumnValues:
     """The same of totals: a row without a device speaks of all; nobody tells unions."""
     found = rules(path)
     kernels = totals(timeline, KERNEL)

@@ -5,29 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    Answer,
-    Data,
-    Option,
-    Request,
-    ranks_by_group,
-)
-from nsysconv.queries.per_step import per_step, with_sums_per_step
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, per_step, ranks_by_group, with_per_step
+from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number, percent
+from nsysconv.timeline.arrays import grouped_statistics, number, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
-TITLE = "Kernels by name"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.DEVICES}) | STEP_FACTS
-TOTALS = frozenset({Fact.KERNEL_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -71,19 +57,29 @@ COLUMNS = (
         brief=False,
     ),
 )
-PICTURE = Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "device_id"))
 
 _NAME_COLUMNS = {"demangled": "name_id", "short": "short_name_id", "mangled": "mangled_name_id"}
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per device and name, most kernel time first."""
     recorded = Fact.KERNELS in timeline.profile.facts
     data = _of_kernels(timeline, request) if recorded else _of_totals(timeline)
-    return with_sums_per_step(data, timeline, request, {"per_step_ns": "kernel_sum_ns"})
+    return with_per_step(data, timeline, request, {"per_step_ns": "kernel_sum_ns"})
 
 
-def _of_kernels(timeline: Timeline, request: Request) -> Data:
+KERNELS = Query(
+    title="Kernels by name",
+    needs={Fact.KERNELS},
+    uses={Fact.DEVICES, *STEP_FACTS},
+    totals={Fact.KERNEL_TOTALS},
+    columns=COLUMNS,
+    picture=Picture("bars", x=("name",), values=("kernel_sum_ns",), by=("rank", "device_id")),
+    compute=compute,
+)
+
+
+def _of_kernels(timeline: Timeline, request: Request) -> ColumnValues:
     profile = timeline.profile
     ids_column = _NAME_COLUMNS[request.kernel_names]
     column = timeline.columns("kernel", ("dur_ns", "device_id", "pid", "name_id", ids_column))
@@ -116,7 +112,7 @@ def _of_kernels(timeline: Timeline, request: Request) -> Data:
     }
 
 
-def _of_totals(timeline: Timeline) -> Data:
+def _of_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals: a row without a device speaks of all, and several totals have no median."""
     by_name = grouped(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
     found = sorted(

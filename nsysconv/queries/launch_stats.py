@@ -6,31 +6,13 @@ import numpy as np
 
 from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    Array,
-    Data,
-    Option,
-    Request,
-    ranks_by_group,
-)
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts
-from nsysconv.timeline.launches import Launches, launches
-from nsysconv.timeline.statistics import grouped_statistics, number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.arrays import counts, grouped_statistics, number
+from nsysconv.timeline.timeline import Launches, Timeline, launches
 from nsysconv.units import Unit
 
-TITLE = "Launches by API function"
-NEEDS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (
-    Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
-    Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),
-)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -121,12 +103,9 @@ COLUMNS = (
         better="less",
     ),
 )
-PICTURE = Picture(
-    "bars", x=("layer", "name"), values=("api_sum_ns", "gpu_op_sum_ns"), by=("rank", "device_id")
-)
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device and function that launched something there, most calls' time first."""
     found, calls = launches(timeline), timeline.calls
     api = calls.end[found.call] - calls.start[found.call]
@@ -171,6 +150,25 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "name": [names[i] for i in order],
         **{name: values[at] for name, values in data.items()},
     }
+
+
+LAUNCH_STATS = Query(
+    title="Launches by API function",
+    needs={Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    options=(
+        Option("long_call_ns", 50_000, "Calls that take longer are counted as long."),
+        Option("long_queue_ns", 100_000, "Queue times above this are counted as long."),
+    ),
+    columns=COLUMNS,
+    picture=Picture(
+        "bars",
+        x=("layer", "name"),
+        values=("api_sum_ns", "gpu_op_sum_ns"),
+        by=("rank", "device_id"),
+    ),
+    compute=compute,
+)
 
 
 def _told(values: Array, unknown: bool) -> Array:

@@ -9,27 +9,13 @@ import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    RANK,
-    Array,
-    Data,
-    Option,
-    Request,
-    ranks_by_group,
-)
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Metrics by device"
-NEEDS = frozenset({Fact.METRICS})
-USES = frozenset({Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -67,7 +53,7 @@ _VALUES = ("value_avg", "value_min", "value_max")
 _ROWS_AT_ONCE = 1 << 16
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device, metric, kernel and unit, by name."""
     found = timeline.columns("metric_sample", (*_KEYS, "execution_count"))
     group, keys = _groups(timeline, found)
@@ -94,6 +80,15 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "value_min": low[at],
         "value_max": high[at],
     }
+
+
+METRICS = Query(
+    title="Metrics by device",
+    needs={Fact.METRICS},
+    uses={Fact.DEVICES},
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _groups(timeline: Timeline, found: dict[str, Array]) -> tuple[Array, list[_Key]]:

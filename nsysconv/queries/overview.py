@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.arrays import blocks, counts, percent, sums
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.idle import busy, window
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     GPU_KINDS,
@@ -28,13 +28,6 @@ from nsysconv.timeline.totals import (
 )
 from nsysconv.units import Unit
 
-TITLE = "Overview by device"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
-)
-TOTALS = frozenset(GPU_KINDS)
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -109,12 +102,11 @@ COLUMNS = (
         counted_by="graph_launch_count",
     ),
 )
-PICTURE = Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns"))
 
 _OPTIONAL = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "um": Fact.UNIFIED_MEMORY}
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device with GPU operations."""
     profile = timeline.profile
     names = {row["device_id"]: row["name"] for row in profile.rows("device")}
@@ -127,6 +119,17 @@ def compute(timeline: Timeline, request: Request) -> Data:
             for row in rows:
                 row.update({name: None for name in row if name.startswith(f"{prefix}_")})
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+OVERVIEW = Query(
+    title="Overview by device",
+    needs={Fact.KERNELS},
+    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    totals=frozenset(GPU_KINDS),
+    columns=COLUMNS,
+    picture=Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns")),
+    compute=compute,
+)
 
 
 def _row(timeline: Timeline, device: int, names: dict[Any, Any]) -> dict[str, Any]:

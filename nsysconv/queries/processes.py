@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, RANK, Array, Data, Option, Request
+from nsysconv.queries.columns import PROFILE, RANK
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.calls import ApiCalls
-from nsysconv.timeline.groups import blocks
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import blocks, distinct
+from nsysconv.timeline.events import ApiCalls
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
 from nsysconv.units import Unit
 
-TITLE = "Processes"
-NEEDS: frozenset[Fact] = frozenset()
-USES = frozenset({Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS})
-TOTALS = frozenset({Fact.API_TOTALS, *GPU_KINDS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -39,10 +34,9 @@ COLUMNS = (
     ),
     Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
 )
-PICTURE = Picture("bars", x=("rank", "pid"), values=("api_sum_ns",))
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per process with events, by number."""
     profile, calls, ops = timeline.profile, timeline.calls, timeline.ops
     threads_told, calls_told, ops_told = (
@@ -74,6 +68,16 @@ def compute(timeline: Timeline, request: Request) -> Data:
             }
         )
     return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+
+
+PROCESSES = Query(
+    title="Processes",
+    uses={Fact.API_CALLS, Fact.KERNELS, Fact.THREADS, Fact.RANKS},
+    totals={Fact.API_TOTALS, *GPU_KINDS},
+    columns=COLUMNS,
+    picture=Picture("bars", x=("rank", "pid"), values=("api_sum_ns",)),
+    compute=compute,
+)
 
 
 def _threads(calls: ApiCalls, which: Array) -> int:

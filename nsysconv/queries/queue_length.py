@@ -8,22 +8,14 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Array, Data, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts
+from nsysconv.timeline.arrays import counts, grouped_statistics, percent
 from nsysconv.timeline.idle import stream_label
-from nsysconv.timeline.launches import Queues, queues
-from nsysconv.timeline.statistics import grouped_statistics, percent
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Queues, Timeline, queues
 from nsysconv.units import Unit
 
-TITLE = "Launches that wait, by stream"
-NEEDS = frozenset({Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (
-    Option("full", 1024, "How many waiting launches make a queue full (CUDA's limit by default)."),
-)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -90,10 +82,9 @@ COLUMNS = (
     ),
     Column("full_pct", Unit.PCT, "That time as a share of span_ns.", better="less", brief=False),
 )
-PICTURE = Picture("bars", x=("stream",), values=("waiting_avg",), by=("rank", "device_id"))
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device and stream with launches, in that order; null where the clocks disagree."""
     full = request.options["full"]
     if full < 1:
@@ -132,6 +123,21 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "full_ns": full_ns,
         "full_pct": np.where(span == MISSING, np.nan, percent(full_ns, np.maximum(span, 1))),
     }
+
+
+QUEUE_LENGTH = Query(
+    title="Launches that wait, by stream",
+    needs={Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    options=(
+        Option(
+            "full", 1024, "How many waiting launches make a queue full (CUDA's limit by default)."
+        ),
+    ),
+    columns=COLUMNS,
+    picture=Picture("bars", x=("stream",), values=("waiting_avg",), by=("rank", "device_id")),
+    compute=compute,
+)
 
 
 def _share(part: Array, span: Array) -> Array:

@@ -5,42 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, Answer, Array, Option, Request, ranks_by_group
+from nsysconv.queries.columns import PROFILE, ranks_by_group
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.annotations import (
-    OPERATOR,
-    START_END,
-    Spans,
-    operators,
-    ranges,
-    with_domains,
+from nsysconv.timeline.annotations import OPERATOR, START_END, operators, ranges, with_domains
+from nsysconv.timeline.arrays import counts, grouped_statistics, sums
+from nsysconv.timeline.events import Spans
+from nsysconv.timeline.nesting import (
+    DEEPEST,
+    LONGEST,
+    Tree,
+    nested,
+    notes_of_deep,
+    path_texts,
+    set_in,
 )
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.path_texts import DEEPEST, LONGEST, notes_of_deep, path_texts, set_in
 from nsysconv.timeline.projection import projection
-from nsysconv.timeline.statistics import grouped_statistics
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
-
-TITLE = "Ranges as a tree, and their work on the GPU"
-NEEDS = frozenset({Fact.RANGES})
-USES = frozenset(
-    {
-        Fact.OPERATORS,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.RANKS,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (
-    Option("operators", False, "With the operators of the framework, in one tree."),
-    Option("any-thread", False, "What any thread of the process launched meanwhile belongs to it."),
-    Option("depth", 0, "Show no deeper levels than this; 0: all."),
-)
 
 _LAUNCHED = "the GPU operations that were launched in it"
 COLUMNS = (
@@ -107,12 +89,11 @@ COLUMNS = (
         adds=True,
     ),
 )
-PICTURE = Picture("bars", x=("tree",), values=("range_sum_ns", "projected_sum_ns"), by=("rank",))
 _ON_GPU = tuple(column.name for column in COLUMNS[12:])
 _INDENT = "  "
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per path of names, each below the range it lies in; siblings by time, longest first."""
     options = request.options
     spans = _spans(timeline, operators_too=options["operators"])
@@ -146,7 +127,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     at = at[: request.limit or None]
     texts = path_texts(paths.parent, lambda path: names[paths.name[path]], at)
     level = paths.level[at]
-    return Answer(
+    return Result(
         {
             "rank": [rank[i] for i in at.tolist()],
             "path": texts,
@@ -156,6 +137,30 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         row_count,
         notes_of_deep(texts, level),
     )
+
+
+RANGES = Query(
+    title="Ranges as a tree, and their work on the GPU",
+    needs={Fact.RANGES},
+    uses={
+        Fact.OPERATORS,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.RANKS,
+    },
+    options=(
+        Option("operators", False, "With the operators of the framework, in one tree."),
+        Option(
+            "any-thread", False, "What any thread of the process launched meanwhile belongs to it."
+        ),
+        Option("depth", 0, "Show no deeper levels than this; 0: all."),
+    ),
+    columns=COLUMNS,
+    picture=Picture("bars", x=("tree",), values=("range_sum_ns", "projected_sum_ns"), by=("rank",)),
+    compute=compute,
+)
 
 
 def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:

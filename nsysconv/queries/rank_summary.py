@@ -8,43 +8,19 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    WINDOW,
-    Answer,
-    Gathering,
-    Request,
-    alone,
-)
+from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW
+from nsysconv.queries.contract import Aggregator, Query, Request, Result, aggregate_one
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, percent, spread, take
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.spread import OVER_RANKS, spread
-from nsysconv.timeline.statistics import distinct, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Ranks beside each other"
-NEEDS: frozenset[Fact] = frozenset()
 ANY_OF = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.MPI_CALLS})
-USES = frozenset(
-    {
-        *ANY_OF,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (RULES,)
 
 
 def _imbalance(name: str, what: str) -> Column:
@@ -141,7 +117,6 @@ COLUMNS = (
     _imbalance("communication", "communication"),
     _imbalance("mpi", "time in MPI"),
 )
-PICTURE = Picture("stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns"))
 
 _IMBALANCES = {
     "busy_imbalance_pct": "busy_ns",
@@ -154,7 +129,7 @@ _OF_RANK = ("profile", "rank", "pid", "device_id", "over_ranks", "rank_count", "
 Row = dict[str, Any]
 
 
-def part(timeline: Timeline, request: Request) -> list[Row]:
+def partial(timeline: Timeline, request: Request) -> list[Row]:
     """The rows of one profile's ranks, without imbalances: a row per process, or per device of it.
 
     Where the profile knows ranks, processes without one have no row.
@@ -177,21 +152,45 @@ def part(timeline: Timeline, request: Request) -> list[Row]:
             "mpi_union_ns": _mpi(timeline, pid),
         }
         mine = ops.pid == pid
-        devices = distinct(taken(ops.device, mine)).tolist() if mine.any() else []
+        devices = distinct(take(ops.device, mine)).tolist() if mine.any() else []
         rows += [of_process | _on_device(timeline, pid, d, request) for d in devices] or [
             of_process | _nothing(timeline)
         ]
     return rows
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per rank of the profile; of several ranks least, median and greatest before them."""
-    return alone(gathering(request), timeline, part(timeline, request))
+    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
 
 
-def gathering(request: Request) -> Gathering:
+def aggregator(request: Request) -> Aggregator:
     """The same of all profiles of a run, in the order of ranks."""
     return _Rows()
+
+
+RANK_SUMMARY = Query(
+    title="Ranks beside each other",
+    any_of=ANY_OF,
+    uses={
+        *ANY_OF,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.THREADS,
+        Fact.DEVICES,
+        Fact.RANKS,
+    },
+    options=(RULES,),
+    columns=COLUMNS,
+    picture=Picture(
+        "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
+    ),
+    compute=compute,
+    partial=partial,
+    aggregator=aggregator,
+)
 
 
 class _Rows:
@@ -201,11 +200,11 @@ class _Rows:
     def add(self, ref: ProfileRef, part: list[Row]) -> None:
         self._found += ({"profile": ref.label, **row} for row in part)
 
-    def answer(self) -> Answer:
+    def result(self) -> Result:
         return _beside(self._found)
 
 
-def _beside(rows: list[Row]) -> Answer:
+def _beside(rows: list[Row]) -> Result:
     rows.sort(
         key=lambda row: (
             row["rank"] is None,
@@ -222,7 +221,7 @@ def _beside(rows: list[Row]) -> Answer:
             value = row.get(quantity)
             row[name] = None if value is None or not mean else 100.0 * (value / mean - 1)
     shown = [*_over_all(rows), *rows] if len(rows) > 1 else rows
-    return Answer({c.name: [row.get(c.name) for row in shown] for c in COLUMNS})
+    return Result({c.name: [row.get(c.name) for row in shown] for c in COLUMNS})
 
 
 def _over_all(rows: list[Row]) -> list[Row]:

@@ -9,37 +9,26 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.contract import (
-    DEVICE,
-    PROFILE,
-    Answer,
-    Array,
-    Gathering,
-    Request,
-    alone,
-)
+from nsysconv.queries.columns import DEVICE, PROFILE
+from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result, aggregate_one
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
-from nsysconv.timeline.arrivals import (
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.clock_offsets import Clock, time_of_day
+from nsysconv.timeline.collectives import (
     BY_ORDER,
     MPI,
     Arrivals,
+    Meeting,
+    Meetings,
     arrivals,
     foreign_communicators,
     sends_and_receives,
 )
-from nsysconv.timeline.clock_offsets import Clock, time_of_day
-from nsysconv.timeline.meetings import Meeting, Meetings
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Who is late into collectives"
-NEEDS: frozenset[Fact] = frozenset()
 ANY_OF = frozenset({Fact.KERNELS, Fact.MPI_CALLS})
-USES = frozenset({*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (RULES,)
 MEMBER = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
 COLUMNS = (
     PROFILE,
@@ -107,14 +96,13 @@ COLUMNS = (
         brief=False,
     ),
 )
-PICTURE = Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns"))
 
 LeftOut = tuple[int, int]
 """Of what cannot be matched: collectives of MPI, and kernels that send and receive."""
 Part = tuple[int | None, list[Arrivals], LeftOut]
 
 
-def part(timeline: Timeline, request: Request) -> Part:
+def partial(timeline: Timeline, request: Request) -> Part:
     """What one profile tells: its zero's time of day, its collectives, and what cannot be matched."""
     return (
         time_of_day(timeline),
@@ -126,14 +114,27 @@ def part(timeline: Timeline, request: Request) -> Part:
     )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per process and device that took part in collectives."""
-    return alone(gathering(request), timeline, part(timeline, request))
+    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
 
 
-def gathering(request: Request) -> Gathering:
+def aggregator(request: Request) -> Aggregator:
     """The same of all profiles of a run; who came latest in all first."""
     return _Late()
+
+
+STRAGGLERS = Query(
+    title="Who is late into collectives",
+    any_of=ANY_OF,
+    uses={*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC},
+    options=(RULES,),
+    columns=COLUMNS,
+    picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
+    compute=compute,
+    partial=partial,
+    aggregator=aggregator,
+)
 
 
 class Gathered:
@@ -161,7 +162,7 @@ class Gathered:
 
 
 class _Late(Gathered):
-    def answer(self) -> Answer:
+    def result(self) -> Result:
         met, clocks, notes = self.met()
         rows = []
         for number, one in enumerate(self.meetings.participants):
@@ -180,7 +181,7 @@ class _Late(Gathered):
             rows.append(row)
         rows.sort(key=lambda row: -(row.get("late_sum_ns") or 0))
         data = {column.name: [row.get(column.name) for row in rows] for column in COLUMNS}
-        return Answer(data, notes=notes)
+        return Result(data, notes=notes)
 
 
 def _doubts(

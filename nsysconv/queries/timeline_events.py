@@ -9,31 +9,14 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Option, Request
-from nsysconv.queries.copies import direction_code, direction_names
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_code, direction_names
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.annotations import Spans, operators, ranges
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.events import Kind, Spans
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Events in the order of time"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.THREADS,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -78,7 +61,7 @@ class _Events:
         return len(self.start)
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per event in the order of time, what contains others before them; those without a time
     are left out, for they have no place. Ranges that were never closed end with the recording.
     """
@@ -104,7 +87,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         first += len(part)
     threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
     pairs = zip(data["pid"].tolist(), data["tid"].tolist(), strict=True)
-    return Answer(
+    return Result(
         {
             "rank": [timeline.ranks.get(pid) for pid in data["pid"].tolist()],
             **data,
@@ -114,6 +97,25 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         },
         total,
     )
+
+
+TIMELINE_EVENTS = Query(
+    title="Events in the order of time",
+    needs={Fact.KERNELS},
+    uses={
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.THREADS,
+    },
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _parts(timeline: Timeline, request: Request) -> Iterator[_Events]:

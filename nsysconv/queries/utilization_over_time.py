@@ -8,29 +8,17 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Utilisation over time"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
-)
-TOTALS: frozenset[Fact] = frozenset()
 _MOST = 100_000
-OPTIONS = (
-    Option(
-        "bins",
-        60,
-        f"In how many bins of equal length (but for 1 ns) each device's window is cut, {_MOST} at most.",
-    ),
-)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -57,12 +45,9 @@ COLUMNS = (
     ),
     Column("memcpy_pct", Unit.PCT, "That union as a share of the bin."),
 )
-PICTURE = Picture(
-    "strip", x=("start_ns",), width="dur_ns", values=("busy_pct",), by=("rank", "device_id")
-)
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device and bin, in the order of time; one without values for a device without time."""
     bins = request.options["bins"]
     if not 1 <= bins <= _MOST:
@@ -72,6 +57,26 @@ def compute(timeline: Timeline, request: Request) -> Data:
         for name, values in _rows(timeline, device, bins).items():
             data[name] += values
     return data
+
+
+UTILIZATION_OVER_TIME = Query(
+    title="Utilisation over time",
+    needs={Fact.KERNELS},
+    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    options=(
+        Option(
+            "bins",
+            60,
+            "In how many bins of equal length (but for 1 ns) each device's window is cut, "
+            f"{_MOST} at most.",
+        ),
+    ),
+    columns=COLUMNS,
+    picture=Picture(
+        "strip", x=("start_ns",), width="dur_ns", values=("busy_pct",), by=("rank", "device_id")
+    ),
+    compute=compute,
+)
 
 
 def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:

@@ -21,11 +21,10 @@ from nsysconv.store.batches import from_rows
 from nsysconv.store.connection import Connection
 from nsysconv.store.profiles import Origin, note_row
 from nsysconv.store.read import Columns, Store, pieces_of
-from nsysconv.store.recording import Batch, Recording, SourceRows
+from nsysconv.store.recording import Batch, Batches, Recording, SourceRows, filter_batches
 from nsysconv.store.sqlite.connection import DamagedError, create_schema, view_statements
 from nsysconv.store.sqlite.source_views import ViewsConnection, is_sound
 from nsysconv.store.sqlite.writer import SqliteWriter
-from nsysconv.store.write import common
 from nsysconv.units import Unit
 
 _ONLY_PROFILE = 1
@@ -70,24 +69,26 @@ class _AttachedStore(Store):
         create_schema(self._connection)
         small = replace(recording, batches=self._small_batches(recording), sqlite_source=None)
         SqliteWriter(self._connection).add([small], lambda: origin, lambda table, rows: None)
-        if any(batch.sparse() for batches in self._rows.values() for batch in batches):
+        if any(batch.sparse for batches in self._rows.values() for batch in batches):
             self.close()
             raise NotInPlace
-        suspects = [t for t, batches in self._rows.items() if any(b.suspect() for b in batches)]
         self._write_extents()
         self._connect = self._connect_to_views
         self._lay_views(self._connection)
         for name, statement in view_statements().items():
             self._connection.execute(f"CREATE TEMP VIEW {name} AS {statement}")
-        for table in suspects:
-            self._be_careful(table)
+        for table in self._rows:
+            if table in self._summary.suspects:
+                self._be_careful(table)
 
-    def _small_batches(self, recording: Recording) -> Iterator[Batch]:
-        for batch in recording.batches:
-            if isinstance(batch, SourceRows):
-                self._rows.setdefault(batch.table, []).append(batch)
-            else:
-                yield batch
+    def _small_batches(self, recording: Recording) -> Batches:
+        self._summary = yield from filter_batches(recording.batches, self._is_small)
+        return self._summary
+
+    def _is_small(self, batch: Batch) -> bool:
+        if isinstance(batch, SourceRows):
+            self._rows.setdefault(batch.table, []).append(batch)
+        return not isinstance(batch, SourceRows)
 
     def _write_extents(self) -> None:
         for table, batches in self._rows.items():
@@ -99,7 +100,7 @@ class _AttachedStore(Store):
                     first_id=1,
                     last_id=last,
                     row_count=last,
-                    **common([batch.constants for batch in batches]),
+                    **self._summary.constants.get(table, {}),
                 )
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,9 +21,11 @@ from nsysconv.store.recording import (
     SOURCE,
     ArrowRows,
     Batch,
+    Batches,
     ProfileAttributes,
     Recording,
     SourceRows,
+    Summary,
 )
 from nsysconv.store.runs import RANK_REPEATED
 
@@ -97,23 +99,14 @@ def _runs(store: Store) -> dict[int, StoredRun]:
 
 
 def _recording(store: Store, profile: Profile, place: Place) -> Recording:
-    attributes = ProfileAttributes(
-        **{part.name: profile.attributes[part.name] for part in fields(ProfileAttributes)}
-    )
-    told = {Fact(row["fact"]): row["advice"] for row in profile.rows(schema.profile_fact.name)}
     return Recording(
-        attributes=lambda: attributes,
-        facts=lambda: profile.facts,
-        advice={fact: advice for fact, advice in told.items() if advice is not None},
-        # Its place in a run is found anew.
-        notes=[note for note in profile.notes if note.slug != RANK_REPEATED],
         batches=_batches(store, profile, place),
         sqlite_source=place if isinstance(place, Path) else None,
         possible=profile.facts | profile.missing,
     )
 
 
-def _batches(store: Store, profile: Profile, place: Place) -> Iterator[Batch]:
+def _batches(store: Store, profile: Profile, place: Place) -> Batches:
     extents = store.extents(profile.id)
     for table in schema.metadata.sorted_tables:
         if "profile_id" not in table.c or table in _TOLD:
@@ -130,6 +123,19 @@ def _batches(store: Store, profile: Profile, place: Place) -> Iterator[Batch]:
         raise InputError(
             "the store was changed while it was read", where=str(place), hint="Import it again."
         )
+    advice = {Fact(row["fact"]): row["advice"] for row in profile.rows(schema.profile_fact.name)}
+    return Summary(
+        ProfileAttributes(
+            **{part.name: profile.attributes[part.name] for part in fields(ProfileAttributes)}
+        ),
+        profile.facts,
+        {fact: text for fact, text in advice.items() if text is not None},
+        # Its place in a run is found anew.
+        [note for note in profile.notes if note.slug != RANK_REPEATED],
+        constants={name: extent.constants for name, extent in extents.items()}
+        if isinstance(place, Path)
+        else {},
+    )
 
 
 def _rows(profile: Profile, table: sa.Table, without: tuple[str, ...]) -> Iterator[Batch]:
@@ -142,7 +148,6 @@ def _source_rows(table: sa.Table, extent: Extent) -> SourceRows:
     """Rows that the database itself copies: none passes through Python."""
     names = [c.name for c in table.columns if c.name not in ("id", "profile_id")]
     source = sa.table(table.name, *(sa.column(c.name, c.type) for c in table.c), schema=SOURCE)
-    constants: Mapping[str, int] = extent.constants
 
     def guarded() -> tuple[SourceRows, list[Note]]:
         raise InputError(f"the table {table.name} of the store holds what none may hold")
@@ -154,5 +159,4 @@ def _source_rows(table: sa.Table, extent: Extent) -> SourceRows:
         extent.first_id,
         extent.last_id,
         guarded,
-        constants=lambda: constants,
     )

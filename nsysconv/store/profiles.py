@@ -12,7 +12,7 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note
 from nsysconv.store.connection import Connection
 from nsysconv.store.read import Profile
-from nsysconv.store.recording import Recording
+from nsysconv.store.recording import Summary
 from nsysconv.store.runs import Belonging, Place
 
 
@@ -53,15 +53,15 @@ def remove_profile(connection: Connection, profile_id: int) -> None:
 
 def add_profile(
     connection: Connection,
-    recording: Recording,
-    origin: Origin,
     profile_id: int,
-    facts: Iterable[Fact],
-    notes: Iterable[Note],
+    possible: frozenset[Fact],
+    summary: Summary,
+    origin: Origin,
     place: Place,
 ) -> tuple[str, int]:
-    """Writes what is told of a profile as a whole; returns its label, made unique in the store, and its
-    run.
+    """Write what is known of a profile as a whole, its rows apart.
+
+    Return its label, made unique in the store, and the id of its run.
     """
     label, run_id = _storable(origin.label), place.run_id
     if run_id is None:
@@ -78,14 +78,14 @@ def add_profile(
             source=origin.source,
             path=_storable(origin.path),
             sha256=origin.sha256,
-            **asdict(recording.attributes()),
+            **asdict(summary.attributes),
         )
     )
     for key, value in origin.tags.items():
         tag = sa.insert(schema.profile_tag)
         connection.execute(tag.values(profile_id=profile_id, key=key, value=value))
-    _add_facts(connection, recording, profile_id, set(facts))
-    _add_notes(connection, profile_id, notes)
+    _add_facts(connection, profile_id, possible, summary)
+    _add_notes(connection, profile_id, summary.notes)
     return label, run_id
 
 
@@ -121,15 +121,15 @@ def _profiles_of(connection: Connection, run_id: int) -> list[str]:
 
 
 def _add_facts(
-    connection: Connection, recording: Recording, profile_id: int, held: set[Fact]
+    connection: Connection, profile_id: int, possible: frozenset[Fact], summary: Summary
 ) -> None:
-    for fact in in_order(recording.possible | held | recording.advice.keys()):
+    for fact in in_order(possible | summary.facts | summary.advice.keys()):
         connection.execute(
             sa.insert(schema.profile_fact).values(
                 profile_id=profile_id,
                 fact=fact.value,
-                held=int(fact in held),
-                advice=recording.advice.get(fact),
+                held=int(fact in summary.facts),
+                advice=summary.advice.get(fact),
             )
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,13 @@ from nsysconv.units import Unit
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of an event table that stand in the source's own SQLite file.
+    """Rows of an event table, to be selected from the source's own SQLite file.
 
     `select` names its columns as ours and reads from the schema SOURCE; `row_id` is the source row's
     number, which cuts the work into pieces and numbers the rows of a view: from `first` to `last`.
-    `sparse`: whether the numbers have large holes, so that they are no measure of the work; to be asked
-    before SQLite reads all rows, because rows may have to be counted for it: it raises InputError where a
-    file is so damaged that they come round again. `guarded` gives the same rows without those that the
-    schema does not admit, and notes that count them; it is asked only where the plain rows were refused
-    or are `suspect`, because checking costs a scan. `constants` are columns known to hold one value in
-    every row; asked once all batches are written.
+    `sparse`: the numbers have large holes, so that they are no measure of the work. `guarded` makes the
+    same rows without those that the schema does not admit, and notes that count them; call it only
+    where the plain rows were refused or are suspect, because checking costs a scan.
     """
 
     table: str
@@ -37,9 +35,7 @@ class SourceRows:
     first: int
     last: int
     guarded: Callable[[], tuple[SourceRows, list[Note]]]
-    sparse: Callable[[], bool] = lambda: False
-    suspect: Callable[[], bool] = lambda: False
-    constants: Callable[[], Mapping[str, int]] = dict
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,28 +95,81 @@ class ProfileAttributes:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """One profile as an importer gives it.
+class Summary:
+    """What is known of a recording once all its rows have been read."""
 
-    `batches` is consumed once; `attributes`, `facts`, `notes` and `late_ns` are complete only then.
-    `facts` tells what the recording holds; `advice`, for a missing fact, how to record it.
-    `sqlite_source` is the file that SourceRows read from. `part` names the recording where its file
-    holds several, which is known once all of them have been used up.
-    """
-
-    attributes: Callable[[], ProfileAttributes]
-    facts: Callable[[], frozenset[Fact]]
-    advice: Mapping[Fact, str]
-    notes: Sequence[Note]
-    batches: Iterator[Batch]
-    sqlite_source: Path | None = None
-    part: Callable[[], str] = lambda: ""
-    possible: frozenset[Fact] = frozenset(Fact)
-    """What a file of this source may hold; what is not recorded is told of these."""
-    working: Callable[[], Set[int]] = frozenset
-    """Processes with GPU operations, complete with the rows of processes; none: it cannot be told."""
-    late_ns: Callable[[], int] = int
+    attributes: ProfileAttributes
+    facts: frozenset[Fact]
+    """What the recording holds."""
+    advice: Mapping[Fact, str] = field(default_factory=dict)
+    """How to record a fact that is missing."""
+    notes: Sequence[Note] = ()
+    part: str = ""
+    """Names the recording where its file holds several."""
+    gpu_pids: frozenset[int] = frozenset()
+    """Processes with GPU operations; empty where the source cannot say."""
+    late_ns: int = 0
     """How much later than the profile's zero the moment is from which the rows' times count."""
+    constants: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By event table: columns that hold one value in every row."""
+    suspects: frozenset[str] = frozenset()
+    """Event tables some of whose SourceRows hold ids that are no numbers."""
+
+
+Batches = Generator[Batch, None, Summary]
+"""The rows of a recording; the generator returns the summary when it is used up."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One profile as an importer gives it: what is known of it before its rows are read, and these."""
+
+    batches: Batches
+    sqlite_source: Path | None = None
+    """The file that SourceRows are selected from."""
+    possible: frozenset[Fact] = frozenset(Fact)
+    """What a file of this source may hold; only facts among these are reported as not recorded."""
+    one_of_several: bool = False
+    """Whether the file is known to hold other recordings, too."""
+
+
+def take_batches(batches: Batches, take: Callable[[Batch], None]) -> Summary:
+    """Pass every batch to `take` and return the summary.
+
+    The generator is closed also where `take` raises: it may hold processes and files.
+    """
+    with closing(batches):
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration as end:
+                summary: Summary = end.value
+                return summary
+            take(batch)
+
+
+def filter_batches(batches: Batches, keep: Callable[[Batch], bool]) -> Batches:
+    """Yield the batches for which `keep` is true and return the summary."""
+    with closing(batches):
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration as end:
+                summary: Summary = end.value
+                return summary
+            if keep(batch):
+                yield batch
+
+
+def shared_constants(
+    batches: Iterable[tuple[str, Mapping[str, int]]],
+) -> dict[str, dict[str, int]]:
+    """Return by table the constants that all its batches share, each given as its table and its own."""
+    shared: dict[str, dict[str, int]] = {}
+    for table, constants in batches:
+        others = shared.get(table, constants)
+        shared[table] = {k: v for k, v in constants.items() if others.get(k) == v}
+    return shared
 
 
 def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:

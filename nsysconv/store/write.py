@@ -7,7 +7,7 @@ is here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -23,7 +23,7 @@ from nsysconv.store.connection import Connection
 from nsysconv.store.database import Appeared, writers
 from nsysconv.store.places import Place
 from nsysconv.store.profiles import Origin, add_profile, remove_profile
-from nsysconv.store.recording import Batch, Recording, SourceRows
+from nsysconv.store.recording import Batch, Recording, SourceRows, Summary, take_batches
 from nsysconv.store.runs import Belonging, Runs, member
 
 # Rows changed by one statement: half a second, so that Ctrl-C is not kept waiting.
@@ -70,10 +70,10 @@ class Span:
 class _Taken:
     """A recording whose rows are in the database, and that has no profile yet."""
 
-    recording: Recording
+    possible: frozenset[Fact]
+    summary: Summary
     profile_id: int
     counts: dict[str, int]
-    facts: frozenset[Fact]
     notes: list[Note]
     processes: list[dict[str, Any]]
 
@@ -219,43 +219,43 @@ class Writer(ABC):
     ) -> _Taken:
         notes: list[Note] = []
         rows = self._rows_of(profile_id)
-        constants: dict[str, list[Callable[[], Mapping[str, int]]]] = {}
         processes: list[dict[str, Any]] = []
         totals = 0
-        with _closed(recording.batches) as batches:
-            for batch in batches:
-                notes += rows.add(batch, progress)
-                if not isinstance(batch, SourceRows) and batch.table == schema.aggregate.name:
-                    totals += batch.count
-                if not isinstance(batch, SourceRows) and batch.table == schema.process.name:
-                    processes += batch.rows.to_pylist()
-                ask = batch.constants if isinstance(batch, SourceRows) else dict
-                constants.setdefault(batch.table, []).append(ask)
+
+        def take(batch: Batch) -> None:
+            nonlocal totals
+            notes.extend(rows.add(batch, progress))
+            if not isinstance(batch, SourceRows) and batch.table == schema.aggregate.name:
+                totals += batch.count
+            if not isinstance(batch, SourceRows) and batch.table == schema.process.name:
+                processes.extend(batch.rows.to_pylist())
+
+        summary = take_batches(recording.batches, take)
         spans = rows.spans()
-        if late_ns := recording.late_ns():
-            self._move(profile_id, spans, late_ns)
-        counts = self._write_extents(profile_id, spans, constants)
+        if summary.late_ns:
+            self._move(profile_id, spans, summary.late_ns)
+        counts = self._write_extents(profile_id, spans, summary.constants)
         if totals:
             counts[schema.aggregate.name] = totals
-        facts, all_notes = recording.facts(), merged([*recording.notes, *notes])
+        all_notes = merged([*summary.notes, *notes])
         accept(all_notes)
-        return _Taken(recording, profile_id, counts, facts, all_notes, processes)
+        return _Taken(recording.possible, summary, profile_id, counts, all_notes, processes)
 
     def _finish(self, taken: _Taken, origin: Origin, home: int | None) -> Imported:
         """Gives the rows a profile, and the profile its place in a run."""
-        recording = taken.recording
-        part = recording.part()
-        if part:
+        summary = taken.summary
+        if summary.part:
             origin = replace(
                 origin,
-                identity=origin.identity + _PART + part,
-                label=f"{origin.label}-{part}",
+                identity=origin.identity + _PART + summary.part,
+                label=f"{origin.label}-{summary.part}",
             )
         told = member(origin.source, taken.processes)
         place = self._runs.place(told, origin.run, home)
         notes = [*taken.notes, *([place.note] if place.note else [])]
+        summary = replace(summary, notes=notes)
         label, run_id = add_profile(
-            self._connection, recording, origin, taken.profile_id, taken.facts, notes, place
+            self._connection, taken.profile_id, taken.possible, summary, origin, place
         )
         self._runs.meet(run_id, origin.run)
         return Imported(
@@ -264,8 +264,8 @@ class Writer(ABC):
             label,
             False,
             taken.counts,
-            tuple(in_order(taken.facts)),
-            tuple(in_order(recording.possible - taken.facts)),
+            tuple(in_order(summary.facts)),
+            tuple(in_order(taken.possible - summary.facts)),
             tuple(notes),
         )
 
@@ -288,7 +288,7 @@ class Writer(ABC):
         self,
         profile_id: int,
         spans: Mapping[str, Span],
-        constants: Mapping[str, list[Callable[[], Mapping[str, int]]]],
+        constants: Mapping[str, Mapping[str, int]],
     ) -> dict[str, int]:
         counts = dict.fromkeys(schema.EVENT_TABLES, 0)
         for name, span in spans.items():
@@ -300,7 +300,7 @@ class Writer(ABC):
                     first_id=span.first,
                     last_id=span.last,
                     row_count=counts[name],
-                    **common(constants.get(name, [])),
+                    **constants.get(name, {}),
                 )
             )
         return counts
@@ -315,12 +315,6 @@ class Writer(ABC):
         return {str(row["table_name"]): int(str(row["row_count"])) for row in rows}
 
 
-def common(constants: Iterable[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
-    """The constants that all batches of a table share."""
-    known = [ask() for ask in constants]
-    return {k: v for k, v in known[0].items() if all(o.get(k) == v for o in known)} if known else {}
-
-
 @contextmanager
 def writing(place: Place, appeared: Appeared | None = None) -> Iterator[Writer]:
     """A writer on the store at `place`, which is made if it does not exist.
@@ -331,13 +325,3 @@ def writing(place: Place, appeared: Appeared | None = None) -> Iterator[Writer]:
     """
     with writers(place).writing(place, appeared) as writer:
         yield writer
-
-
-@contextmanager
-def _closed(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
-    """Ends a generator that was not used up: it may hold processes and files."""
-    try:
-        yield batches
-    finally:
-        if isinstance(batches, Generator):
-            batches.close()

@@ -12,13 +12,12 @@ import numpy as np
 
 from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.arrays import blocks, counts, number, sums, take
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import GpuOps, Kind, taken
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.steps import STEP_RANGE, Steps, extent, steps
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached, cached_small, cached_whole
 
 Array = np.ndarray
 
@@ -104,9 +103,22 @@ class Accounts:
     missing: tuple[Fact, ...] = ()
 
 
+@cached_small
 def accounts(timeline: Timeline, pattern: str = STEP_RANGE) -> Accounts:
     """The accounts of each device that has a window, over it and over the steps of that name."""
-    return timeline.told(("accounts", pattern), lambda: _accounts(timeline, pattern))
+    missing = NEEDS - timeline.profile.facts
+    if missing:
+        return Accounts((), None, tuple(in_order(missing)))
+    in_steps = steps_span(timeline, pattern)
+    of_window, of_steps = [], []
+    for device in timeline.devices:
+        mine = _Device.of(timeline, device)
+        if mine.window is None:
+            continue
+        of_window.append(mine.account(timeline, Span(mine.window.start, mine.window.end)))
+        if in_steps is not None:
+            of_steps.append(mine.account(timeline, in_steps))
+    return Accounts(tuple(of_window), None if in_steps is None else tuple(of_steps))
 
 
 def account(timeline: Timeline, device: int, span: Span) -> Account:
@@ -161,22 +173,6 @@ def _uncut(timeline: Timeline, mine: Steps) -> Steps:
     return mine.take(np.flatnonzero(inside))
 
 
-def _accounts(timeline: Timeline, pattern: str) -> Accounts:
-    missing = NEEDS - timeline.profile.facts
-    if missing:
-        return Accounts((), None, tuple(in_order(missing)))
-    in_steps = steps_span(timeline, pattern)
-    of_window, of_steps = [], []
-    for device in timeline.devices:
-        mine = _Device.of(timeline, device)
-        if mine.window is None:
-            continue
-        of_window.append(mine.account(timeline, Span(mine.window.start, mine.window.end)))
-        if in_steps is not None:
-            of_steps.append(mine.account(timeline, in_steps))
-    return Accounts(tuple(of_window), None if in_steps is None else tuple(of_steps))
-
-
 @dataclass(frozen=True)
 class _Device:
     """The operations of a device, and its gaps. `place` is the class of each operation, as a place in
@@ -195,14 +191,12 @@ class _Device:
     def of(cls, timeline: Timeline, device: int) -> _Device:
         """What spans of one device share."""
         ops = timeline.ops_on(device)
-        talks = timeline.kept("account talks", lambda: communicates(timeline))
+        talks = _communicating(timeline)
         if ops is not timeline.ops:
             talks = talks[timeline.places_on(device)]
         place = _CLASS_OF_KIND.take(ops.kind)
         place[talks] = _COMMUNICATION
-        by_device = timeline.kept(
-            "account gaps", lambda: {each.device: each for each in gaps(timeline, "no_op")}
-        )
+        by_device = _gaps_by_device(timeline)
         span = window(timeline, device, ops)
         return cls(device, ops, place, *_named(timeline, ops, place), span, by_device.get(device))
 
@@ -304,7 +298,7 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
     rows, texts = _kernel_names(timeline)
     name = np.zeros(len(ops), np.int32)
     kernels = ops.kind == Kind.KERNEL
-    name[kernels] = rows.take(taken(ops.row, kernels))
+    name[kernels] = rows.take(take(ops.row, kernels))
     group, (kinds, names) = number(ops.kind, name)
     class_of = np.zeros(len(kinds), np.int8)
     class_of[group] = place
@@ -314,13 +308,20 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
     ]
 
 
+@cached_whole
 def _kernel_names(timeline: Timeline) -> tuple[Array, Sequence[str]]:
     """Per row of the kernels' table a number, and the names by number."""
+    name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
+    place, (ids,) = number(name_id)
+    texts = timeline.profile.names(ids)
+    return place, [texts[i] for i in ids.tolist()]
 
-    def names() -> tuple[Array, Sequence[str]]:
-        name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"]
-        place, (ids,) = number(name_id)
-        texts = timeline.profile.names(ids)
-        return place, [texts[i] for i in ids.tolist()]
 
-    return timeline.whole.kept("account names", names)
+@cached
+def _communicating(timeline: Timeline) -> Array:
+    return communicates(timeline)
+
+
+@cached
+def _gaps_by_device(timeline: Timeline) -> dict[int, Gaps]:
+    return {found.device: found for found in gaps(timeline, "no_op")}

@@ -18,10 +18,9 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import blocks
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.statistics import number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.arrays import blocks, number, take
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.timeline import Timeline, cached_whole
 
 Array = np.ndarray
 
@@ -130,20 +129,19 @@ def _only(table: dict[str, Any], known: set[str], place: str) -> None:
         )
 
 
+@cached_whole
 def categories(timeline: Timeline, path: str | None = None) -> tuple[Array, list[str]]:
     """Per row of the kernels' table the number of its category, and the categories by number.
 
     `path`: a file of rules that go before ours. A kernel whose name is not recorded is `other`.
     """
-    return timeline.whole.kept(("categories", path), lambda: _categories(timeline, rules(path)))
+    return _categories(timeline, rules(path))
 
 
 def communicates(timeline: Timeline, path: str | None = None) -> Array:
     """Which GPU operations are kernels that communicate, by their names, as a mask."""
     ops = timeline.ops
-    category, names = timeline.whole.kept(
-        ("communicates", path), lambda: _categories(timeline, rules(path).until(COMMUNICATION))
-    )
+    category, names = _categories_until_communication(timeline, path)
     result = np.zeros(len(ops), bool)
     if COMMUNICATION in names:
         wanted = names.index(COMMUNICATION)
@@ -151,6 +149,13 @@ def communicates(timeline: Timeline, path: str | None = None) -> Array:
             kernels = np.flatnonzero(ops.kind[block] == Kind.KERNEL)
             result[block][kernels] = category.take(ops.row[block].take(kernels)) == wanted
     return result
+
+
+@cached_whole
+def _categories_until_communication(
+    timeline: Timeline, path: str | None
+) -> tuple[Array, list[str]]:
+    return _categories(timeline, rules(path).until(COMMUNICATION))
 
 
 def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
@@ -163,4 +168,4 @@ def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
         numbers.setdefault(found.category(texts[i]), len(numbers)) if i in texts else 0
         for i in ids.tolist()
     ]
-    return taken(np.array(by_id, np.int16), place), list(numbers)
+    return take(np.array(by_id, np.int16), place), list(numbers)

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from nsysconv import schema
+from nsysconv.cache import ThreadSafeCache, cached_in, cached_property
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.calls import ApiCalls, api_calls, by_group, owners
-from nsysconv.timeline.groups import blocks
+from nsysconv.timeline.arrays import blocks, by_group, distinct, number, sums, take
+from nsysconv.timeline.events import (
+    ApiCalls,
+    GpuOps,
+    Kind,
+    Spans,
+    api_calls,
+    gpu_ops,
+    owners,
+    streams_of,
+)
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.once import Made, once
-from nsysconv.timeline.ops import GpuOps, Kind, gpu_ops, streams_of, taken
-from nsysconv.timeline.statistics import distinct, number
-
-if TYPE_CHECKING:
-    from nsysconv.timeline.annotations import Spans
 
 Array = np.ndarray
-T = TypeVar("T")
 
 # Later than this after its call no operation starts, unless the clocks disagree.
 _LATEST_START_NS = 1_000_000_000
@@ -33,6 +38,18 @@ _LATEST_END_NS = 1_000_000
 _SYNCHRONOUS_COPIES = ("cudaMemcpy", "cuMemcpyDtoH")
 _DTOH = 2
 _NOWHERE = np.empty(0, np.int32)
+
+cached = cached_in("cache")
+"""Decorator: keep what a function of a time line returns until `Timeline.forget`."""
+
+cached_small = cached_in("small_cache")
+"""Like `cached`, for small results, which `Timeline.forget` leaves."""
+
+cached_whole = cached_in("whole.cache")
+"""Like `cached`, for results of the whole profile, which all of its slices share."""
+
+cached_whole_small = cached_in("whole.small_cache")
+"""Like `cached_small`, for results of the whole profile."""
 
 
 class Timeline:
@@ -50,20 +67,12 @@ class Timeline:
         self.profile = profile
         self.whole = self
         self._several = False
-        self._kept = Made()
-        self._told = Made()
-
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, made once: for modules that build on this one and share their results."""
-        return self._kept.get(key, make)
-
-    def told(self, key: Hashable, make: Callable[[], T]) -> T:
-        """As `kept`, of what is small: `forget` leaves it."""
-        return self._told.get(key, make)
+        self.cache = ThreadSafeCache()
+        self.small_cache = ThreadSafeCache()
 
     def forget(self) -> None:
-        """Lets go of everything large, which is what is `kept`; asked for again, it is made again."""
-        self._kept.clear()
+        """Drop everything large: columns and `cached` results. Both are computed again when asked for."""
+        self.cache.clear()
         self.profile.forget()
 
     def read_ahead(self, *, several: bool) -> None:
@@ -77,38 +86,30 @@ class Timeline:
                 made.result()
 
     @property
+    @cached
     def ops(self) -> GpuOps:
         """All GPU operations."""
-        return self.kept("ops", self._ops)
-
-    @property
-    def calls(self) -> ApiCalls:
-        """All API calls."""
-        return self.kept("calls", self._calls)
-
-    @property
-    def owner(self) -> Array:
-        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
-        return self.kept("owner", self._owner)
-
-    @property
-    def called(self) -> Array:
-        """Which of `calls` belong to the slice, as a mask; without one, all."""
-        return self.kept("called", self._called)
-
-    def _ops(self) -> GpuOps:
         with phase("compute gpu operations"):
             return gpu_ops(self.profile, along=self._several)
 
-    def _calls(self) -> ApiCalls:
+    @property
+    @cached
+    def calls(self) -> ApiCalls:
+        """All API calls."""
         with phase("compute api calls"):
             return api_calls(self.profile)
 
-    def _owner(self) -> Array:
+    @property
+    @cached
+    def owner(self) -> Array:
+        """Per operation of `ops` the index in `calls` of the call that launched it, -1 for none."""
         with phase("compute links"):
             return owners(self.ops, self.calls)
 
-    def _called(self) -> Array:
+    @property
+    @cached
+    def called(self) -> Array:
+        """Which of `calls` belong to the slice, as a mask; without one, all."""
         return np.broadcast_to(np.True_, len(self.calls))
 
     @property
@@ -126,7 +127,7 @@ class Timeline:
         if self.is_whole:
             return found
         kept = self.rows(table)
-        return {name: taken(values, kept) for name, values in found.items()}
+        return {name: take(values, kept) for name, values in found.items()}
 
     def holds(self, spans: Spans) -> Array:
         """Which named intervals belong to the slice, as a mask."""
@@ -145,7 +146,7 @@ class Timeline:
         """The operations that would be in the slice at another time: their devices may be idle in it."""
         return self.ops
 
-    @once
+    @cached_property
     def devices(self) -> list[int]:
         """The devices with GPU operations, in order; MISSING for operations that name none."""
         return [int(device) for device in distinct(self.at_any_time.device)]
@@ -156,8 +157,10 @@ class Timeline:
 
     def places_on(self, device: int) -> Array:
         """Where the operations of a device are in `ops`: indices, in order."""
-        return self.kept("places on devices", self._places_on_devices).get(device, _NOWHERE)
+        return self._places_on_devices.get(device, _NOWHERE)
 
+    @property
+    @cached
     def _places_on_devices(self) -> dict[int, Array]:
         # Found for all at once: devices may be as many as operations.
         group, (devices,) = number(self.ops.device)
@@ -167,7 +170,7 @@ class Timeline:
         """The streams of a device, (pid, stream_id), on which operations other than migrations run."""
         return self._streams_of_devices.get(device, [])
 
-    @once
+    @cached_property
     def _streams_of_devices(self) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
         for device, pid, stream in streams_of(self.at_any_time):
@@ -178,7 +181,7 @@ class Timeline:
         """The processes of a device's operations, those included that are not in the slice's time."""
         return self._pids_of_devices[device]
 
-    @once
+    @cached_property
     def _pids_of_devices(self) -> dict[int, Array]:
         ops = self.at_any_time
         if len(self.devices) == 1:
@@ -188,12 +191,12 @@ class Timeline:
         parts = np.split(pids, first[1:])
         return dict(zip(self.devices, parts, strict=True))
 
-    @once
+    @cached_property
     def call_names(self) -> dict[int, str]:
         """The documented names of the API calls by name id."""
         return self.profile.names(distinct(self.calls.name_id), plain=True)
 
-    @once
+    @cached_property
     def ranks(self) -> dict[int, int]:
         """pid -> rank of the ranked processes."""
         return {
@@ -209,7 +212,7 @@ class Timeline:
         ranks = {self.ranks[pid] for pid in distinct(pids).tolist() if pid in self.ranks}
         return next(iter(ranks)) if len(ranks) == 1 else None
 
-    @once
+    @cached_property
     def overhead(self) -> dict[int, Union]:
         """pid -> when the profiler itself was at work in that process, on any thread."""
         column = self.profile.columns("overhead", ("start_ns", "dur_ns", "pid", "kind"))
@@ -219,7 +222,7 @@ class Timeline:
         start, dur, pid = (column[name][own] for name in ("start_ns", "dur_ns", "pid"))
         return {int(p): union(start[pid == p], (start + dur)[pid == p]) for p in distinct(pid)}
 
-    @once
+    @cached_property
     def _lags(self) -> tuple[int, int, int] | None:
         """Smallest and largest time from a call's start to that of an operation it launched, and how
         many are negative; None where no operation has a call.
@@ -229,13 +232,13 @@ class Timeline:
             start, owner = self.ops.start[block], self.owner[block]
             known = (owner >= 0) & (start != MISSING)
             if known.any():
-                lag = taken(start, known) - self.calls.start.take(taken(owner, known))
+                lag = take(start, known) - self.calls.start.take(take(owner, known))
                 lowest.append(int(lag.min()))
                 highest.append(int(lag.max()))
                 early += int(np.count_nonzero(lag < 0))
         return (min(lowest), max(highest), early) if lowest else None
 
-    @once
+    @cached_property
     def clocks_disagree(self) -> bool:
         """Whether CPU and GPU times cannot be compared (docs/definitions.md, clocks)."""
         if self._lags is None:
@@ -252,7 +255,7 @@ class Timeline:
             (self.ops.end[copies] - self.calls.end[self.owner[copies]] > _LATEST_END_NS).any()
         )
 
-    @once
+    @cached_property
     def notes(self) -> tuple[Note, ...]:
         """What calls and links tell: what latencies and causes cannot be built on."""
         found = []
@@ -305,7 +308,7 @@ class Timeline:
             )
         return tuple(found)
 
-    @once
+    @cached_property
     def op_notes(self) -> tuple[Note, ...]:
         """What the operations alone tell."""
         found = []
@@ -337,3 +340,126 @@ class Timeline:
                 )
             )
         return tuple(found)
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Calls that launched operations with a time, in the order in which the first of those start.
+
+    Columns of equal length. `call` is the index in Timeline.calls; `device`, `pid`, `stream` and
+    `op_start` are those of the first operation, and `op_sum` is how long all of them took. `latency` is
+    from the call's start to that of the operation and `queue` from its end; both are MISSING where they
+    are negative, and everywhere if the clocks disagree.
+    """
+
+    call: Array
+    device: Array
+    pid: Array
+    stream: Array
+    op_start: Array
+    op_sum: Array
+    latency: Array
+    queue: Array
+
+    def __len__(self) -> int:
+        return len(self.call)
+
+    def take(self, which: Array) -> Launches:
+        """The launches of a mask."""
+        return Launches(**{name: column[which] for name, column in vars(self).items()})
+
+
+def launches(timeline: Timeline) -> Launches:
+    """The launches of a time line. Of a slice, those whose first operation belongs to it."""
+    found, op = _launches(timeline)
+    if timeline.is_whole:
+        return found
+    ops = timeline.whole.ops
+    kept = np.zeros(len(found), bool)
+    for kind, table in enumerate(schema.GPU_OP_TABLES):
+        mine = ops.kind[op] == kind
+        kept[mine] = timeline.rows(table)[ops.row[op[mine]]]
+    return found.take(kept)
+
+
+def first_ops(timeline: Timeline) -> Array:
+    """Per call the index of the first operation with a time that it launched, -1 for none.
+
+    Of a slice: as in the whole profile, to whose operations the indices belong.
+    """
+    ops, owner = timeline.whole.ops, timeline.whole.owner
+    result = np.full(len(timeline.calls) + 1, -1, np.int32)
+    # Sorted by start, those without one before all others: written backwards, the first one stays.
+    untimed = len(ops) - int(np.count_nonzero(ops.timed))
+    for block in reversed(list(blocks(len(ops)))):
+        places = np.arange(max(block.start, untimed), block.stop, dtype=np.int32)[::-1]
+        result[owner[places].astype(np.intp)] = places
+    return result[:-1]  # owner -1 wrote into the one behind
+
+
+@cached_whole
+def _launches(timeline: Timeline) -> tuple[Launches, Array]:
+    """All launches, and the index of each one's first operation."""
+    whole = timeline.whole
+    ops, owner, calls = whole.ops, whole.owner, whole.calls
+    launched = np.flatnonzero((owner >= 0) & ops.timed)
+    first = first_ops(timeline)
+    op = np.sort(first[first >= 0])
+    call = owner[op].astype(np.int64)
+    start = ops.start[op]
+    latency, queue = start - calls.start[call], start - calls.end[call]
+    told = not timeline.clocks_disagree
+    found = Launches(
+        call=call,
+        device=ops.device[op],
+        pid=ops.pid[op],
+        stream=ops.stream[op],
+        op_start=start,
+        op_sum=sums(owner[launched], ops.dur[launched], len(calls))[call],
+        latency=np.where(told & (latency >= 0), latency, MISSING),
+        queue=np.where(told & (queue >= 0), queue, MISSING),
+    )
+    return found, op
+
+
+@dataclass(frozen=True)
+class Queues:
+    """The queue of each stream: how many of its launches had been called and had not started.
+
+    `device`, `pid`, `stream` say which stream, and `waited` is the sum, in ns, of the times its
+    launches waited: one entry per stream. The length changes when a launch's call begins (by +1) and
+    when its first operation starts (by -1): `group`, `time` and `length` are these changes by stream
+    and time, with the number of the stream and the length after them. Of changes at one moment, those
+    by calls come first. Launches without a latency are left out.
+    """
+
+    device: Array
+    pid: Array
+    stream: Array
+    waited: Array
+    group: Array
+    time: Array
+    length: Array
+
+    def at_least(self, length: int) -> Array:
+        """Per stream the time, in ns, in which its queue was at least so long, from 1."""
+        # A queue is empty after its last change, so that nothing is counted into the next stream's.
+        lasts = np.diff(self.time, append=self.time[-1:])
+        full = self.length >= length
+        return sums(self.group[full], lasts[full], len(self.stream))
+
+
+def queues(timeline: Timeline) -> Queues:
+    """The queues of all streams on which something was launched, by device, process and stream."""
+    found = launches(timeline)
+    stream_of, (device, pid, stream) = number(found.device, found.pid, found.stream)
+    known = found.latency != MISSING
+    group, latency, started = stream_of[known], found.latency[known], found.op_start[known]
+    groups = np.concatenate((group, group))
+    times = np.concatenate((started - latency, started))
+    change = np.repeat((1, -1), len(group))
+    order = np.lexsort((-change, times, groups))
+    # The changes of a stream add up to 0: one running sum serves all.
+    length = np.cumsum(change[order])
+    waited = sums(group, latency, len(stream))
+    return Queues(device, pid, stream, waited, groups[order], times[order], length)

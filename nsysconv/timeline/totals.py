@@ -14,7 +14,7 @@ import numpy as np
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.report import MISSING
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, cached
 
 K = TypeVar("K", bound=Hashable)
 
@@ -102,10 +102,10 @@ def totals(timeline: Timeline, *kinds: int) -> list[Total]:
     """
     if not timeline.is_whole:
         return []
-    found = timeline.kept("totals", lambda: _totals(timeline))
-    return [total for total in found if total.kind in kinds]
+    return [total for total in _totals(timeline) if total.kind in kinds]
 
 
+@cached
 def _totals(timeline: Timeline) -> list[Total]:
     profile = timeline.profile
     rows = [

@@ -80,8 +80,8 @@ def sniff(probe: Probe) -> Yes | No:
     if probe.is_sqlite:
         return No("it is a SQLite database")
     # Not before: to load them takes longer than to tell that a file is a database.
+    from nsysconv.importers.kineto.events import CATEGORIES
     from nsysconv.importers.kineto.trace import EVENTS, GZIP, beginning
-    from nsysconv.importers.kineto.words import CATEGORIES
 
     text = probe.head
     if text.startswith(GZIP):

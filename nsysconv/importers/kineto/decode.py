@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import gc
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from nsysconv.cores import cores
 from nsysconv.importers.kineto import events as e
-from nsysconv.importers.kineto.batch import Batch, Spelled
-from nsysconv.importers.kineto.columns import Builder
-from nsysconv.importers.kineto.events import Event
-from nsysconv.importers.kineto.known_events import decode_known_events
-from nsysconv.importers.kineto.piece import FURTHER_ARRAY, Piece
-from nsysconv.importers.kineto.repair import BORDER, mended, without_words
-from nsysconv.importers.kineto.trace import joined
-from nsysconv.importers.kineto.words import Words
+from nsysconv.importers.kineto.builder import Batch, Builder, Spelled
+from nsysconv.importers.kineto.events import (
+    NO_ARGS,
+    Args,
+    Event,
+    Words,
+    decode_event,
+    decode_known_events,
+)
+from nsysconv.importers.kineto.packed import FURTHER_ARRAY, Piece
+from nsysconv.importers.kineto.trace import BORDER, GZIP, Span, Trace, joined, without_words
+from nsysconv.processes import Processes
 
 # Objects made of so much text stay in the cache.
 _BATCH_BYTES = 1 << 19
@@ -101,7 +115,7 @@ def _events_of_any_kind(part: bytes, place: int, piece: Piece) -> tuple[list[Eve
 
 
 def _spelled_in(text: bytes, events: list[Event]) -> Spelled:
-    known: dict[int, e.Times] = {}
+    known: dict[int, e.SpelledTimes] = {}
 
     def spelled(wanted: Sequence[Event], name: str) -> Sequence[bytes]:
         if not known:
@@ -110,3 +124,142 @@ def _spelled_in(text: bytes, events: list[Event]) -> Spelled:
         return [bytes(getattr(known[id(event)], name)) for event in wanted]
 
     return spelled
+
+
+_LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+# A key with the quote that begins its text, and a quote that may end it: on one line, as libkineto
+# writes what a program may have named.
+_OPENING = re.compile(r'"[^"\n]+":\s*"')
+_CLOSING = re.compile(r'"\s*(?:,\s*(?="|$)|$|\})', re.MULTILINE)
+_INNER_QUOTE = re.compile(r'(?<!\\)"')
+_PIECES_AT_ONCE = 4
+
+
+def mended(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
+    """The events of a text of events one by one: place, length, event, and what was wrong with it.
+
+    The event is None where nothing helped; the text is empty where nothing was wrong.
+    """
+    starts = [0, *(match.end() for match in BORDER.finditer(text))]
+    ends = [*(match.start() + 1 for match in BORDER.finditer(text)), len(text)]
+    place = 0
+    while place < len(starts):
+        for taken in range(1, _PIECES_AT_ONCE + 1):
+            last = place + taken - 1
+            if last >= len(starts):
+                break
+            piece = text[starts[place] : ends[last]].strip().rstrip(b",")
+            event, damage = _event(piece)
+            if event is not None:
+                break
+        else:
+            last = place
+        if event is None:
+            last, damage = place, "unreadable"
+        yield starts[place], ends[last] - starts[place], event, damage
+        place = last + 1
+
+
+def _event(piece: bytes) -> tuple[Event | None, str]:
+    try:
+        return decode_event(piece), ""
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    damage: Counter[str] = Counter()
+    piece, words = without_words(piece)
+    damage["no number"] += words
+    text = piece.decode("utf-8", "replace")
+    damage["no UTF-8"] += text.count("\N{REPLACEMENT CHARACTER}") - piece.count(b"\xef\xbf\xbd")
+    found = _loaded(text)
+    if found is None:
+        text, lone = _LONE_BACKSLASH.subn(r"\\\\", text)
+        damage["lone backslash"] += lone
+        found = _loaded(text)
+    if found is None:
+        text = _with_quotes_escaped(text)
+        damage["unescaped quote"] += 1
+        found = _loaded(text)
+    if found is None:
+        return None, "unreadable"
+    told = [what for what, count in damage.items() if count > 0]
+    return _from_dictionary(found), told[0] if told else "control character"
+
+
+def _with_quotes_escaped(text: str) -> str:
+    """The text with a backslash before each quote inside a value; in time linear in its length."""
+    parts = []
+    done = place = 0
+    closing = _CLOSING.search(text)
+    while closing is not None and (opening := _OPENING.search(text, place)) is not None:
+        if closing.start() < opening.end():
+            closing = _CLOSING.search(text, opening.end())
+        elif (line_end := text.find("\n", opening.end(), closing.start())) >= 0:
+            place = line_end
+        else:
+            inner = text[opening.end() : closing.start()]
+            parts += [text[done : opening.end()], _INNER_QUOTE.sub(r"\"", inner)]
+            done, place = closing.start(), closing.end()
+    return "".join(parts) + text[done:]
+
+
+def _loaded(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text, strict=False, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _from_dictionary(found: dict[str, Any]) -> Event:
+    args = found.get("args")
+    names = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
+    told = {names[k]: v for k, v in args.items() if k in names} if isinstance(args, dict) else {}
+    for field in ("shapes", "shapes_then", "types"):
+        if field in told:
+            told[field] = msgspec.Raw(json.dumps(told[field], default=str).encode())
+    event = {field: found.get(field) for field in Event.__struct_fields__ if field != "args"}
+    return Event(**event, args=Args(**told) if told else NO_ARGS)
+
+
+# Below this, starting processes takes longer than decoding.
+_ALONE_BYTES = 24 << 20
+_INFLATION = 10
+_MOST_WORKERS = 8
+
+Decode = Callable[[Span], Piece]
+
+
+def worker_count(size: int, head: bytes, most: int | None = None) -> int:
+    """Return how many worker processes decode a trace of `size` bytes that begins with `head`.
+
+    0: it is decoded in this process. `most`: how many processes there may be; None: one per core.
+    """
+    most = most or min(cores(), _MOST_WORKERS)
+    inflated = size * (_INFLATION if head.startswith(GZIP) else 1)
+    return most if inflated >= _ALONE_BYTES and most > 1 else 0
+
+
+@contextmanager
+def decoded(trace: Trace, workers: int, *, python_functions: bool) -> Iterator[Iterator[Piece]]:
+    """Yield the pieces of a trace, decoded by so many worker processes or, for 0, by this one.
+
+    Leaving the context ends the processes. Raises EndedEarly where one of them did.
+    """
+    if workers:
+        with Processes[Span, Piece](workers, _worker, trace.path, python_functions) as processes:
+            yield processes.map(trace.pieces())
+    else:
+        with trace.path.open("rb") as file:
+            yield map(_decode(file, python_functions=python_functions), trace.pieces())
+
+
+def _decode(file: BufferedReader, *, python_functions: bool) -> Decode:
+    decoder = Decoder(python_functions=python_functions)
+    return lambda span: decoder.decode(span.read(file), span.place)
+
+
+def _worker(path: Path, python_functions: bool) -> Decode:
+    """Return what decodes the trace at `path` for as long as a worker process runs."""
+    # Events hold no cycles; looking for some in millions of objects would cost a tenth of the time.
+    gc.disable()
+    return _decode(path.open("rb"), python_functions=python_functions)

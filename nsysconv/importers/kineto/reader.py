@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, Options, too_many_recordings
-from nsysconv.importers.gpu_work import NO_GPU_WORK
-from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks, small_tables
-from nsysconv.importers.kineto.arrays import Columns
-from nsysconv.importers.kineto.decoding import decoded, worker_count
-from nsysconv.importers.kineto.gathered import GPU_TABLES, Gathered
-from nsysconv.importers.kineto.metadata import Metadata
-from nsysconv.importers.kineto.piece import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
-from nsysconv.importers.kineto.trace import Trace
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
+from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks
+from nsysconv.importers.kineto.arrays import GPU_TABLES, Columns, Gathered
+from nsysconv.importers.kineto.decode import decoded, worker_count
+from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
+from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
+from nsysconv.names import plain_api_name
 from nsysconv.notes import Note
 from nsysconv.processes import ProcessDiedError
 from nsysconv.store.private import private_folder
-from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
@@ -79,39 +77,26 @@ class Reader:
         with ExitStack() as stack:
             self._folder = stack.enter_context(private_folder())
             gathered, notes = Gathered(), list(self._probe.notes)
-            batches = self._batches(gathered, notes)
-            yield self._recording(gathered, notes, batches, self._part_of_main)
+            yield Recording(self._batches(gathered, notes), possible=self._possible)
             for pid, spool in self._spools.items():
-                gathered, notes = Gathered(), [remarks.merged_processes(1 + len(self._spools))]
-                batches = self._spooled(gathered, spool)
-                yield self._recording(gathered, notes, batches, partial(_part, pid))
+                batches = self._spooled(Gathered(), spool, _part(pid))
+                yield Recording(batches, possible=self._possible, one_of_several=True)
 
-    def _recording(
-        self,
-        gathered: Gathered,
-        notes: list[Note],
-        batches: Iterator[Batch],
-        part: Callable[[], str],
-    ) -> Recording:
-        return Recording(
-            attributes=lambda: self._attributes(gathered),
-            facts=lambda: self._facts(gathered),
+    def _summary(self, gathered: Gathered, notes: list[Note], part: str) -> Summary:
+        return Summary(
+            attributes=self._attributes(gathered),
+            facts=self._facts(gathered),
             advice=self._advice,
-            notes=notes,
-            batches=batches,
+            notes=tuple(notes),
             part=part,
-            possible=self._possible,
             # Of those set aside each has a recording of its own.
-            working=lambda: gathered.pids | self._spools.keys(),
-            late_ns=lambda: self._late_ns,
+            gpu_pids=frozenset(gathered.pids | self._spools.keys()),
+            late_ns=self._late_ns,
         )
-
-    def _part_of_main(self) -> str:
-        return _part(self._main) if self._spools else ""
 
     # -- rows
 
-    def _batches(self, gathered: Gathered, notes: list[Note]) -> Iterator[Batch]:
+    def _batches(self, gathered: Gathered, notes: list[Note]) -> Batches:
         late: list[tuple[Columns, list[str]]] = []
         for table, columns, names in self._of_main():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
@@ -123,26 +108,27 @@ class Reader:
             yield gathered.take("memcpy", self._with_sizes(columns), names, self._done)
         self._finish(gathered, notes)
         yield from self._small_batches(gathered)
+        return self._summary(gathered, notes, _part(self._main) if self._spools else "")
 
-    def _spooled(self, gathered: Gathered, spool: Spool) -> Iterator[Batch]:
+    def _spooled(self, gathered: Gathered, spool: Spool, part: str) -> Batches:
         for table, columns, names in spool.rows():
             if table == "memcpy":
                 columns = self._with_sizes(columns)
             yield gathered.take(table, columns, names, self._done)
         yield from self._small_batches(gathered)
+        notes = [remarks.merged_processes(1 + len(self._spools))]
+        return self._summary(gathered, notes, part)
 
     def _small_batches(self, gathered: Gathered) -> Iterator[Batch]:
-        yield rows_of(
-            schema.device, small_tables.devices(gathered, self._metadata, self._sm_counts)
-        )
+        yield rows_of(schema.device, device_rows(gathered, self._metadata, self._sm_counts))
         told = self._metadata if not self._spools else Metadata(host=self._metadata.host)
         yield rows_of(
             schema.process,
-            small_tables.processes(gathered, self._process_names, self._ranks, told),
+            process_rows(gathered, self._process_names, self._ranks, told),
         )
-        yield rows_of(schema.thread, small_tables.threads(gathered, self._thread_names))
-        yield rows_of(schema.stream, small_tables.streams(gathered))
-        yield rows_of(schema.name, small_tables.names(gathered))
+        yield rows_of(schema.thread, thread_rows(gathered, self._thread_names))
+        yield rows_of(schema.stream, stream_rows(gathered))
+        yield rows_of(schema.name, name_rows(gathered))
 
     def _decoded(self) -> Iterator[tuple[Piece, dict[str, Columns]]]:
         """The pieces of the file, in order, and their rows by table."""
@@ -295,7 +281,7 @@ class Reader:
             notes.append(remarks.merged_processes(1 + len(self._spools)))
         unnamed = [
             row
-            for row in small_tables.devices(gathered, self._metadata, self._sm_counts)
+            for row in device_rows(gathered, self._metadata, self._sm_counts)
             if "name" not in row
         ]
         if unnamed:
@@ -363,7 +349,7 @@ class Reader:
             facts.add(Fact.RANKS)
         if self._zero_utc_ns() is not None:
             facts.add(Fact.UTC)
-        devices = small_tables.devices(gathered, self._metadata, self._sm_counts)
+        devices = device_rows(gathered, self._metadata, self._sm_counts)
         if devices and all("name" in row for row in devices):
             facts.add(Fact.DEVICES)
         return frozenset(facts)
@@ -403,3 +389,69 @@ def _whole_second(time_ns: int) -> int:
 def _closed(head: bytes) -> bytes:
     """The text before the events as an object of its own."""
     return head + b"[]}" if head.strip() else b""
+
+
+Row = dict[str, Any]
+
+
+def device_rows(found: Gathered, told: Metadata, sm_counts: Mapping[int, int]) -> list[Row]:
+    """The devices with GPU operations.
+
+    A device is described under its own number. ROCm numbers devices otherwise than it describes them:
+    where all that are described are alike, that is what they are.
+    """
+    alike = list(told.devices.values())
+    shared = alike[0] if alike and all(each == alike[0] for each in alike) else {}
+    rows = []
+    for device in sorted(found.devices):
+        row = {"device_id": device, "ordinal": device, **told.devices.get(device, shared)}
+        if "sm_count" not in row and device in sm_counts:
+            row["sm_count"] = sm_counts[device]
+        rows.append(row)
+    return rows
+
+
+def process_rows(
+    found: Gathered, names: Mapping[int, str], ranks: Mapping[int, int], told: Metadata
+) -> list[Row]:
+    """The processes with events. What the trace says of its rank is said of its only process; `ranks` are
+    those of processes, of traces that were merged."""
+    alone = len(found.pids) == 1
+    return [
+        {
+            "pid": pid,
+            "name": names.get(pid),
+            "rank": told.rank if alone and told.rank is not None else ranks.get(pid),
+            "world_size": told.world_size if alone else None,
+            "host": told.host,
+        }
+        for pid in sorted(found.pids)
+    ]
+
+
+def thread_rows(found: Gathered, names: Mapping[tuple[int, ...], str]) -> list[Row]:
+    """The threads with events."""
+    return [
+        {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
+        for pid, tid in sorted(found.threads)
+    ]
+
+
+def stream_rows(found: Gathered) -> list[Row]:
+    """The streams with GPU operations."""
+    return [
+        {"pid": pid, "context_id": context, "stream_id": stream}
+        for pid, context, stream in sorted(found.streams)
+    ]
+
+
+def name_rows(found: Gathered) -> list[Row]:
+    """The names that rows refer to."""
+    return [
+        {
+            "id": number,
+            "text": text,
+            "plain": plain_api_name(text) if number in found.api_names else None,
+        }
+        for text, number in found.names.items()
+    ]

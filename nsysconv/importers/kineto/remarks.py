@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from nsysconv.facts import Fact
-from nsysconv.importers.kineto.piece import ACCELERATOR, FURTHER_ARRAY
+from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY
 from nsysconv.notes import Note, Severity
 
 _TIMED = frozenset(

@@ -16,7 +16,7 @@ from nsysconv.importers.nsys_sqlite.mapping import (
     interval,
     on_thread,
 )
-from nsysconv.importers.sqlite_source import Columns, Expression
+from nsysconv.importers.sqlite_columns import Columns, Expression
 
 OSRT = "OSRT_API"
 LIBRARIES = ("CUBLAS_EVENTS", "CUDNN_EVENTS")

@@ -8,7 +8,7 @@ has the metrics' names.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Mapping as Dictionary
 from dataclasses import astuple, fields
 from typing import Any
@@ -16,10 +16,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from nsysconv import codes
-from nsysconv.importers.nsys_sqlite import name_ids
 from nsysconv.importers.nsys_sqlite.mapping import Context, Mapping, Sampled, code, moment
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import Columns, Expression, has, listed
+from nsysconv.importers.sqlite_columns import Columns, Expression, has, listed
 
 SAMPLES = "GPU_METRICS"
 _NAMES = "TARGET_INFO_GPU_METRICS"
@@ -53,18 +52,18 @@ def sampled(
     texts: Dictionary[tuple[int, int], str],
     found: Collection[tuple[int, int]],
     devices: Dictionary[int, int],
-    base: int,
+    name_id: Callable[[int], int],
 ) -> tuple[Sampled, ...]:
     """What the samples of each (typeId, metricId) become; a metric has one name on all GPUs.
 
-    `devices`: our number of each GPU. `base`: the number of the first name, see name_ids.
+    `devices`: our number of each GPU. `name_id`: the id of the name at a place.
     """
     known = {pair: texts.get(pair) or f"[metric {pair[1]}]" for pair in sorted(found)}
     places = {text: place for place, text in enumerate(sorted(set(known.values())))}
     return tuple(
         Sampled(
             *pair,
-            name_id=name_ids.metric(base, places[text]),
+            name_id=name_id(places[text]),
             device_id=devices.get(gpu_of(pair[0])),
             unit=codes.METRIC_UNITS.index("%" if _PERCENT.search(text) else "number"),
             is_clock=bool(_CLOCK.search(text)),

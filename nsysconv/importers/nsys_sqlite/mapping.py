@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives
-from nsysconv.importers.sqlite_source import Columns, Expression
+from nsysconv.importers.sqlite_columns import Columns, Expression
 
 
 @dataclass(frozen=True)

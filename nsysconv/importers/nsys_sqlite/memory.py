@@ -15,7 +15,7 @@ from nsysconv.importers.nsys_sqlite.mapping import (
     process,
 )
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import Columns, Expression, has, known_code
+from nsysconv.importers.sqlite_columns import Columns, Expression, has, known_code
 
 USAGE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"

@@ -11,27 +11,27 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import directives, gpu_work
+from nsysconv.importers import contract, directives
 from nsysconv.importers.contract import Options
-from nsysconv.importers.guards import guarded
+from nsysconv.importers.nsys_sqlite import capture, gpu_metrics, memory, notes, small_tables, tables
 from nsysconv.importers.nsys_sqlite import capture as capture_facts
-from nsysconv.importers.nsys_sqlite import (
-    clock,
-    gpu_metrics,
-    memory,
-    name_ids,
-    remarks,
-    small_tables,
-    tables,
-)
-from nsysconv.importers.nsys_sqlite import devices as device_facts
+from nsysconv.importers.nsys_sqlite import small_tables as device_facts
 from nsysconv.importers.nsys_sqlite.mapping import Context, Sampled, select
 from nsysconv.importers.nsys_sqlite.mapping import Mapping as TableMapping
 from nsysconv.importers.nsys_sqlite.survey import Found, Survey
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import Columns
+from nsysconv.importers.sqlite_columns import Columns
+from nsysconv.importers.sqlite_mapping import guarded
 from nsysconv.notes import Note, Severity
-from nsysconv.store.recording import ArrowRows, Batch, Recording, SourceRows, rows_of
+from nsysconv.store.recording import (
+    ArrowRows,
+    Batches,
+    Recording,
+    SourceRows,
+    Summary,
+    rows_of,
+    shared_constants,
+)
 
 _GPU_SOURCES = (tables.KERNEL, tables.MEMCPY, tables.MEMSET, tables.GRAPH_TRACE)
 
@@ -59,51 +59,59 @@ class Reader:
         }
         self._capture = capture_facts.read_capture(probe)
         self._notes: list[Note] = list(probe.notes)
-        self._clock = clock.read_clock(probe, present, self._capture)
+        self._clock = capture.read_clock(probe, present, self._capture)
         self._unread: set[Fact] = set()
         self._lost_gpu_work = False
         self._ranked = False
         self._survey = Survey(probe, self._sources, from_pages=options.in_place)
-        self._unclosed = probe.beside(remarks.on_unclosed, probe)
+        self._unclosed = probe.beside(notes.on_unclosed, probe)
 
     def recording(self) -> Recording:
-        """The recording; its facts, notes and rows are complete once `batches` is used up."""
+        """The recording; its rows are read while `batches` is used up."""
         self._notes += capture_facts.diagnostics(self._probe)
         self._notes += capture_facts.option_notes(self._capture)
         self._notes += self._clock.notes
         for name in self._probe.not_tables:
             if name in self._wanted:
                 self._leave_unread(name, "is a view or virtual table and was ignored")
-        attributes = replace(
-            self._capture.attributes,
-            zero_utc_ns=self._clock.zero_utc_ns,
-            recording_ns=self._clock.recording_ns,
-        )
-        return Recording(
-            attributes=lambda: attributes,
-            facts=self._facts,
-            advice=self._advice,
-            notes=self._notes,
-            batches=self._batches(),
-            sqlite_source=self._probe.readable,
-            possible=self._possible,
-            working=lambda: self._survey.everything().gpu_op_pids,
-        )
+        return Recording(self._batches(), self._probe.readable, self._possible)
 
     # -- rows
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Batches:
         """API calls, GPU operations and the rest; then the small tables, once all scans are done."""
+        copied: list[TableMapping] = []
         try:
             for mapping in tables.MAPPINGS:
                 if mapping.source in self._sources:
                     rows = self._source_rows(mapping)
                     if rows is not None:
+                        copied.append(mapping)
                         yield rows
             yield from self._small_batches()
+            return self._summary(copied)
         finally:
             self._survey.close()
             self._unclosed.cancel()
+
+    def _summary(self, copied: Sequence[TableMapping]) -> Summary:
+        return Summary(
+            attributes=replace(
+                self._capture.attributes,
+                zero_utc_ns=self._clock.zero_utc_ns,
+                recording_ns=self._clock.recording_ns,
+            ),
+            facts=self._facts(),
+            advice=self._advice,
+            notes=tuple(self._notes),
+            gpu_pids=frozenset(self._survey.everything().gpu_op_pids),
+            constants=shared_constants((m.ours, self._constants(m)) for m in copied),
+            suspects=frozenset(
+                m.ours
+                for m in copied
+                if not self._is_looked_at(m) and self._survey.suspects(m.source)
+            ),
+        )
 
     def _source_rows(self, mapping: TableMapping) -> SourceRows | None:
         source = self._probe.tables[mapping.source]
@@ -140,16 +148,18 @@ class Reader:
             first=first,
             last=last,
             guarded=careful,
-            sparse=lambda: self._survey.is_sparse(mapping.source),
-            suspect=lambda: self._survey.suspects(mapping.source),
-            constants=lambda: self._constants(mapping),
+            sparse=self._survey.is_sparse(mapping.source),
         )
-        if ("deviceId" in mapping.needs or mapping.alias) and rows.suspect():
-            # Known before the rows are copied: arithmetic on such ids, or looking them up, would go
-            # unnoticed.
+        if self._is_looked_at(mapping) and self._survey.suspects(mapping.source):
             rows, notes = careful()
             self._notes += notes
         return rows
+
+    def _is_looked_at(self, mapping: TableMapping) -> bool:
+        """Whether ids are checked before the rows are copied: arithmetic on such that are no numbers, or
+        looking them up, would go unnoticed.
+        """
+        return "deviceId" in mapping.needs or bool(mapping.alias)
 
     def _constants(self, mapping: TableMapping) -> dict[str, int]:
         """The process and device of all rows of a table, where they are one."""
@@ -210,12 +220,12 @@ class Reader:
 
     @cached_property
     def _name_base(self) -> int:
-        return name_ids.base(self._probe)
+        return small_tables.base(self._probe)
 
     @cached_property
     def _constructs(self) -> directives.Numbers:
         found = self._survey.everything().constructs
-        return directives.numbered(found, partial(name_ids.construct, self._name_base))
+        return directives.numbered(found, partial(small_tables.construct, self._name_base))
 
     @cached_property
     def _metric_names(self) -> dict[tuple[int, int], str]:
@@ -225,7 +235,8 @@ class Reader:
     def _metrics(self) -> tuple[Sampled, ...]:
         found = self._survey.everything()
         devices = self._devices(found).sampled
-        return gpu_metrics.sampled(self._metric_names, found.metrics, devices, self._name_base)
+        name_id = partial(small_tables.metric, self._name_base)
+        return gpu_metrics.sampled(self._metric_names, found.metrics, devices, name_id)
 
     def _only_pid(self, mapping: TableMapping) -> int | None:
         if "globalPid" in self._probe.tables[mapping.source].columns:
@@ -275,7 +286,7 @@ class Reader:
     def _small_batches(self) -> Iterator[ArrowRows]:
         found = self._survey.everything()
         devices = self._devices(found)
-        self._notes += remarks.on_rows(self._probe, found, devices, self._unclosed.result())
+        self._notes += notes.on_rows(self._probe, found, devices, self._unclosed.result())
         ranks, clashes = capture_facts.ranks_by_process(
             self._probe, self._capture, found.pids, found.gpu_op_pids
         )
@@ -297,9 +308,9 @@ class Reader:
             yield rows_of(schema.name, rows)
         self._note_names(missing, doubled)
         if not self._has_rows(_GPU_SOURCES):
-            lost = remarks.lost_gpu_work(self._probe, api_names)
+            lost = notes.lost_gpu_work(self._probe, api_names)
             self._lost_gpu_work = lost is not None
-            self._notes.append(lost or gpu_work.NO_GPU_WORK)
+            self._notes.append(lost or contract.NO_GPU_WORK)
 
     def _note_names(self, missing: set[int], doubled: Sequence[int]) -> None:
         """Notes on ids without a text, and with two; apart what only rows on request refer to: other
@@ -313,13 +324,13 @@ class Reader:
             shown = small_tables.shown_without_text(self._probe)
             replaced = self._lost_names - shown
             missing = missing - (replaced - others)
-            self._notes += remarks.on_replaced_names(len(replaced))
+            self._notes += notes.on_replaced_names(len(replaced))
         always = set[int]().union(*(of[source] for source in of.keys() - tables.ON_REQUEST.keys()))
-        self._notes += remarks.on_names(len(missing & always), [i for i in doubled if i in always])
+        self._notes += notes.on_names(len(missing & always), [i for i in doubled if i in always])
         for source in of.keys() & tables.ON_REQUEST.keys():
             own = of[source] - always
             facts = frozenset({tables.ON_REQUEST[source]})
-            self._notes += remarks.on_names(
+            self._notes += notes.on_names(
                 len(missing & own), [i for i in doubled if i in own], facts
             )
 
@@ -329,11 +340,11 @@ class Reader:
             asked = directives.text_ids(self._constructs)
             texts = small_tables.texts(self._probe, asked)
             yield rows_of(schema.name, directives.names(self._constructs, texts))
-            self._notes += remarks.on_names(len(asked - texts.keys()), ())
+            self._notes += notes.on_names(len(asked - texts.keys()), ())
         if found.metrics:
             yield rows_of(schema.name, gpu_metrics.name_rows(self._metrics, self._metric_names))
             nameless = len(found.metrics) - len(self._metric_names)
-            self._notes += remarks.on_metric_names(nameless)
+            self._notes += notes.on_metric_names(nameless)
 
     # -- facts
 

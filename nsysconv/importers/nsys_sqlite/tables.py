@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from nsysconv.facts import Fact
-from nsysconv.importers.guards import Watch
 from nsysconv.importers.nsys_sqlite import cpu_side, gpu_metrics, memory
 from nsysconv.importers.nsys_sqlite.mapping import (
     Context,
@@ -21,7 +20,8 @@ from nsysconv.importers.nsys_sqlite.mapping import (
     process,
     tid_of,
 )
-from nsysconv.importers.sqlite_source import Columns, Expression, known_code
+from nsysconv.importers.sqlite_columns import Columns, Expression, known_code
+from nsysconv.importers.sqlite_mapping import Watch
 from nsysconv.store.recording import SOURCE
 
 _NOT_APPLICABLE = 0xFFFFFFFF

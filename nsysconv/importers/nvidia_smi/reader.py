@@ -22,7 +22,14 @@ from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.report import MISSING, Column, build_table
-from nsysconv.store.recording import ArrowRows, Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import (
+    ArrowRows,
+    Batches,
+    ProfileAttributes,
+    Recording,
+    Summary,
+    rows_of,
+)
 from nsysconv.units import Unit
 
 Array = np.ndarray
@@ -44,19 +51,10 @@ def recording(
     """The one recording of a log. Raises InputError where it holds no sample."""
     with in_utf8([probe]) as (path,):
         log = _Log(path)
-        notes = list(probe.notes)
-        yield Recording(
-            attributes=log.attributes,
-            facts=log.facts,
-            advice=advice,
-            notes=notes,
-            batches=_batches(log, probe, notes),
-            possible=possible,
-            late_ns=log.late_ns,
-        )
+        yield Recording(_batches(log, probe, advice), possible=possible)
 
 
-def _batches(log: _Log, probe: Probe, notes: list[Note]) -> Iterator[Batch]:
+def _batches(log: _Log, probe: Probe, advice: Mapping[Fact, str]) -> Batches:
     yield from log.samples()
     if not log.names:
         raise InputError(
@@ -65,9 +63,15 @@ def _batches(log: _Log, probe: Probe, notes: list[Note]) -> Iterator[Batch]:
             hint="nvidia-smi was stopped before its first row, or the GPU tells none of what was asked.",
         )
     refuse_quoted([probe], log.rows)
-    notes += log.notes()
     yield rows_of(schema.device, list(log.devices.values()))
     yield rows_of(schema.name, [{"id": i, "text": text} for text, i in log.names.items()])
+    return Summary(
+        attributes=log.attributes(),
+        facts=log.facts(),
+        advice=advice,
+        notes=(*probe.notes, *log.notes()),
+        late_ns=log.late_ns(),
+    )
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import has
+from nsysconv.importers.sqlite_columns import has
 from nsysconv.store.recording import Recording
 
 NAME = "nvprof_database"

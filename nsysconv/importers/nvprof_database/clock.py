@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from nsysconv.importers.nvprof_database.survey import Times
-from nsysconv.importers.sqlite_source import TIME_LIMIT
+from nsysconv.importers.sqlite_columns import TIME_LIMIT
 from nsysconv.notes import Note, Severity
 
 _NANOSECONDS = 1_000_000_000

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nsysconv.importers.nvprof_database.name_ids import NameIds
 from nsysconv.importers.nvprof_database.objects import number_at
-from nsysconv.importers.sqlite_source import TIME_LIMIT, Columns, Expression
+from nsysconv.importers.sqlite_columns import TIME_LIMIT, Columns, Expression
 from nsysconv.store.recording import SOURCE
 
 ALIAS = "beginning"

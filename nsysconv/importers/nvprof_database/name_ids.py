@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from nsysconv.importers.sqlite_source import Expression
+from nsysconv.importers.sqlite_columns import Expression
 
 HIGHEST_TEXT = (1 << 31) - 1
 """No string table is that long: higher ids are damage."""

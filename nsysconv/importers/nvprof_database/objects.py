@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from nsysconv.importers.sqlite_source import Expression
+from nsysconv.importers.sqlite_columns import Expression
 
 PROCESS, THREAD, STREAM = 1, 2, 5
 _BYTES = 4

@@ -10,28 +10,31 @@ import sqlalchemy as sa
 
 from nsysconv import schema
 from nsysconv.facts import Fact
-from nsysconv.importers import demangle, directives, gpu_work
-from nsysconv.importers.guards import Watch, guarded
+from nsysconv.importers import contract, directives
 from nsysconv.importers.nvprof_database import (
     clock,
     markers,
     names,
+    notes,
     objects,
-    remarks,
     small_tables,
     tables,
 )
 from nsysconv.importers.nvprof_database.survey import survey, times_of
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import Columns, has, row_numbers
+from nsysconv.importers.sqlite_columns import Columns, has, row_numbers
+from nsysconv.importers.sqlite_mapping import Watch, guarded
+from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import (
     ArrowRows,
-    Batch,
+    Batches,
     ProfileAttributes,
     Recording,
     SourceRows,
+    Summary,
     rows_of,
+    shared_constants,
 )
 
 # Row numbers with more holes than this are no measure of the work.
@@ -54,30 +57,17 @@ class Reader:
         self._survey = survey(probe, [s for s, m in needing.items() if self._is_readable(m)])
         self._found = self._survey.found
         self._clock = clock.read_clock(self._survey.times)
-        self._demangled = demangle.demangler()
+        self._demangled = demangler()
         self._names = names.numbering(probe, self._found, demangles=self._demangled is not None)
         self._constructs = directives.numbered(self._found.constructs, self._names.construct_id)
 
     def recording(self) -> Recording:
-        """The recording; its facts, notes and rows are complete once `batches` is used up."""
+        """The recording; its rows are read while `batches` is used up."""
         self._notes += self._clock.notes
         for name in self._probe.not_tables:
             if name in tables.EVENT_SOURCES:
                 self._leave_unread(name, "is a view or virtual table and was ignored")
-        attributes = ProfileAttributes(
-            format_version=self._version(),
-            zero_utc_ns=self._clock.zero_utc_ns,
-            recording_ns=self._clock.recording_ns,
-        )
-        return Recording(
-            attributes=lambda: attributes,
-            facts=self._facts,
-            advice=self._advice,
-            notes=self._notes,
-            batches=self._batches(),
-            sqlite_source=self._probe.readable,
-            possible=self._possible,
-        )
+        return Recording(self._batches(), self._probe.readable, self._possible)
 
     def _version(self) -> str | None:
         rows = self._probe.select("SELECT version FROM Version LIMIT 1")
@@ -85,10 +75,10 @@ class Reader:
 
     # -- rows
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Batches:
         """API calls, GPU operations and the rest; then the small tables."""
-        self._notes += remarks.on_rows(self._probe, self._survey, self._pid)
-        repeated = remarks.on_repeated_peers(self._probe)
+        self._notes += notes.on_rows(self._probe, self._survey, self._pid)
+        repeated = notes.on_repeated_peers(self._probe)
         self._notes += [repeated] if repeated else []
         context = tables.Context(
             zero=self._clock.zero,
@@ -98,12 +88,25 @@ class Reader:
             looks=has(self._probe, markers.DATA, "id", "flags", "color", "category"),
             constructs=self._constructs,
         )
+        copied: list[tables.Mapping] = []
         for mapping in tables.MAPPINGS:
             if mapping.source in self._survey.times:
                 rows = self._source_rows(mapping, context)
                 if rows is not None:
+                    copied.append(mapping)
                     yield rows
         yield from self._small_batches()
+        return Summary(
+            attributes=ProfileAttributes(
+                format_version=self._version(),
+                zero_utc_ns=self._clock.zero_utc_ns,
+                recording_ns=self._clock.recording_ns,
+            ),
+            facts=self._facts(),
+            advice=self._advice,
+            notes=tuple(self._notes),
+            constants=shared_constants((m.ours, self._constants(m)) for m in copied),
+        )
 
     def _is_readable(self, mapping: tables.Mapping) -> bool:
         """Whether the file has the table with what is needed of it; a note where it lacks that."""
@@ -157,8 +160,7 @@ class Reader:
             first=first,
             last=last,
             guarded=careful,
-            sparse=lambda: last - first > _SPARSE * count,
-            constants=lambda: self._constants(mapping),
+            sparse=last - first > _SPARSE * count,
         )
         if mapping.source in self._found.suspects:
             # Arithmetic on such cells would go unnoticed.
@@ -169,7 +171,9 @@ class Reader:
 
     def _constants(self, mapping: tables.Mapping) -> dict[str, int]:
         """The process and device of all rows of a table, where they are one."""
-        constants = {}
+        constants: dict[str, int] = {}
+        if mapping.source in self._found.suspects:
+            return constants
         if mapping.source in tables.GPU_SOURCES:
             if self._pid is not None:
                 constants["pid"] = self._pid
@@ -219,11 +223,11 @@ class Reader:
                 row["id"] in found.symbol_ids and row["text"].startswith("_Z") for row in rows
             )
             yield rows_of(schema.name, rows)
-        self._notes += remarks.on_symbols(self._names.demangles, symbols, len(missing))
+        self._notes += notes.on_symbols(self._names.demangles, symbols, len(missing))
         if not self._has_rows(tables.GPU_SOURCES):
-            lost = remarks.lost_gpu_work(probe, found)
+            lost = notes.lost_gpu_work(probe, found)
             self._lost_gpu_work = lost is not None
-            self._notes.append(lost or gpu_work.NO_GPU_WORK)
+            self._notes.append(lost or contract.NO_GPU_WORK)
 
     # -- facts
 

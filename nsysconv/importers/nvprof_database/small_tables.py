@@ -14,7 +14,7 @@ from uuid import UUID
 from nsysconv.importers.nvprof_database import objects, tables
 from nsysconv.importers.nvprof_database.survey import Found
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import has, integers
+from nsysconv.importers.sqlite_columns import has, integers
 
 Row = dict[str, Any]
 

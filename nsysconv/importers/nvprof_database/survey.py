@@ -16,7 +16,7 @@ from nsysconv.importers import directives
 from nsysconv.importers.nvprof_database import markers, objects, tables
 from nsysconv.importers.nvprof_database.name_ids import HIGHEST_CALL, HIGHEST_TEXT
 from nsysconv.importers.probe import Probe
-from nsysconv.importers.sqlite_source import as_whole
+from nsysconv.importers.sqlite_columns import as_whole
 from nsysconv.report import MISSING
 
 _UNSIGNED = 0xFFFFFFFF

@@ -18,7 +18,7 @@ from nsysconv.importers import directives
 from nsysconv.importers.nvprof_database import markers
 from nsysconv.importers.nvprof_database.name_ids import NameIds
 from nsysconv.importers.nvprof_database.objects import number_at
-from nsysconv.importers.sqlite_source import Columns, Expression, known_code
+from nsysconv.importers.sqlite_columns import Columns, Expression, known_code
 from nsysconv.store.recording import SOURCE
 
 _PREFIX = "CUPTI_ACTIVITY_KIND_"

@@ -10,9 +10,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, too_many_recordings
-from nsysconv.importers.demangle import demangler
-from nsysconv.importers.gpu_work import NO_GPU_WORK
+from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
 from nsysconv.importers.nsys_stats.runs import tables_in
 from nsysconv.importers.nvprof_log import messages, remarks
 from nsysconv.importers.nvprof_log.counters import Counters
@@ -27,8 +25,9 @@ from nsysconv.importers.printed.aggregates import GPU_SUMS
 from nsysconv.importers.printed.encoding import in_utf8
 from nsysconv.importers.printed.quoted import refuse_quoted
 from nsysconv.importers.probe import Probe
+from nsysconv.names import demangler
 from nsysconv.notes import Note
-from nsysconv.store.recording import Batch, ProfileAttributes, Recording, rows_of
+from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _EVENT_FACTS = {
     Table.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
@@ -123,13 +122,19 @@ class Reader:
         if len(pids) > 1:
             notes.append(remarks.joined_runs(pids))
         return Recording(
-            attributes=lambda: ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
-            facts=recording.facts,
-            advice=self._advice,
-            notes=notes,
-            batches=recording.batches(notes, () if name else self._probes),
-            part=lambda: name,
+            self._batches(recording, notes, name),
             possible=self._possible - _needless(parts),
+            one_of_several=bool(name),
+        )
+
+    def _batches(self, recording: _Recorded, notes: list[Note], name: str) -> Batches:
+        yield from recording.batches(notes, () if name else self._probes)
+        return Summary(
+            attributes=ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
+            facts=recording.facts(),
+            advice=self._advice,
+            notes=tuple(notes),
+            part=name,
         )
 
 

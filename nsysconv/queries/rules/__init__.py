@@ -12,3 +12,5 @@ REPORTS: tuple[str, ...] = (
     "gpu_time_util",
 )
 """Modules of this folder, one rule each."""
+
+MODULES: dict[str, str] = {}

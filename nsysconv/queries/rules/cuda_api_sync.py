@@ -7,17 +7,13 @@ import re
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, RANK, Answer, Option, Request
+from nsysconv.queries.columns import PROFILE, RANK
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.rules.launched import NAME, PID, ids_of_calls
 from nsysconv.report import Column
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Calls that wait for a device or a stream, longest first"
-NEEDS = frozenset({Fact.API_CALLS})
-USES = frozenset({Fact.THREADS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -34,7 +30,7 @@ _WAITS = re.compile(r"cuda(?:Device|Stream|Thread)Synchronize|cu(?:Ctx|Stream)Sy
                     r"|hip(?:Device|Stream|Ctx)Synchronize")  # fmt: skip
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
@@ -55,4 +51,13 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         "dur_ns": dur[order],
         "name": [timeline.call_names[i] for i in calls.name_id[shown].tolist()],
     }
-    return Answer(data, total)
+    return Result(data, total)
+
+
+CUDA_API_SYNC = Query(
+    title="Calls that wait for a device or a stream, longest first",
+    needs={Fact.API_CALLS},
+    uses={Fact.THREADS},
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -6,18 +6,14 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import Column
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Asynchronous copies of pageable memory, longest first"
-NEEDS = frozenset({Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -41,7 +37,7 @@ _PAGEABLE = codes.MEMORY_KINDS.index("Pageable")
 _KINDS = ("src_kind", "dst_kind")
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per copy, longest first."""
     copies = rule.launched(timeline, Kind.MEMCPY, rule.copies_asynchronously)
     pageable = np.zeros(len(copies), bool)
@@ -49,4 +45,13 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         pageable |= copies.column(kind) == _PAGEABLE
     notes = rule.unjudged("cuda_memcpy_async", copies, _KINDS, pageable)
     found = copies.take(pageable)
-    return Answer(found.data(COLUMNS, request.limit), len(found), tuple(notes))
+    return Result(found.data(COLUMNS, request.limit), len(found), tuple(notes))
+
+
+CUDA_MEMCPY_ASYNC = Query(
+    title="Asynchronous copies of pageable memory, longest first",
+    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.DEVICES},
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK
+from nsysconv.queries.contract import Option, Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Synchronous copies, longest first"
-NEEDS = frozenset({Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (
-    Option(
-        "min_bytes",
-        65_537,
-        "Copies from host to device of fewer bytes are not listed: for 64 KiB or less the host "
-        "does not wait.",
-    ),
-)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -46,10 +35,27 @@ COLUMNS = (
 _TO_DEVICE = codes.DIRECTIONS.index("HtoD")
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per copy, longest first."""
     copies = rule.launched(timeline, Kind.MEMCPY, rule.copies_synchronously)
     size = copies.column("bytes")
     small = (size != MISSING) & (size < request.options["min_bytes"])
     found = copies.take(~(small & (copies.column("direction") == _TO_DEVICE)))
-    return Answer(found.data(COLUMNS, request.limit), len(found))
+    return Result(found.data(COLUMNS, request.limit), len(found))
+
+
+CUDA_MEMCPY_SYNC = Query(
+    title="Synchronous copies, longest first",
+    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.DEVICES},
+    options=(
+        Option(
+            "min_bytes",
+            65_537,
+            "Copies from host to device of fewer bytes are not listed: for 64 KiB or less the host "
+            "does not wait.",
+        ),
+    ),
+    columns=COLUMNS,
+    compute=compute,
+)

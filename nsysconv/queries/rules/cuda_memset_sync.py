@@ -6,18 +6,14 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import Column
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Synchronous sets of pinned or managed memory, longest first"
-NEEDS = frozenset({Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -39,10 +35,19 @@ COLUMNS = (
 _WAITED_FOR = [codes.MEMORY_KINDS.index(k) for k in ("Pinned", "Managed", "Managed Static")]
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per set, longest first."""
     sets = rule.launched(timeline, Kind.MEMSET, rule.sets_synchronously)
     waited_for = np.isin(sets.column("memory_kind"), _WAITED_FOR)
     notes = rule.unjudged("cuda_memset_sync", sets, ("memory_kind",), waited_for)
     found = sets.take(waited_for)
-    return Answer(found.data(COLUMNS, request.limit), len(found), tuple(notes))
+    return Result(found.data(COLUMNS, request.limit), len(found), tuple(notes))
+
+
+CUDA_MEMSET_SYNC = Query(
+    title="Synchronous sets of pinned or managed memory, longest first",
+    needs={Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.DEVICES},
+    columns=COLUMNS,
+    compute=compute,
+)

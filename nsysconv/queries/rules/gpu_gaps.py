@@ -8,18 +8,14 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.in_use import Use, named, uses
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.intervals import Union
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Times in which a process left a device unused, longest first"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (Option("gap", 500.0, "Gaps of at least so many milliseconds are listed."),)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -48,7 +44,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per gap, longest first."""
     shortest = request.options["gap"]
     if not shortest >= 0:
@@ -75,7 +71,17 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         "dur_ns": end - start,
         **neighbours.columns,
     }
-    return Answer(data, total)
+    return Result(data, total)
+
+
+GPU_GAPS = Query(
+    title="Times in which a process left a device unused, longest first",
+    needs={Fact.KERNELS},
+    uses={Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES},
+    options=(Option("gap", 500.0, "Gaps of at least so many milliseconds are listed."),),
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _long_gaps(use: Use, shortest: float) -> Union:

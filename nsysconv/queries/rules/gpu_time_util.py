@@ -8,24 +8,15 @@ import numpy as np
 
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Array, Option, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.in_use import Use, named, uses
 from nsysconv.report import Column
-from nsysconv.timeline.statistics import percent
+from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Times of low use of a device by a process, lowest first"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
 _MAX_CHUNKS = 1000
-OPTIONS = (
-    Option("threshold", 50.0, "Chunks in use for less than so many per cent are listed."),
-    Option(
-        "chunks", 30, f"How many chunks of one length the window is cut into, 1 to {_MAX_CHUNKS}."
-    ),
-)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -48,7 +39,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per run of chunks that are all below the threshold, lowest first."""
     threshold, chunks = request.options["threshold"], request.options["chunks"]
     if not threshold >= 0:
@@ -57,7 +48,24 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         raise UsageError(f"chunks={chunks} of gpu_time_util", hint=f"From 1 to {_MAX_CHUNKS}.")
     rows = [row for use in uses(timeline) for row in _rows(timeline, use, threshold, chunks)]
     rows.sort(key=lambda row: (row["in_use_pct"], -row["dur_ns"], row["start_ns"]))
-    return Answer({column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]})
+    return Result({column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]})
+
+
+GPU_TIME_UTIL = Query(
+    title="Times of low use of a device by a process, lowest first",
+    needs={Fact.KERNELS},
+    uses={Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES},
+    options=(
+        Option("threshold", 50.0, "Chunks in use for less than so many per cent are listed."),
+        Option(
+            "chunks",
+            30,
+            f"How many chunks of one length the window is cut into, 1 to {_MAX_CHUNKS}.",
+        ),
+    ),
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _rows(timeline: Timeline, use: Use, threshold: float, chunks: int) -> list[dict[str, Any]]:

@@ -10,10 +10,10 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.ops import GpuOps
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
 

@@ -13,12 +13,11 @@ from nsysconv import codes
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.contract import Array
-from nsysconv.queries.copies import direction_names, kind_names
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.calls import call_ids
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.events import Kind, call_ids
+from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 
 PID = Column("pid", Unit.ID, "The process.")
@@ -100,14 +99,15 @@ class Launched:
         if name == "direction":
             return direction_names(self.column("direction"))
         if name.endswith("_kind"):
-            return kind_names(self.column(name))
+            return memory_kind_names(self.column(name))
         return self.column(name)
 
 
+@cached_whole
 def ids_of_calls(timeline: Timeline) -> Array:
     """Per call its id in the table api_call; made once for all rules, for it reads a long table."""
     whole = timeline.whole
-    return whole.kept("ids of calls", lambda: call_ids(whole.profile, whole.calls))
+    return call_ids(whole.profile, whole.calls)
 
 
 def launched(timeline: Timeline, kind: Kind, by: Callable[[str], bool]) -> Launched:

@@ -56,3 +56,5 @@ ALIASES: dict[str, str] = {
     "unifiedmemorytotals": "um_total_sum",
 }
 """What these tables were called before nsys 2023."""
+
+MODULES: dict[str, str] = {}

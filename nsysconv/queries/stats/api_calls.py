@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.stats.summary import Sum, sums, times_of_totals
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, totals
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Answer, Request
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats.activities import (
     CATEGORY,
     OPERATION,
@@ -19,12 +19,6 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import GPU_KINDS
 from nsysconv.units import Unit
 
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA Summary (API/Kernels/MemOps)"
-NEEDS = frozenset({Fact.API_CALLS})
-USES = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, *GPU_KINDS})
-TOTALS = frozenset({Fact.API_TOTALS})
 COLUMNS = time_columns(
     "activity",
     Column(
@@ -35,11 +29,22 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per name, most time first."""
     rows = [
         *api_sums(timeline),
         *kernel_sums(timeline, request),
         *memory_sums(timeline),
     ]
-    return Answer(time_table(COLUMNS, most_first(rows)), notes=partial(timeline))
+    return Result(time_table(COLUMNS, most_first(rows)), notes=partial(timeline))
+
+
+CUDA_API_GPU_SUM = Query(
+    title="CUDA Summary (API/Kernels/MemOps)",
+    needs={Fact.API_CALLS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, *GPU_KINDS},
+    totals={Fact.API_TOTALS},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -5,19 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.ops import taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number, take
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "CUDA API Trace"
-NEEDS = frozenset({Fact.API_CALLS})
-USES = frozenset({Fact.THREADS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     Column("start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("Start (ns)")),
     Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
@@ -43,12 +37,12 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per call, by start."""
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     column = timeline.columns("api_call", names)
     order = np.argsort(column["start_ns"], kind="stable")
-    data = {name: taken(values, order) for name, values in column.items()}
+    data = {name: take(values, order) for name, values in column.items()}
     place, (name_ids,) = number(data.pop("name_id"))
     texts = timeline.profile.names(name_ids)
     shown = np.array([shown_name(texts[i]) for i in name_ids.tolist()], object)
@@ -62,3 +56,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "priority": np.array([MISSING if p is None else p for p in priorities], np.int64)[threads],
         "thread": np.array([row.get("name") for row in rows], object)[threads],
     }
+
+
+CUDA_API_TRACE = Query(
+    title="CUDA API Trace",
+    needs={Fact.API_CALLS},
+    uses={Fact.THREADS},
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names, xyz
 from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA GPU Kernel/Grid/Block Summary"
-NEEDS = frozenset({Fact.KERNELS})
-USES: frozenset[Fact] = frozenset()
-TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = time_columns(
     "kernel",
     Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Instances")),
@@ -32,7 +26,7 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per name, grid and block, most time first."""
     names = kernel_names(timeline, request)
     column = timeline.columns("kernel", ("dur_ns", *AXES))
@@ -42,3 +36,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
         for name, *sizes in zip(*(values.tolist() for values in found), strict=True)
     ]
     return time_table(COLUMNS, most_first(sums(group, column["dur_ns"], labels)))
+
+
+CUDA_GPU_KERN_GB_SUM = Query(
+    title="CUDA GPU Kernel/Grid/Block Summary",
+    needs={Fact.KERNELS},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.activities import of_kernels
 from nsysconv.queries.stats.kernels import OPTIONS
 from nsysconv.queries.stats.summary import most_first, time_columns, time_table
@@ -11,12 +11,6 @@ from nsysconv.report import Column, Printed
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA GPU Kernel Summary"
-NEEDS = frozenset({Fact.KERNELS})
-USES: frozenset[Fact] = frozenset()
-TOTALS = frozenset({Fact.KERNEL_TOTALS})
 COLUMNS = time_columns(
     "kernel",
     Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Instances")),
@@ -24,6 +18,16 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per name, most time first."""
     return time_table(COLUMNS, most_first(of_kernels(timeline, request)))
+
+
+CUDA_GPU_KERN_SUM = Query(
+    title="CUDA GPU Kernel Summary",
+    needs={Fact.KERNELS},
+    totals={Fact.KERNEL_TOTALS},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.memory_ops import KINDS, memory_ops, name_of
 from nsysconv.queries.stats.summary import (
     most_first,
@@ -17,18 +17,13 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import totals
 from nsysconv.units import Unit
 
-TITLE = "CUDA GPU MemOps Summary (by Size)"
-NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
-TOTALS = frozenset({Fact.MEMORY_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = size_columns(
     Column("memory_op_count", Unit.COUNT, "Operations.", printed=Printed("Count")),
     Column("operation", Unit.TEXT, "What it does.", key=True, printed=Printed("Operation")),
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per kind of operation, most bytes first."""
     if Fact.MEMCPYS in timeline.profile.facts:
         ops = memory_ops(timeline)
@@ -36,3 +31,13 @@ def compute(timeline: Timeline, request: Request) -> Data:
     else:
         rows = sizes_of_totals(totals(timeline, *KINDS), name_of, lambda name: (name,))
     return size_table(COLUMNS, most_first(rows))
+
+
+CUDA_GPU_MEM_SIZE_SUM = Query(
+    title="CUDA GPU MemOps Summary (by Size)",
+    needs={Fact.MEMCPYS},
+    uses={Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS},
+    totals={Fact.MEMORY_TOTALS},
+    columns=COLUMNS,
+    compute=compute,
+)

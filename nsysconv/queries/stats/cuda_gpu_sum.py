@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Answer, Request
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats.activities import (
     CATEGORY,
     OPERATION,
@@ -17,12 +17,6 @@ from nsysconv.report import Column, Printed
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA GPU Summary (Kernels/MemOps)"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
-TOTALS = frozenset({Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
 COLUMNS = time_columns(
     "gpu_op",
     Column("gpu_op_count", Unit.COUNT, "Kernels or operations.", printed=Printed("Instances")),
@@ -31,7 +25,18 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per name, most time first."""
     rows = most_first([*kernel_sums(timeline, request), *memory_sums(timeline)])
-    return Answer(time_table(COLUMNS, rows), notes=partial(timeline))
+    return Result(time_table(COLUMNS, rows), notes=partial(timeline))
+
+
+CUDA_GPU_SUM = Query(
+    title="CUDA GPU Summary (Kernels/MemOps)",
+    needs={Fact.KERNELS},
+    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS},
+    totals={Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -9,21 +9,14 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Array, Data, Request
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names
 from nsysconv.queries.stats.memory_ops import NAMES, copy_numbers
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
-
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA GPU Trace"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
 
 
 def _size(name: str, doc: str, header: str) -> Column:
@@ -103,7 +96,7 @@ _UNKNOWN = MEMORY_KINDS.index("Unknown")
 _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per operation, by start."""
     ops = timeline.ops.take(timeline.ops.kind != Kind.GRAPH)
     told = {
@@ -131,6 +124,16 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "stream_id": ops.stream,
         "name": name,
     }
+
+
+CUDA_GPU_TRACE = Query(
+    title="CUDA GPU Trace",
+    needs={Fact.KERNELS},
+    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.DEVICES},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _fill(

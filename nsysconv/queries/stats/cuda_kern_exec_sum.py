@@ -5,22 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.queries.stats.kernels import OPTIONS
 from nsysconv.queries.stats.launched import launched, ordinals
 from nsysconv.queries.stats.summary import Sum, statistics_columns, statistics_of, sums
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA Kernel Launch & Exec Time Summary"
-NEEDS = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.THREADS})
-TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     Column("pid", Unit.ID, "The process.", key=True, printed=Printed("PID")),
     Column("tid", Unit.ID, "The thread that launched it.", key=True, printed=Printed("TID")),
@@ -43,7 +37,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per thread, device, function and kernel, largest mean of the total first."""
     found, calls = launched(timeline, request), timeline.calls
     group, keys = number(
@@ -82,3 +76,13 @@ def compute(timeline: Timeline, request: Request) -> Data:
         column.name: [values[i] for i in order]
         for column, values in zip(COLUMNS, every, strict=True)
     }
+
+
+CUDA_KERN_EXEC_SUM = Query(
+    title="CUDA Kernel Launch & Exec Time Summary",
+    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.THREADS},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)

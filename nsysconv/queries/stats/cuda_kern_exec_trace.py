@@ -7,21 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Array, Data, Request
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, xyz
 from nsysconv.queries.stats.launched import launched, ordinals
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-__all__ = ["OPTIONS"]
-
-TITLE = "CUDA Kernel Launch & Exec Time Trace"
-NEEDS = frozenset({Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS})
-USES = frozenset({Fact.THREADS})
-TOTALS: frozenset[Fact] = frozenset()
 COLUMNS = (
     Column(
         "api_start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("API Start (ns)")
@@ -91,7 +85,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per kernel whose call is recorded, by the start of the call."""
     found, calls = launched(timeline, request), timeline.calls
     call = found.call
@@ -122,6 +116,16 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "block": _texts([xyz(*size[3:]) for size in each], sizes),
         "name": _texts(found.names, found.name),
     }
+
+
+CUDA_KERN_EXEC_TRACE = Query(
+    title="CUDA Kernel Launch & Exec Time Trace",
+    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.THREADS},
+    options=OPTIONS,
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _texts(texts: Sequence[str | None], places: Array) -> Array:

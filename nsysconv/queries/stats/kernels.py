@@ -10,10 +10,9 @@ from nsysconv.errors import UsageError
 from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.nesting import parents
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import by_group, number, take
+from nsysconv.timeline.events import Kind, number_threads
+from nsysconv.timeline.intervals import parents
 from nsysconv.timeline.timeline import Timeline
 
 OPTIONS = (
@@ -121,7 +120,7 @@ def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
             spans.start[members], spans.end[members], calls.start[mine], calls.end[mine]
         )
         around[mine[place >= 0]] = spans.name[members[place[place >= 0]]]
-    return taken(around, owners(timeline)), spans.names
+    return take(around, owners(timeline)), spans.names
 
 
 def xyz(x: int, y: int, z: int) -> str | None:

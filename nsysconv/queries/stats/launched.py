@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv.queries.contract import Array, Request
 from nsysconv.queries.stats.kernels import kernel_names
 from nsysconv.report import MISSING
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MEMSET, MIGRATION, Total
 

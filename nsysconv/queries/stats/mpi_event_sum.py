@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "MPI Event Summary"
-NEEDS = frozenset({Fact.MPI_CALLS})
-USES: frozenset[Fact] = frozenset()
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = time_columns(
     "mpi",
     Column("call_count", Unit.COUNT, "Calls.", printed=Printed("Instances")),
@@ -32,7 +27,7 @@ COLUMNS = time_columns(
 _SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "other": "other"}
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per kind and function, most time first."""
     column = timeline.columns("mpi_call", ("dur_ns", "kind", "name_id"))
     group, (kinds, ids) = number(column["kind"], column["name_id"])
@@ -42,3 +37,11 @@ def compute(timeline: Timeline, request: Request) -> Data:
         for kind, i in zip(kinds.tolist(), ids.tolist(), strict=True)
     ]
     return time_table(COLUMNS, most_first(sums(group, column["dur_ns"], labels)))
+
+
+MPI_EVENT_SUM = Query(
+    title="MPI Event Summary",
+    needs={Fact.MPI_CALLS},
+    columns=COLUMNS,
+    compute=compute,
+)

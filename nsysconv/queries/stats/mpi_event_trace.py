@@ -6,19 +6,14 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Answer, Option, Request
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 Array = np.ndarray
 
-TITLE = "MPI Event Trace"
-NEEDS = frozenset({Fact.MPI_CALLS})
-USES = frozenset({Fact.RANKS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     Column("start_ns", Unit.NS, "When it began.", printed=Printed("Start (ns)")),
     Column("end_ns", Unit.NS, "When it ended.", printed=Printed("End (ns)")),
@@ -49,7 +44,7 @@ COLUMNS = (
 _COLLECTIVE = codes.MPI_KINDS.index("collective")
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per call in the order of their starts."""
     same = ("start_ns", "dur_ns", "pid", "tid", "tag", "remote_rank", "root_rank")
     column = timeline.columns("mpi_call", (*same, "kind", "name_id", "bytes", "recv_bytes"))
@@ -60,7 +55,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     start, dur, size = column["start_ns"], column["dur_ns"], column["bytes"]
     collective = column["kind"] == _COLLECTIVE
     texts = timeline.profile.names(distinct(column["name_id"]))
-    return Answer(
+    return Result(
         {
             **{name: column[name] for name in same},
             "end_ns": np.where((start == MISSING) | (dur == MISSING), MISSING, start + dur),
@@ -72,6 +67,15 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         },
         row_count=count,
     )
+
+
+MPI_EVENT_TRACE = Query(
+    title="MPI Event Trace",
+    needs={Fact.MPI_CALLS},
+    uses={Fact.RANKS},
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _ranks(timeline: Timeline, pids: Array) -> Array:

@@ -13,15 +13,12 @@ import numpy as np
 from nsysconv.queries.stats.summary import Sum, most_first, sums
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline import annotations as told
-from nsysconv.timeline.annotations import PUSH_POP, START_END, Spans, domain_names
-from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.groups import blocks, indices
-from nsysconv.timeline.ops import taken
-from nsysconv.timeline.path_texts import LONGEST, path_texts
+from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
+from nsysconv.timeline.arrays import blocks, by_group, indices, number, take
+from nsysconv.timeline.events import Spans, number_threads
+from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
 from nsysconv.timeline.projection import Projection, projection
-from nsysconv.timeline.statistics import number
-from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree, nested
+from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 
 Array = np.ndarray
@@ -40,13 +37,31 @@ STACK = (
 RANGE_ID = "Number of the range in its profile, from 1, in the order of the source."
 
 
+@cached_whole
 def ranges(timeline: Timeline) -> Spans:
     """All ranges, also those outside a slice, named `domain:text` (`:text` in the default domain).
 
     One that was never closed ends at the last time of any range or mark of the profile.
     """
     whole = timeline.whole
-    return whole.kept("nvtx ranges", lambda: _ranges(whole))
+    spans = told.ranges(whole)
+    if not len(spans):
+        return spans
+    column = whole.profile.columns("range", ("start_ns", "dur_ns"))
+    start, dur = column["start_ns"], column["dur_ns"]
+    timed = start != MISSING
+    last = int((start + np.where(dur == MISSING, 0, dur))[timed].max())
+    unclosed = dur[spans.row] == MISSING
+    end = np.where(unclosed, last, spans.end)
+    known = domain_names(whole.profile)
+    pairs, (pids, domains, names) = number(spans.pid, spans.domain, spans.name)
+    numbers: dict[str, int] = {}
+    labelled = [
+        numbers.setdefault(f"{known.get((pid, domain), '')}:{spans.names[name]}", len(numbers))
+        for pid, domain, name in zip(pids.tolist(), domains.tolist(), names.tolist(), strict=True)
+    ]
+    name = np.array(labelled, np.int64)[pairs]
+    return replace(spans, end=end, name=name, names=tuple(numbers))
 
 
 def held(timeline: Timeline) -> Array:
@@ -69,18 +84,29 @@ def sums_by_name(timeline: Timeline, *kinds: int) -> list[Sum]:
 
 def push_pop(timeline: Timeline) -> tuple[Tree, Array]:
     """The push/pop ranges of all threads as a tree, and which of them belong to the slice."""
+    tree = _push_pop_tree(timeline)
+    return tree, _in_slice(timeline, tree)
+
+
+@cached_whole
+def _push_pop_tree(timeline: Timeline) -> Tree:
     spans = ranges(timeline)
-    chosen = np.flatnonzero(spans.kind == PUSH_POP)
-    return _tree(timeline, "push/pop tree", spans, chosen)
+    return _contained(nested(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
 
 
 def on_own_thread(timeline: Timeline) -> tuple[Tree, Array]:
     """The ranges that were closed on the thread that opened them, as a tree, and which of them belong
     to the slice: those on which GPU work is projected."""
+    tree = _own_thread_tree(timeline)
+    return tree, _in_slice(timeline, tree)
+
+
+@cached_whole
+def _own_thread_tree(timeline: Timeline) -> Tree:
     spans = ranges(timeline)
     end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
     own = (end_tid == MISSING) | (end_tid == spans.tid)
-    return _tree(timeline, "own tree", spans, np.flatnonzero(own))
+    return _contained(nested(spans.take(np.flatnonzero(own))))
 
 
 def launching(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]:
@@ -91,7 +117,7 @@ def launching(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]
     for block in blocks(len(timeline.owner)):
         launched[timeline.owner[block]] = True
     which = indices(launched[:-1])  # owner -1 wrote into the one behind
-    thread_of = taken(calls.thread, which)
+    thread_of = take(calls.thread, which)
     members = dict(zip(calls.threads, by_group(thread_of, len(calls.threads), which), strict=True))
     for thread, places in by_thread(spans).items():
         if thread[1] != MISSING and thread in members:
@@ -110,7 +136,7 @@ def projected(timeline: Timeline, spans: Spans) -> Projection:
     # are those before the first that does not.
     calls, end = timeline.calls, spans.end + 1
     for places, which in launching(timeline, spans):
-        reach = np.maximum.accumulate(taken(calls.end, which))
+        reach = np.maximum.accumulate(take(calls.end, which))
         late = np.searchsorted(reach, spans.end[places], side="right")
         some = late < len(which)
         places, late = places[some], late[some]
@@ -124,11 +150,12 @@ def stacks(tree: Tree, ids: Array, shown: Array) -> list[str]:
     return path_texts(tree.parent, lambda place: f":{ids[place]}", shown, separator="")
 
 
-def _tree(timeline: Timeline, key: str, spans: Spans, chosen: Array) -> tuple[Tree, Array]:
-    tree = timeline.whole.kept(f"nvtx {key}", lambda: _contained(nested(spans.take(chosen))))
+def _in_slice(timeline: Timeline, tree: Tree) -> Array:
+    spans = ranges(timeline)
     rows = np.zeros(int(spans.row.max(initial=-1)) + 1, bool)
     rows[spans.row] = held(timeline)
-    return tree, rows[tree.spans.row]
+    in_slice: Array = rows[tree.spans.row]
+    return in_slice
 
 
 def _contained(tree: Tree) -> Tree:
@@ -177,24 +204,3 @@ def _levels(parent: list[int]) -> list[int]:
     for above in parent:
         level.append(level[above] + 1 if above >= 0 else 0)
     return level
-
-
-def _ranges(whole: Timeline) -> Spans:
-    spans = told.ranges(whole)
-    if not len(spans):
-        return spans
-    column = whole.profile.columns("range", ("start_ns", "dur_ns"))
-    start, dur = column["start_ns"], column["dur_ns"]
-    timed = start != MISSING
-    last = int((start + np.where(dur == MISSING, 0, dur))[timed].max())
-    unclosed = dur[spans.row] == MISSING
-    end = np.where(unclosed, last, spans.end)
-    known = domain_names(whole.profile)
-    pairs, (pids, domains, names) = number(spans.pid, spans.domain, spans.name)
-    numbers: dict[str, int] = {}
-    labelled = [
-        numbers.setdefault(f"{known.get((pid, domain), '')}:{spans.names[name]}", len(numbers))
-        for pid, domain, name in zip(pids.tolist(), domains.tolist(), names.tolist(), strict=True)
-    ]
-    name = np.array(labelled, np.int64)[pairs]
-    return replace(spans, end=end, name=name, names=tuple(numbers))

@@ -5,20 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.nvtx_gpu_proj_trace import projected
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import grouped_statistics, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "NVTX GPU Projection Summary"
-NEEDS = frozenset({Fact.RANGES, Fact.API_LINKS})
-USES = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 _PROJECTION = "from the start of the first operation launched in a range to the end of the last"
 COLUMNS = (
     Column("name", Unit.TEXT, nvtx.NAME, key=True, printed=Printed("Range")),
@@ -92,7 +86,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per name and style, most projected time first."""
     found = projected(timeline)
     tree, rows, spans = found.tree, found.rows, found.tree.spans
@@ -130,3 +124,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "level_avg": (level / size)[at],
         "child_avg": (children / size)[at],
     }
+
+
+NVTX_GPU_PROJ_SUM = Query(
+    title="NVTX GPU Projection Summary",
+    needs={Fact.RANGES, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS},
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -7,23 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Answer, Option, Request
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import counts
-from nsysconv.timeline.path_texts import notes_of_deep
+from nsysconv.timeline.arrays import counts
+from nsysconv.timeline.nesting import Tree, notes_of_deep
 from nsysconv.timeline.projection import Projection
-from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree
+from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.units import Unit
 
 Array = np.ndarray
 
-TITLE = "NVTX GPU Projection Trace"
-NEEDS = frozenset({Fact.RANGES, Fact.API_LINKS})
-USES = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     Column("name", Unit.TEXT, nvtx.NAME, key=True, printed=Printed("Name")),
     Column(
@@ -93,12 +87,9 @@ class Projected:
         return result
 
 
+@cached
 def projected(timeline: Timeline) -> Projected:
     """The ranges that launched GPU operations of the slice, on the threads that they are of."""
-    return timeline.kept("nvtx projections", lambda: _projected(timeline))
-
-
-def _projected(timeline: Timeline) -> Projected:
     tree, held = nvtx.on_own_thread(timeline)
     on_gpu = nvtx.projected(timeline, tree.spans)
     some = on_gpu.launch_count > 0
@@ -108,7 +99,7 @@ def _projected(timeline: Timeline) -> Projected:
     )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per range in the order of projected starts, the longest first."""
     found = projected(timeline)
     tree, on_gpu, dur = found.tree, found.on_gpu, found.dur
@@ -120,7 +111,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     ids = spans.row + 1
     parent = tree.parent[rows]
     stacks = nvtx.stacks(tree, ids, rows)
-    return Answer(
+    return Result(
         {
             "name": [spans.names[i] for i in spans.name[rows].tolist()],
             "projected_start_ns": on_gpu.start[rows],
@@ -140,3 +131,12 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         row_count=count,
         notes=notes_of_deep(stacks),
     )
+
+
+NVTX_GPU_PROJ_TRACE = Query(
+    title="NVTX GPU Projection Trace",
+    needs={Fact.RANGES, Fact.API_LINKS},
+    uses={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS},
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -9,28 +9,17 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.kernels import kernel_names, owners
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.containment import Held, held
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import Statistics, number, weighted_statistics
+from nsysconv.timeline.arrays import Statistics, by_group, number, sums, weighted_statistics
+from nsysconv.timeline.nesting import Held, Tree, held
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
 
 Array = np.ndarray
 
-TITLE = "NVTX Range Kernel Summary"
-NEEDS = frozenset({Fact.RANGES, Fact.KERNELS, Fact.API_LINKS})
-USES = frozenset({Fact.API_CALLS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (
-    Option("base", False, "Kernels by their short names."),
-    Option("mangled", False, "Kernels by their symbols, where the source has them."),
-)
 COLUMNS = (
     Column(
         "range",
@@ -119,7 +108,7 @@ class _Rows:
     stats: Statistics
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
     tree, _ = nvtx.on_own_thread(timeline)
@@ -156,6 +145,19 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "stddev_ns": [s.deviation[i] for s, i in stats],
         "name": [kernels.names[r.kernel[i]] for r, i in found],
     }
+
+
+NVTX_KERN_SUM = Query(
+    title="NVTX Range Kernel Summary",
+    needs={Fact.RANGES, Fact.KERNELS, Fact.API_LINKS},
+    uses={Fact.API_CALLS},
+    options=(
+        Option("base", False, "Kernels by their short names."),
+        Option("mangled", False, "Kernels by their symbols, where the source has them."),
+    ),
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_Rows]:

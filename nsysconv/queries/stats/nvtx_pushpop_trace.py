@@ -5,18 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Answer, Option, Request
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.path_texts import DEEPEST, notes_of_deep, set_in
+from nsysconv.timeline.nesting import DEEPEST, notes_of_deep, set_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "NVTX Push/Pop Range Trace"
-NEEDS = frozenset({Fact.RANGES})
-USES: frozenset[Fact] = frozenset()
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     Column("start_ns", Unit.NS, "When it began.", printed=Printed("Start (ns)")),
     Column("end_ns", Unit.NS, "When it ended.", printed=Printed("End (ns)")),
@@ -55,7 +50,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
+def compute(timeline: Timeline, request: Request) -> Result:
     """One row per range in the order of their starts, the shortest first."""
     tree, held = nvtx.push_pop(timeline)
     spans = tree.spans
@@ -68,7 +63,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     parent, level = tree.parent[rows], tree.level[rows]
     names = [spans.names[i] for i in spans.name[rows].tolist()]
     stacks = nvtx.stacks(tree, ids, rows)
-    return Answer(
+    return Result(
         {
             "start_ns": spans.start[rows],
             "end_ns": spans.end[rows],
@@ -88,3 +83,11 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         row_count=count,
         notes=notes_of_deep(stacks, level),
     )
+
+
+NVTX_PUSHPOP_TRACE = Query(
+    title="NVTX Push/Pop Range Trace",
+    needs={Fact.RANGES},
+    columns=COLUMNS,
+    compute=compute,
+)

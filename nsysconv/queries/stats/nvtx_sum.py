@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.nvtx import INSTANCES, RANGE, STYLE, STYLES, sums_by_name
 from nsysconv.queries.stats.summary import most_first, time_columns, time_table, times_of_totals
 from nsysconv.report import Column, Printed
@@ -13,11 +13,6 @@ from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
 from nsysconv.timeline.totals import Total, totals
 from nsysconv.units import Unit
 
-TITLE = "NVTX Range Summary"
-NEEDS = frozenset({Fact.RANGES})
-USES: frozenset[Fact] = frozenset()
-TOTALS = frozenset({Fact.RANGE_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = time_columns(
     "range",
     INSTANCES,
@@ -32,7 +27,7 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per name and style, most time first."""
     if Fact.RANGES in timeline.profile.facts:
         return time_table(COLUMNS, sums_by_name(timeline, PUSH_POP, START_END))
@@ -49,3 +44,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
         lambda key: (None if key[0] is None else STYLES.get(key[0]), key[1]),
     )
     return time_table(COLUMNS, most_first(found))
+
+
+NVTX_SUM = Query(
+    title="NVTX Range Summary",
+    needs={Fact.RANGES},
+    totals={Fact.RANGE_TOTALS},
+    columns=COLUMNS,
+    compute=compute,
+)

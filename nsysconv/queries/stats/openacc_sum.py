@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.summary import (
     most_first,
     sums,
@@ -22,11 +22,6 @@ from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, totals
 from nsysconv.units import Unit
 
-TITLE = "OpenACC Summary"
-NEEDS = frozenset({Fact.DIRECTIVES})
-USES: frozenset[Fact] = frozenset()
-TOTALS = frozenset({Fact.DIRECTIVE_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = time_columns(
     "openacc",
     Column("call_count", Unit.COUNT, "Executions.", printed=Printed("Num Calls")),
@@ -46,7 +41,7 @@ _NAMES = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per construct and place, most time first."""
     if Fact.DIRECTIVES not in timeline.profile.facts:
         return _of_totals(timeline)
@@ -64,7 +59,16 @@ def compute(timeline: Timeline, request: Request) -> Data:
     return time_table(COLUMNS, most_first(row for row in found if row.count))
 
 
-def _of_totals(timeline: Timeline) -> Data:
+OPENACC_SUM = Query(
+    title="OpenACC Summary",
+    needs={Fact.DIRECTIVES},
+    totals={Fact.DIRECTIVE_TOTALS},
+    columns=COLUMNS,
+    compute=compute,
+)
+
+
+def _of_totals(timeline: Timeline) -> ColumnValues:
     found = totals(timeline, OPENACC)
     if not found and totals(timeline, OPENACC_EXCLUSIVE):
         # Times less those of the constructs inside are another quantity.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.summary import (
     most_first,
     sums,
@@ -12,16 +12,11 @@ from nsysconv.queries.stats.summary import (
     times_of_totals,
 )
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OSRT_CALL, totals
 from nsysconv.units import Unit
 
-TITLE = "OS Runtime Summary"
-NEEDS = frozenset({Fact.OSRT_CALLS})
-USES: frozenset[Fact] = frozenset()
-TOTALS = frozenset({Fact.OSRT_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = time_columns(
     "osrt",
     Column("call_count", Unit.COUNT, "Calls.", printed=Printed("Num Calls")),
@@ -29,7 +24,7 @@ COLUMNS = time_columns(
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per function, most time first."""
     if Fact.OSRT_CALLS not in timeline.profile.facts:
         by_name = times_of_totals(
@@ -41,3 +36,12 @@ def compute(timeline: Timeline, request: Request) -> Data:
     texts = timeline.profile.names(ids)
     found = sums(group, column["dur_ns"], [(texts[i],) for i in ids.tolist()])
     return time_table(COLUMNS, most_first(found))
+
+
+OSRT_SUM = Query(
+    title="OS Runtime Summary",
+    needs={Fact.OSRT_CALLS},
+    totals={Fact.OSRT_TOTALS},
+    columns=COLUMNS,
+    compute=compute,
+)

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nsysconv.queries.contract import Array, Data
+from nsysconv.queries.contract import Array, ColumnValues
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import grouped_statistics, percent
+from nsysconv.timeline.arrays import grouped_statistics, percent
 from nsysconv.timeline.totals import Total, grouped
 from nsysconv.units import Unit
 
@@ -201,7 +201,7 @@ def size_columns(count: Column, *labels: Column) -> tuple[Column, ...]:
     )
 
 
-def time_table(columns: Sequence[Column], rows: Sequence[Sum]) -> Data:
+def time_table(columns: Sequence[Column], rows: Sequence[Sum]) -> ColumnValues:
     """The values of `time_columns`."""
     whole = sum(row.total or 0 for row in rows)
     shares = percent(np.array([row.total or 0 for row in rows]), whole).tolist()
@@ -217,7 +217,7 @@ def time_table(columns: Sequence[Column], rows: Sequence[Sum]) -> Data:
     return {column.name: each for column, each in zip(columns, values, strict=True)}
 
 
-def size_table(columns: Sequence[Column], rows: Sequence[Sum]) -> Data:
+def size_table(columns: Sequence[Column], rows: Sequence[Sum]) -> ColumnValues:
     """The values of `size_columns`."""
     totals = [row.total for row in rows]
     counts = [row.count for row in rows]

@@ -6,18 +6,12 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import distinct, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Unified Memory CPU Page Faults Summary"
-NEEDS = frozenset({Fact.PAGE_FAULTS})
-USES: frozenset[Fact] = frozenset()
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     Column("fault_count", Unit.COUNT, "Faults.", better="less", printed=Printed("CPU Page Faults")),
     Column(
@@ -34,7 +28,7 @@ COLUMNS = (
 _CPU = codes.PAGE_FAULT_KINDS.index("cpu")
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per instruction, most faults first."""
     names = ("kind", "count", "instruction_id", "source_file_id", "source_line")
     column = timeline.columns("page_fault", names)
@@ -58,3 +52,11 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "source_file": [row[2] for row in rows],
         "source_line": [row[3] for row in rows],
     }
+
+
+UM_CPU_PAGE_FAULTS_SUM = Query(
+    title="Unified Memory CPU Page Faults Summary",
+    needs={Fact.PAGE_FAULTS},
+    columns=COLUMNS,
+    compute=compute,
+)

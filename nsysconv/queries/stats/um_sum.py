@@ -7,21 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import um
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import counts, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 Array = np.ndarray
 
-TITLE = "Unified Memory Analysis Summary"
-NEEDS = frozenset({Fact.UNIFIED_MEMORY})
-USES = frozenset({Fact.PAGE_FAULTS})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (Option("rows", 10, "So many rows at most; 0 or less: all."),)
 _NONE = "null: there was none"
 COLUMNS = (
     Column(
@@ -81,7 +75,7 @@ class _Address:
     throughput: int | None
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per address, highest throughput first, at most as many as option `rows` says."""
     rows = _rows(timeline)
     rows.sort(
@@ -100,6 +94,16 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "gpu_fault_count": [row.gpu for row in rows],
         "throughput_bytes_per_s": [row.throughput for row in rows],
     }
+
+
+UM_SUM = Query(
+    title="Unified Memory Analysis Summary",
+    needs={Fact.UNIFIED_MEMORY},
+    uses={Fact.PAGE_FAULTS},
+    options=(Option("rows", 10, "So many rows at most; 0 or less: all."),),
+    columns=COLUMNS,
+    compute=compute,
+)
 
 
 def _rows(timeline: Timeline) -> list[_Address]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import Data, Option, Request
+from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats import um
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.timeline import Timeline
@@ -16,11 +16,6 @@ from nsysconv.units import Unit
 
 Array = np.ndarray
 
-TITLE = "Unified Memory Totals Summary"
-NEEDS = frozenset({Fact.UNIFIED_MEMORY})
-USES = frozenset({Fact.PAGE_FAULTS})
-TOTALS = frozenset({Fact.UNIFIED_MEMORY_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     Column(
         "htod_bytes_sum",
@@ -65,7 +60,7 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row."""
     if Fact.UNIFIED_MEMORY not in timeline.profile.facts:
         return _of_totals(timeline)
@@ -85,12 +80,22 @@ def compute(timeline: Timeline, request: Request) -> Data:
     }
 
 
+UM_TOTAL_SUM = Query(
+    title="Unified Memory Totals Summary",
+    needs={Fact.UNIFIED_MEMORY},
+    uses={Fact.PAGE_FAULTS},
+    totals={Fact.UNIFIED_MEMORY_TOTALS},
+    columns=COLUMNS,
+    compute=compute,
+)
+
+
 def _extreme(address: Array, least: Callable[[Array], int]) -> str | None:
     known = address[address != MISSING].astype(np.int64).view(np.uint64)
     return um.spelled(int(least(known))) if len(known) else None
 
 
-def _of_totals(timeline: Timeline) -> Data:
+def _of_totals(timeline: Timeline) -> ColumnValues:
     found = totals(timeline, MIGRATION)
     sizes = [
         added_up(total for total in found if total.direction == direction).bytes_sum

@@ -68,7 +68,7 @@ class SqliteRows(ProfileRows):
         rows = batch.select.with_only_columns(
             sa.literal_column(str(self._profile_id)), *batch.select.selected_columns
         )
-        if batch.sparse():
+        if batch.sparse:
             self._connection.execute(sa.insert(table).from_select(names, rows))
             return
         for low in range(batch.first, batch.last + 1, _ROWS_AT_ONCE):
