@@ -18,9 +18,7 @@ from test_render import rendered
 import nsysconv
 from nsysconv.errors import UsageError
 from nsysconv.queries import REPORTS, query
-from nsysconv.queries.contract import picture_of
 from nsysconv.render import Options, pictures, text
-from nsysconv.render import Options, blocks, plot
 from nsysconv.render.pictures import panels
 from nsysconv.report import Column, Picture, ProfileRef, Report, build_table
 from nsysconv.units import Unit

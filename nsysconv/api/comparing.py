@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.opening import OpenProfile
-from nsysconv.api.sides import Side
+from nsysconv.api.open_profile import OpenProfile, Side
 from nsysconv.diff import gate
 from nsysconv.diff.account import (
     ChangeAccount,
@@ -29,11 +28,7 @@ from nsysconv.diff.answer import (
     outlier_run_notes,
     run_order_notes,
     slow_step_notes,
-from nsysconv.api.open_profile import OpenProfile, Side
-from nsysconv.diff import gate, spelling, work
-from nsysconv.diff.account import Change, account_of_change, account_report, joined
-from nsysconv.diff.answer import STEP, WINDOW, Answer
-from nsysconv.diff.answers import pace, step_counts, uuids
+)
 from nsysconv.diff.change import change_of
 from nsysconv.diff.comparability import (
     comparability_notes,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.comparing import Comparing
+from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import gate, limits_file
 from nsysconv.diff.names import MATCHES, Match, vendors_differ
 from nsysconv.diff.steps import steps_per_rank
-from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
-from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report

@@ -20,8 +20,8 @@ from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.read import Row
-from nsysconv.timeline.idle import window
 from nsysconv.timeline.events import Kind
+from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_RANGE, in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline, cached_small
