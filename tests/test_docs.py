@@ -16,7 +16,7 @@ from conftest import ROOT
 from golden_cases import BASIC, place, run
 
 from nsysconv import errors, notes, schema
-from nsysconv.cli import signals
+from nsysconv.cli import runtime
 from nsysconv.cli.app import app
 from nsysconv.diff import gate
 from nsysconv.facts import Fact
@@ -68,7 +68,7 @@ WITH_COMMANDS = [page for page in PAGES if blocks(page, "console")]
 WITH_PYTHON = [page for page in PAGES if blocks(page, "pycon")]
 
 
-def test_fits_knows_a_difference() -> None:
+def test_output_that_differs_from_the_page_is_noticed() -> None:
     assert fits("a\n…\nd\n", "a\nb\nc\nd\n")
     assert not fits("a\n…\nd\n", "a\nb\n")
     assert not fits("a\n", "a\nb\n")
@@ -113,7 +113,7 @@ def headings(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_point_to_existing_pages_and_headings(page: Path) -> None:
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     for link in _LINK.findall(text):
         if "://" in link:
@@ -149,7 +149,7 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    ended = {128 + number for number in signals._ENDING}
+    ended = {128 + number for number in runtime._ENDING}
     assert ours | {0, gate.EXCEEDED, errors.NsysconvError.exit_status} | ended == set(
         docs_cli.EXIT_STATUSES
     )

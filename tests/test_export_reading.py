@@ -20,7 +20,7 @@ from nsysconv.export.behind import Behind
 from nsysconv.export.kinds import ON_DEVICES, ON_THREADS, OPS, Kind
 from nsysconv.report import MISSING, values_of
 from nsysconv.store.read import Profile, reading
-from nsysconv.timeline import groups
+from nsysconv.timeline import arrays
 
 BASIC = NSYS / "basic-3.28.1.sqlite"
 TWO_GPUS = NSYS / "two_processes_two_gpus-3.24.7.sqlite"
@@ -108,7 +108,7 @@ def test_rows_at_a_time_change_no_event(
     at_once = events("whole")
     monkeypatch.setattr(ordered, "_ROWS", 3)
     monkeypatch.setattr(lanes, "_PIECE", 2)
-    monkeypatch.setattr(groups, "_BLOCK", 2)
+    monkeypatch.setattr(arrays, "_BLOCK", 2)
     monkeypatch.setattr(drawing, "_FEW_GROUPS", few_groups)
     by_threes = events("pieces")
     assert sorted(by_threes) == sorted(at_once)

@@ -26,7 +26,7 @@ from markdown_it import MarkdownIt
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.events import Words
+from nsysconv.importers.kineto.events import copy_codes
 from nsysconv.importers.nsys_sqlite import gpu_metrics
 from nsysconv.importers.nsys_stats import runs, survey
 from nsysconv.importers.nvprof_log import messages
@@ -363,8 +363,8 @@ def said(text: str) -> list[object]:
 
 LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
     "number of a message": (lambda text: list(messages.notes([(1, text)])), "", "1"),
-    "copy of a trace": (Words().copy, "Memcpy HtoD (", " "),
-    "second kind of a copy": (Words().copy, "Memcpy HtoD (a -> ", "\t"),
+    "copy of a trace": (copy_codes, "Memcpy HtoD (", " "),
+    "second kind of a copy": (copy_codes, "Memcpy HtoD (a -> ", "\t"),
     "unit of a metric": (gpu_metrics._PERCENT.search, "", "[a%0"),
     "construct of OpenACC": (runs._CONSTRUCT.match, "", "a@:9"),
     "announcement": (said, "", "Processing [a] with [ "),

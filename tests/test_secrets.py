@@ -124,7 +124,7 @@ MORE_PLACES = {
 
 
 @pytest.mark.parametrize("place", MORE_PLACES)
-def test_no_secret_from(place: str, tmp_path: Path) -> None:
+def test_no_secret_is_in_errors_of_each_kind(place: str, tmp_path: Path) -> None:
     source = tmp_path / "export.sqlite"
     source.write_bytes((NSYS / "basic-3.25.0.sqlite").read_bytes())
     connection = sqlite3.connect(source)

@@ -31,7 +31,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries import comm_overlap, idle_summary
 from nsysconv.queries.contract import Request
 from nsysconv.report import MISSING
-from nsysconv.timeline import groups
+from nsysconv.timeline import arrays
 from nsysconv.timeline.account import (
     CLASSES,
     OPERATION_CLASSES,
@@ -286,7 +286,7 @@ def test_accounts_stay_when_events_are_dropped(monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_BLOCK", 3)
+        patch.setattr(arrays, "_BLOCK", 3)
         yield
 
 

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.opening import OpenProfile
-from nsysconv.api.sides import Side
+from nsysconv.api.open_profile import OpenProfile, Side
 from nsysconv.diff import gate, spelling, work
 from nsysconv.diff.account import Change, account_of_change, account_report, joined
 from nsysconv.diff.answer import STEP, WINDOW, Answer
@@ -41,14 +40,15 @@ from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import Request
 from nsysconv.report import Column, ProfileRef, Report, common_slice
 from nsysconv.timeline.account import Accounts, accounts
-from nsysconv.timeline.samples import (
+from nsysconv.timeline.steps import (
+    STEP_FACTS,
+    STEP_RANGE,
     Samples,
     call_sums,
     kernel_sums,
     step_durations,
     step_periods,
 )
-from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import chain
 
 from nsysconv.report import MISSING
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.ops import Kind
 from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
 from nsysconv.timeline.timeline import Timeline, cached_small

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nsysconv.timeline.samples import FEWEST_STEPS
+from nsysconv.timeline.steps import FEWEST_STEPS
 
 Array = np.ndarray
 

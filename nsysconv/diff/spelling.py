@@ -11,7 +11,7 @@ from nsysconv.diff.names import Match, kernel_key
 from nsysconv.diff.rows import Spelling
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 
 _SYMBOLS_ONLY = "symbols-only"

@@ -13,8 +13,8 @@ from nsysconv.export.ordered import Reader, chunks
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
-from nsysconv.timeline.launches import queues
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.timeline import queues
 
 Array = np.ndarray
 

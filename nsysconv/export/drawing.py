@@ -20,10 +20,7 @@ from nsysconv.export.ordered import Reader, Rows, chunks
 from nsysconv.export.telling import Told
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.groups import blocks
-from nsysconv.timeline.ops import joined, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import blocks, by_group, joined, number, take
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -98,7 +95,7 @@ class _Placed:
         places = np.array([number_of[key] for key in self.keys], np.min_scalar_type(len(number_of)))
         if len(places) == 1:
             return np.broadcast_to(places[0], len(self.groups))
-        return taken(places, self.groups)
+        return take(places, self.groups)
 
 
 class Drawing:
@@ -128,7 +125,7 @@ class Drawing:
         start = _joined(starts)
         dur = _joined(durs)
         order = time_order(start, dur, sizes)
-        group = taken(group, order)
+        group = take(group, order)
         track, tracks = self._tracks(kinds[0], start, dur, order, group, keys)
         del start, dur, group
         if len(kinds) == 1:
@@ -140,7 +137,7 @@ class Drawing:
         for place, low in enumerate(edges[:-1]):
             mine = kind_of == place
             rows.append(_at(rows_of[place], order[mine] - np.int32(low)))
-            tracks_of.append(taken(track, mine))
+            tracks_of.append(take(track, mine))
         return Section(kinds, rows, tracks_of, kind_of, tracks)
 
     def blocks(self, section: Section) -> Iterator[tuple[list[Drawn], Array]]:
@@ -193,7 +190,7 @@ class Drawing:
         chosen = kept & timed
         rows = None if chosen.all() else np.flatnonzero(chosen).astype(np.int32)
         if rows is not None:
-            start, dur, groups = taken(start, rows), taken(dur, rows), taken(groups, rows)
+            start, dur, groups = take(start, rows), take(dur, rows), take(groups, rows)
         if kind.instant:
             dur = np.broadcast_to(np.int32(0), len(start))
         elif kind.table == schema.range_.name:
@@ -258,7 +255,7 @@ class Drawing:
             names = ("start_ns", "dur_ns", "tid", "layer")
             columns = self.profile.columns("api_call", names)
             self._release("api_call", names)
-            return {name: taken(column, rows[which]) for name, column in columns.items()}
+            return {name: take(column, rows[which]) for name, column in columns.items()}
 
         calls = Calls(rows, pid, correlation, others)
         ops = [self._links(table, self._whole(table)) for table in schema.GPU_OP_TABLES]
@@ -284,7 +281,7 @@ class Drawing:
         columns = self.profile.columns(table, names)
         self._release(table, names)
         pid, correlation = (columns[name] for name in names)
-        return (pid, correlation) if kept.all() else (taken(pid, kept), taken(correlation, kept))
+        return (pid, correlation) if kept.all() else (take(pid, kept), take(correlation, kept))
 
 
 def _numbered(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
@@ -324,7 +321,7 @@ def _members(group: Array, count: int) -> Iterable[Any]:
 
 def _at(rows: Array | None, places: Array) -> Array:
     """Some of these rows; None: of all there are."""
-    return places if rows is None else taken(rows, places)
+    return places if rows is None else take(rows, places)
 
 
 def _joined(columns: list[Array]) -> Array:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nsysconv.timeline.calls import ApiCalls, has_correlation, number_threads, owners
-from nsysconv.timeline.groups import blocks
-from nsysconv.timeline.ops import GpuOps, taken
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import blocks, distinct, take
+from nsysconv.timeline.events import ApiCalls, GpuOps, has_correlation, number_threads, owners
 
 Array = np.ndarray
 
@@ -148,7 +146,7 @@ class _Process:
 
 def _chosen(column: Array, mine: Array) -> Array:
     """The rows of a mask; without copying where these are all."""
-    return column if mine.all() else taken(column, mine)
+    return column if mine.all() else take(column, mine)
 
 
 def _places(ids: Array) -> tuple[Callable[[Array], Array], int]:

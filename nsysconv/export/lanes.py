@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 
 Array = np.ndarray
 

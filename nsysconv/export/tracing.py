@@ -21,7 +21,7 @@ from nsysconv.export.kinds import ON_DEVICES, ON_THREADS, OPS, Kind
 from nsysconv.export.places import Place, Places, words_of
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray

@@ -9,12 +9,10 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import PROFILE, RANK, per_step, ranks_by_group, with_per_step
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import blocks, counts, sums
-from nsysconv.timeline.launches import first_ops
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import blocks, counts, number, sums, take
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.steps import STEP_FACTS
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Timeline, first_ops
 from nsysconv.timeline.totals import API_CALL, grouped, rank_of, totals
 from nsysconv.units import Unit
 
@@ -116,9 +114,9 @@ def _of_calls(timeline: Timeline) -> ColumnValues:
     }
     for block in blocks(len(calls)):
         called = timeline.called[block]
-        in_group = taken(group[block], called)
+        in_group = take(group[block], called)
         data["call_count"] += counts(in_group, count)
-        spent = taken(calls.end[block], called) - taken(calls.start[block], called)
+        spent = take(calls.end[block], called) - take(calls.start[block], called)
         data["api_sum_ns"] += sums(in_group, spent, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
@@ -132,7 +130,7 @@ def _of_calls(timeline: Timeline) -> ColumnValues:
         for column in _OF_OPS:
             data[column.name] = np.full(count, np.nan if column.real else MISSING)
     called = timeline.called
-    rank = ranks_by_group(timeline, taken(calls.pid, called), taken(group, called), count)
+    rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
     order = [
         i
@@ -192,7 +190,7 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
         np.int32,
     )
     layers = [_layer(layer) for layer, _ in places]
-    return taken(merged, pair), layers, [name for _, name in places]
+    return take(merged, pair), layers, [name for _, name in places]
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
@@ -237,7 +235,7 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             (queue, queued_count, queued_sum),
         ):
             late = times >= 0
-            members, late_times = taken(in_group, late), taken(times, late)
+            members, late_times = take(in_group, late), take(times, late)
             count_of += counts(members, count)
             sum_of += sums(members, late_times, count)
     with np.errstate(invalid="ignore"):

@@ -10,7 +10,7 @@ from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result,
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import ANY_OF, USES, Gathered, partial
 from nsysconv.report import Column
-from nsysconv.timeline.meetings import Meeting
+from nsysconv.timeline.collectives import Meeting
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -10,8 +10,8 @@ import numpy as np
 from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.arrays import Statistics
 from nsysconv.timeline.idle import Gaps, stream_label
-from nsysconv.timeline.statistics import Statistics
 from nsysconv.timeline.steps import STEP_FACTS, STEP_RANGE, step_count
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit

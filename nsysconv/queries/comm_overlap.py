@@ -9,10 +9,10 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

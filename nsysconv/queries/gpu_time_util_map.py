@@ -21,11 +21,11 @@ from nsysconv.queries.contract import (
     aggregate_one,
 )
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -14,8 +14,8 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.idle import window
-from nsysconv.timeline.statistics import distinct
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.utilization import Utilization, utilization
 from nsysconv.units import Unit

@@ -20,10 +20,9 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.activity import Activity, activity
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.idle import PARTS, Activity, Gaps, activity, gaps, on_threads, parts
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -11,10 +11,8 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, gap_keys
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.activity import activity
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, on_threads, parts
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import counts, distinct, number, sums
+from nsysconv.timeline.idle import PARTS, Gaps, activity, gaps, on_threads, parts
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -20,10 +20,8 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit

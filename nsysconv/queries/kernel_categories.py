@@ -10,12 +10,10 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.groups import counts, sums
+from nsysconv.timeline.arrays import by_group, counts, distinct, number, percent, sums
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, rules
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import distinct, number, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
 from nsysconv.units import Unit

@@ -8,7 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, per_step, ranks_by_group, with_per_step
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number, percent
+from nsysconv.timeline.arrays import grouped_statistics, number, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals

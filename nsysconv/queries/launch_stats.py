@@ -9,10 +9,8 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts
-from nsysconv.timeline.launches import Launches, launches
-from nsysconv.timeline.statistics import grouped_statistics, number
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.arrays import counts, grouped_statistics, number
+from nsysconv.timeline.timeline import Launches, Timeline, launches
 from nsysconv.units import Unit
 
 COLUMNS = (

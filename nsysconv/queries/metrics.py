@@ -12,8 +12,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -10,10 +10,9 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.arrays import blocks, counts, percent, sums
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.idle import busy, window
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     GPU_KINDS,

@@ -11,9 +11,8 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.calls import ApiCalls
-from nsysconv.timeline.groups import blocks
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import blocks, distinct
+from nsysconv.timeline.events import ApiCalls
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, GPU_KINDS, totals
 from nsysconv.units import Unit

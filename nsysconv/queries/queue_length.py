@@ -11,11 +11,9 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.groups import counts
+from nsysconv.timeline.arrays import counts, grouped_statistics, percent
 from nsysconv.timeline.idle import stream_label
-from nsysconv.timeline.launches import Queues, queues
-from nsysconv.timeline.statistics import grouped_statistics, percent
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.timeline import Queues, Timeline, queues
 from nsysconv.units import Unit
 
 COLUMNS = (

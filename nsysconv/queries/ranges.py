@@ -8,20 +8,20 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import PROFILE, ranks_by_group
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.annotations import (
-    OPERATOR,
-    START_END,
-    Spans,
-    operators,
-    ranges,
-    with_domains,
+from nsysconv.timeline.annotations import OPERATOR, START_END, operators, ranges, with_domains
+from nsysconv.timeline.arrays import counts, grouped_statistics, sums
+from nsysconv.timeline.events import Spans
+from nsysconv.timeline.nesting import (
+    DEEPEST,
+    LONGEST,
+    Tree,
+    nested,
+    notes_of_deep,
+    path_texts,
+    set_in,
 )
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.path_texts import DEEPEST, LONGEST, notes_of_deep, path_texts, set_in
 from nsysconv.timeline.projection import projection
-from nsysconv.timeline.statistics import grouped_statistics
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
 
 _LAUNCHED = "the GPU operations that were launched in it"

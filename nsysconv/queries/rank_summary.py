@@ -12,12 +12,11 @@ from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW
 from nsysconv.queries.contract import Aggregator, Query, Request, Result, aggregate_one
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, percent, spread, take
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.spread import OVER_RANKS, spread
-from nsysconv.timeline.statistics import distinct, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -153,7 +152,7 @@ def partial(timeline: Timeline, request: Request) -> list[Row]:
             "mpi_union_ns": _mpi(timeline, pid),
         }
         mine = ops.pid == pid
-        devices = distinct(taken(ops.device, mine)).tolist() if mine.any() else []
+        devices = distinct(take(ops.device, mine)).tolist() if mine.any() else []
         rows += [of_process | _on_device(timeline, pid, d, request) for d in devices] or [
             of_process | _nothing(timeline)
         ]

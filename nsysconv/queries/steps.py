@@ -12,7 +12,7 @@ from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit

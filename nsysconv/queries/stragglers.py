@@ -13,17 +13,18 @@ from nsysconv.queries.columns import DEVICE, PROFILE
 from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result, aggregate_one
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
-from nsysconv.timeline.arrivals import (
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.clock_offsets import Clock, time_of_day
+from nsysconv.timeline.collectives import (
     BY_ORDER,
     MPI,
     Arrivals,
+    Meeting,
+    Meetings,
     arrivals,
     foreign_communicators,
     sends_and_receives,
 )
-from nsysconv.timeline.clock_offsets import Clock, time_of_day
-from nsysconv.timeline.meetings import Meeting, Meetings
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

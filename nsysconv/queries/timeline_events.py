@@ -12,8 +12,8 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_code, direction_names
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.annotations import Spans, operators, ranges
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.events import Kind, Spans
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -7,8 +7,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_names, ran
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.transfers import all_copies
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import decade, grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import grouped_statistics, number
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals

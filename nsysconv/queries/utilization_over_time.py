@@ -11,10 +11,10 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import equal_parts, union
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

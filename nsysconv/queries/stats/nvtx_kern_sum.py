@@ -20,12 +20,9 @@ from nsysconv.queries.stats.nvtx_ranges import (
     own_thread_tree,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.containment import Held, held
-from nsysconv.timeline.groups import sums
-from nsysconv.timeline.statistics import Statistics, number, weighted_statistics
+from nsysconv.timeline.arrays import Statistics, by_group, number, sums, weighted_statistics
+from nsysconv.timeline.nesting import Held, Tree, held
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
 
 COLUMNS = (
