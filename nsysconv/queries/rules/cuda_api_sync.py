@@ -10,7 +10,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import Column
-from nsysconv.timeline.calls import call_ids
+from nsysconv.timeline.events import call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 

@@ -14,10 +14,10 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column
+from nsysconv.timeline.arrays import number, percent
+from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union
-from nsysconv.timeline.ops import GpuOps
-from nsysconv.timeline.statistics import number, percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

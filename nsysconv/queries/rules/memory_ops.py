@@ -17,7 +17,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_names, mem
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.queries.rules.cuda_api_sync import FUNCTION, PID, call_row_ids
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

@@ -19,8 +19,8 @@ from nsysconv.queries.stats.cuda_names import (
 )
 from nsysconv.queries.stats.summaries import row_statistics, statistics_docs, summary_rows
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

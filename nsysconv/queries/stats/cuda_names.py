@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.errors import UsageError
+from nsysconv.export.cells import taken
 from nsysconv.queries.columns import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.calls import by_group, number_threads
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import Kind, by_group, number_threads
 from nsysconv.timeline.nesting import parents
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline
 
 KERNEL_OPTIONS = (

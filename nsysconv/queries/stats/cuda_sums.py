@@ -32,7 +32,7 @@ from nsysconv.queries.stats.summaries import (
     time_table,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     API_CALL,

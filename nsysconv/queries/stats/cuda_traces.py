@@ -6,6 +6,7 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
+from nsysconv.export.cells import taken
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats.cuda_names import (
@@ -20,8 +21,8 @@ from nsysconv.queries.stats.cuda_names import (
 )
 from nsysconv.queries.stats.summaries import MEGA
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.ops import GpuOps, Kind, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

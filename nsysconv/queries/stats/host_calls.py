@@ -19,7 +19,7 @@ from nsysconv.queries.stats.summaries import (
 )
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.annotations import DIRECTIVE, operators
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import distinct, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
 from nsysconv.units import Unit

@@ -22,12 +22,10 @@ from nsysconv.queries.stats.nvtx_ranges import (
     stacks,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.path_texts import notes_of_deep
+from nsysconv.timeline.arrays import counts, grouped_statistics, number, sums
+from nsysconv.timeline.nesting import Tree, notes_of_deep
 from nsysconv.timeline.projection import Projection
-from nsysconv.timeline.statistics import grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline, cached
-from nsysconv.timeline.tree import Tree
 from nsysconv.units import Unit
 
 _NEEDS = {Fact.RANGES, Fact.API_LINKS}

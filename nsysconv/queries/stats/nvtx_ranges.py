@@ -10,18 +10,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from nsysconv.export.cells import taken
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.annotations import PUSH_POP, START_END, Spans, domain_names
 from nsysconv.timeline.annotations import ranges as recorded_ranges
-from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.groups import blocks, indices
-from nsysconv.timeline.ops import taken
-from nsysconv.timeline.path_texts import LONGEST, path_texts
+from nsysconv.timeline.arrays import blocks, indices, number
+from nsysconv.timeline.events import by_group, number_threads
+from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
 from nsysconv.timeline.projection import Projection, projection
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.timeline import Timeline, cached_whole
-from nsysconv.timeline.tree import Tree, nested
 from nsysconv.units import Unit
 
 STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}

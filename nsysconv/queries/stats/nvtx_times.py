@@ -32,8 +32,8 @@ from nsysconv.queries.stats.summaries import (
 )
 from nsysconv.report import Column, Printed
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
-from nsysconv.timeline.path_texts import DEEPEST, notes_of_deep, set_in
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.nesting import DEEPEST, notes_of_deep, set_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
 from nsysconv.timeline.totals import Total, totals

@@ -14,7 +14,7 @@ import numpy as np
 from nsysconv.queries.columns import statistics_columns
 from nsysconv.queries.contract import Array, ColumnValues
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.statistics import grouped_statistics, percent
+from nsysconv.timeline.arrays import grouped_statistics, percent
 from nsysconv.timeline.totals import Total, grouped
 from nsysconv.units import Unit
 

@@ -13,8 +13,7 @@ from nsysconv.queries.columns import values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.stats.summaries import MEGA
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.groups import counts, sums
-from nsysconv.timeline.statistics import distinct, number
+from nsysconv.timeline.arrays import counts, distinct, number, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MIGRATION, added_up, totals
 from nsysconv.units import Unit
