@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.errors import UsageError
-from nsysconv.export.cells import taken
 from nsysconv.queries.columns import KERNEL_NAME_COLUMNS, kernel_name_ids
 from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.arrays import number
-from nsysconv.timeline.events import Kind, by_group, number_threads
-from nsysconv.timeline.nesting import parents
+from nsysconv.timeline.arrays import by_group, number, take
+from nsysconv.timeline.events import Kind, number_threads
+from nsysconv.timeline.intervals import parents
 from nsysconv.timeline.timeline import Timeline
 
 KERNEL_OPTIONS = (
@@ -168,4 +167,4 @@ def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
             spans.start[members], spans.end[members], calls.start[own_calls], calls.end[own_calls]
         )
         around[own_calls[place >= 0]] = spans.name[members[place[place >= 0]]]
-    return taken(around, kernel_calls(timeline)), spans.names
+    return take(around, kernel_calls(timeline)), spans.names

@@ -6,7 +6,6 @@ import numpy as np
 
 from nsysconv import schema
 from nsysconv.codes import MEMORY_KINDS
-from nsysconv.export.cells import taken
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats.cuda_names import (
@@ -21,7 +20,7 @@ from nsysconv.queries.stats.cuda_names import (
 )
 from nsysconv.queries.stats.summaries import MEGA
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import number, take
 from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
@@ -58,7 +57,7 @@ def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     columns = timeline.columns("api_call", names)
     order = np.argsort(columns["start_ns"], kind="stable")
-    values = {name: taken(column, order) for name, column in columns.items()}
+    values = {name: take(column, order) for name, column in columns.items()}
     function, (name_ids,) = number(values.pop("name_id"))
     texts = timeline.profile.names(name_ids)
     thread, (pids, tids) = number(values["pid"], values["tid"])

@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from nsysconv.export.cells import taken
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.annotations import PUSH_POP, START_END, Spans, domain_names
+from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
 from nsysconv.timeline.annotations import ranges as recorded_ranges
-from nsysconv.timeline.arrays import blocks, indices, number
-from nsysconv.timeline.events import by_group, number_threads
+from nsysconv.timeline.arrays import blocks, by_group, indices, number, take
+from nsysconv.timeline.events import Spans, number_threads
 from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
 from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.timeline import Timeline, cached_whole
@@ -133,7 +132,7 @@ def gpu_projection(timeline: Timeline, spans: Spans) -> Projection:
     # time are the ones before the first that does not: its start is where the range is cut.
     calls, end = timeline.calls, spans.end + 1
     for places, launching in _launching_calls(timeline, spans):
-        latest_end = np.maximum.accumulate(taken(calls.end, launching))
+        latest_end = np.maximum.accumulate(take(calls.end, launching))
         late = np.searchsorted(latest_end, spans.end[places], side="right")
         some = late < len(launching)
         places, late = places[some], late[some]
@@ -150,7 +149,7 @@ def _launching_calls(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, 
     for block in blocks(len(timeline.owner)):
         launched[timeline.owner[block]] = True
     launching = indices(launched[:-1])  # owner -1 set the entry behind the last call
-    thread = taken(calls.thread, launching)
+    thread = take(calls.thread, launching)
     groups = by_group(thread, len(calls.threads), launching)
     calls_by_thread = dict(zip(calls.threads, groups, strict=True))
     for key, places in by_thread(spans).items():
