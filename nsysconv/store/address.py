@@ -1,12 +1,10 @@
-"""Where a store is: a SQLite file, or a PostgreSQL database by its address."""
+"""The address of a PostgreSQL database. Apart, so that it can be read before the driver is loaded."""
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from urllib.parse import unquote
 
 from nsysconv.errors import UsageError
@@ -28,13 +26,13 @@ _HIDDEN = "***"
 class Url:
     """The address of a database. As text it has no password in it, so it can be shown.
 
-    Raises UsageError where it cannot be read; the error does not show it.
+    `secret` is the address as it was given.
     """
 
     secret: str
-    """The address as it was given."""
 
     def __post_init__(self) -> None:
+        """Raise UsageError where it cannot be read; the error does not show it."""
         if _ADDRESS.fullmatch(self.secret) is None:
             raise UsageError(
                 "cannot be read as the address of a database",
@@ -51,10 +49,11 @@ class Url:
 
     @property
     def database(self) -> str:
-        """The name of the database; `postgresql` where the address has none."""
+        """Return the name of the database, `postgresql` where the address has none."""
         return unquote(self._parts["database"].removeprefix("/")) or "postgresql"
 
     def __str__(self) -> str:
+        """Return the address with *** in place of passwords."""
         parts = self._parts
         user = parts["user"] + (f":{_HIDDEN}" if parts["password"] else "")
         options = _OPTION.sub(_shown_option, parts["options"])
@@ -62,10 +61,11 @@ class Url:
         return f"{parts['scheme']}{user}{at}{parts['hosts']}{parts['database']}{options}"
 
     def __repr__(self) -> str:
+        """Return the same as an expression."""
         return f"Url({str(self)!r})"
 
     def hide(self, text: str) -> str:
-        """A text of somebody else's, such as an error, without the passwords of the address."""
+        """Return a text, such as a driver's error, without the passwords of the address."""
         passwords = [self._parts["password"].removeprefix(":")]
         passwords += [
             value for key, value in _OPTION.findall(self._parts["options"]) if _is_secret(key)
@@ -85,48 +85,18 @@ def _shown_option(match: re.Match[str]) -> str:
     return f"{match[1]}={_HIDDEN if _is_secret(match[1]) else match[2]}"
 
 
-Place = Path | Url
-
-
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
+    """Return whether a text is meant as the address of a database."""
     return text.startswith(("postgresql://", "postgres://"))
 
 
-def place(target: str | os.PathLike[str] | Url) -> Place:
-    """The place that a text names."""
-    if isinstance(target, Url):
-        return target
-    text = os.fspath(target)
-    # A Path makes one slash of two.
-    return Url(text) if _is_url(text) else Path(target)
+def split_url(text: str) -> tuple[Url, str | None]:
+    """Split ADDRESS[@WORD]: `@` is also in front of the host, the word is behind the database's name.
 
-
-def split(target: str | os.PathLike[str] | Url) -> tuple[Place, str | None]:
-    """PLACE[@WORD]: the place and what to take of it. An existing path wins over `@`.
-
-    In an address `@` stands before the host, too: the word is behind the name of the database.
+    Raises UsageError where the address cannot be read.
     """
-    if isinstance(target, Url):
-        return target, None
-    text = os.fspath(target)
-    if _is_url(text):
-        match = _ADDRESS.match(text)
-        if match is None or not (match["database"] or match["options"]):
-            return Url(text), None
-        sign, word = text[match.end() : match.end() + 1], text[match.end() + 1 :]
-        return (Url(match[0]), word) if sign == "@" else (Url(text), None)
-    if "@" not in text or Path(text).exists():
-        return Path(target), None
-    path, _, word = text.rpartition("@")
-    return Path(path), word
-
-
-def shown(target: str | os.PathLike[str] | Url) -> str:
-    """The target as it can be shown to anybody."""
-    where, word = split(target)
-    return str(where) if word is None else f"{where}@{word}"
-
-
-def is_new(where: Place) -> bool:
-    """Whether nothing can be there yet. A database is asked what it holds."""
-    return isinstance(where, Path) and not where.exists()
+    match = _ADDRESS.match(text)
+    if match is None or not (match["database"] or match["options"]):
+        return Url(text), None
+    sign, word = text[match.end() : match.end() + 1], text[match.end() + 1 :]
+    return (Url(match[0]), word) if sign == "@" else (Url(text), None)

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path, PurePath
 from types import FrameType, TracebackType
 
-from nsysconv.capture import target
 from nsysconv.errors import CaptureError
 from nsysconv.refusals import reason_of
 
@@ -210,7 +210,7 @@ class _Run:
     def on_time(self) -> None:
         """Does what is due: signals for a program that was not there yet, and steps by the clock."""
         if self._undelivered:
-            pid = target.find(self._profiler.pid, self._program)
+            pid = find(self._profiler.pid, self._program)
             if pid is not None:
                 for number in self._undelivered:
                     _send(pid, number)
@@ -223,7 +223,7 @@ class _Run:
     def _end(self, step: Step) -> None:
         if step is Step.PROFILER_TOLD:
             # Without the program the profiler is busy with the report; an interrupt could cost it.
-            if target.find(self._profiler.pid, self._program) is not None:
+            if find(self._profiler.pid, self._program) is not None:
                 self._say("the program has not ended: the profiler is interrupted")
                 _send(self._profiler.pid, signal.SIGINT)
         elif self._profiler.poll() is None:
@@ -244,9 +244,90 @@ class _Run:
 
     def _left(self) -> list[int]:
         """The processes of the profiler's own session."""
-        return [] if self._on_terminal else target.in_session(self._profiler.pid)
+        return [] if self._on_terminal else in_session(self._profiler.pid)
 
 
 def _send(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
+
+
+PROC = Path("/proc")
+_TOOLS = ("nsys", "nvprof", "Qdstrm", "nsight-sys")
+
+
+def find(profiler: int, program: Sequence[str], proc: Path = PROC) -> int | None:
+    """The number of the process that runs `program` below the process `profiler`; None: there is none.
+
+    The highest below it that has the program's arguments; where none has (programs may rename
+    themselves), the highest that is no tool of the profiler's.
+    """
+    children = _children(proc)
+    level = children.get(profiler, [])
+    highest = None
+    while level:
+        for pid in level:
+            if _runs(pid, program, proc):
+                return pid
+            if highest is None and not _is_tool(pid, proc):
+                highest = pid
+        level = [child for pid in level for child in children.get(pid, [])]
+    return highest
+
+
+def in_session(session: int, proc: Path = PROC) -> list[int]:
+    """The processes of a session, zombies left out."""
+    return [
+        pid for pid, (_, own, state) in _processes(proc).items() if own == session and state != "Z"
+    ]
+
+
+def _children(proc: Path) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _, state) in sorted(_processes(proc).items()):
+        if state != "Z":
+            children.setdefault(parent, []).append(pid)
+    return children
+
+
+def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
+    """Parent, session and state of every process."""
+    found = {}
+    try:
+        names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands
+    except OSError:  # a system without /proc
+        return {}
+    for name in names:
+        try:
+            stat = (proc / name / "stat").read_bytes()
+            # The command stands in parentheses and may hold any bytes.
+            state, parent, _, session, *_ = stat.rpartition(b")")[2].split()
+            found[int(name)] = int(parent), int(session), state.decode()
+        except (OSError, ValueError):  # it has ended
+            continue
+    return found
+
+
+def _runs(pid: int, program: Sequence[str], proc: Path) -> bool:
+    """Whether the process has the program's arguments, an interpreter's before them or not."""
+    try:
+        line = (proc / str(pid) / "cmdline").read_bytes().removesuffix(b"\0").split(b"\0")
+    except OSError:
+        return False
+    wanted = [os.fsencode(argument) for argument in program]
+    if len(line) < len(wanted) or line[len(line) - len(wanted) + 1 :] != wanted[1:]:
+        return False
+    name = os.path.basename(line[-len(wanted)])  # noqa: PTH119 - bytes
+    # A tool of the profiler's may have the whole line behind its own options.
+    return name == os.path.basename(wanted[0]) and not _is_tool(pid, proc)  # noqa: PTH119
+
+
+def _is_tool(pid: int, proc: Path) -> bool:
+    """Whether a process is the profiler's own, by the file it runs."""
+    try:
+        program = PurePath(os.readlink(proc / str(pid) / "exe"))  # noqa: PTH115 - may dangle
+    except OSError:
+        return False
+    if program.name.startswith(_TOOLS):
+        return True
+    return any(part.lower().startswith("nsight-systems") for part in program.parts)

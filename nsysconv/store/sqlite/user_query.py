@@ -14,7 +14,7 @@ from nsysconv import schema
 from nsysconv.errors import UsageError
 from nsysconv.processes import ProcessDiedError, Processes
 from nsysconv.report import Kind, array_of, numbers
-from nsysconv.store import query_errors
+from nsysconv.store import user_sql
 from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.sqlite.query_process import (
     Cells,
@@ -24,12 +24,12 @@ from nsysconv.store.sqlite.query_process import (
     Rows,
     answering,
 )
-from nsysconv.store.views import views
+from nsysconv.store.user_sql import views
 
 _LISTING = "`select name from sqlite_master` lists tables and views; docs/schema.md describes them."
 
 
-def ask(path: Path, sql: str) -> pa.Table:
+def run_query(path: Path, sql: str) -> pa.Table:
     """The rows of a user's query on the store in a file: int64, float64 and texts, bytes as in SQL.
 
     Raises UsageError where the query is wrong, or no select on the schema's tables and views.
@@ -48,7 +48,7 @@ def ask(path: Path, sql: str) -> pa.Table:
         except Denied as denied:
             raise _denied(*denied.args) from None
         except QueryFailed as failed:
-            raise query_errors.misunderstood("SQLite", str(failed), sql, _LISTING) from None
+            raise user_sql.misunderstood("SQLite", str(failed), sql, _LISTING) from None
         except FileFailed as failed:
             raise connection.translated(failed) from None
         except ProcessDiedError:
@@ -65,7 +65,7 @@ def _denied(kind: str, name: str) -> UsageError:
             return UsageError(f"{name} is none of the schema's tables and views", hint=_LISTING)
         case "function":
             return UsageError(f"the function {name} is not run: it is no part of reading")
-    return UsageError(query_errors.ONLY_SELECTS)
+    return UsageError(user_sql.ONLY_SELECTS)
 
 
 def _batch(rows: Rows) -> tuple[list[str], list[pa.Array]]:

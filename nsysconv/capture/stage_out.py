@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType, TracebackType
 
 from nsysconv import record as records
-from nsysconv.capture import placing
+from nsysconv.capture import atomic_move
+from nsysconv.capture.child_process import ENDING, Ended
 from nsysconv.capture.command import Line
-from nsysconv.capture.exporting import ExportError, export
-from nsysconv.capture.interruptions import BrokenOff, Interruptions
-from nsysconv.capture.running import Ended
 from nsysconv.partials import sweep_folder
 from nsysconv.record import Record
 from nsysconv.refusals import reason_of
@@ -138,7 +141,7 @@ def bring(
             if "report" in wishes.keep or report.size_bytes == 0:
                 safe = _keep(errand, report) and safe
             elif not line.overwrites:
-                report.stem = placing.free_stem(plan.destination, report.stem, plan.first)
+                report.stem = atomic_move.free_stem(plan.destination, report.stem, plan.first)
         safe = _keep_others(errand, reports) and safe
         if not reports:
             return _without(errand, ended, safe)
@@ -180,7 +183,7 @@ def _keep(errand: _Errand, report: _Report) -> bool:
         report.problems.append("the report is empty")
     folder = errand.plan.destination
     try:
-        report.kept = placing.put_report(
+        report.kept = atomic_move.put_report(
             report.source, folder, overwrite=errand.line.overwrites, own=errand.plan.first
         )
     except OSError as error:
@@ -197,7 +200,7 @@ def _keep_after_all(errand: _Errand, report: _Report) -> bool:
     """Gives a report that was not to be kept the place beside its record. False: it stays on scratch."""
     target = errand.plan.destination / (report.stem + report.source.suffix)
     try:
-        report.kept = placing.put_other(report.source, target, overwrite=errand.line.overwrites)
+        report.kept = atomic_move.put_other(report.source, target, overwrite=errand.line.overwrites)
     except OSError as error:
         errand.say(f"{report.source}: the report could not be kept: {reason_of(error)}")
         return False
@@ -220,7 +223,7 @@ def _keep_others(errand: _Errand, reports: list[_Report]) -> bool:
     for path, place in found:
         name = stems.get(path.stem, path.stem) + path.suffix
         try:
-            put = placing.put_other(path, place / name, overwrite=errand.line.overwrites)
+            put = atomic_move.put_other(path, place / name, overwrite=errand.line.overwrites)
         except OSError as error:
             errand.say(f"{path.name} could not be kept ({reason_of(error)}): it is {path}")
             safe = False
@@ -242,7 +245,7 @@ def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
     problems = (f"no report: {why}",)
     path = errand.plan.first
     if path is None:
-        stem = placing.free_stem(errand.plan.destination, errand.plan.expected)
+        stem = atomic_move.free_stem(errand.plan.destination, errand.plan.expected)
         path = errand.plan.destination / (stem + records.SUFFIX)
     written = _written(errand, replace(errand.record, problems=problems), path)
     errand.say(f"{_who(errand.record)}: {problems[0]}")
@@ -306,7 +309,7 @@ def _exported(errand: _Errand, report: _Report) -> Path | None:
     """The file to import: nsys exports its reports, nvprof's are read as they are."""
     if not errand.line.profiler.adds_suffix:
         return report.source
-    target = report.source.with_suffix(placing.EXPORT_SUFFIX)
+    target = report.source.with_suffix(atomic_move.EXPORT_SUFFIX)
     if not target.is_file():  # nsys profile --export=sqlite has just made it
         try:
             export(
@@ -324,7 +327,7 @@ def _exported(errand: _Errand, report: _Report) -> Path | None:
 
 def _imported(errand: _Errand, report: _Report, source: Path, store: str | None) -> Path | None:
     """Imports into a store by its name, or into a new one on scratch, which is returned."""
-    made = source.with_suffix(placing.STORE_SUFFIX) if store is None else None
+    made = source.with_suffix(atomic_move.STORE_SUFFIX) if store is None else None
     try:
         report.kernels = errand.importing(source, store, made)
     except ImportFailed as error:
@@ -338,7 +341,7 @@ def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None
     """Gives an export or a store its place beside the report."""
     target = errand.plan.destination / (report.stem + path.suffix)
     try:
-        placing.put(path, target)
+        atomic_move.put(path, target)
     except OSError as error:
         report.problems.append(f"the {what} could not be kept ({reason_of(error)})")
         return None
@@ -363,3 +366,103 @@ def _summarize(errand: _Errand, report: _Report) -> None:
 def _who(record: Record) -> str:
     rank = "no rank" if record.rank is None else f"rank {record.rank}"
     return f"{rank} on {record.host}"
+
+
+class ExportError(Exception):
+    """The export failed; the text says how, `words` what nsys said last."""
+
+    def __init__(self, text: str, words: str = "") -> None:
+        super().__init__(text)
+        self.words = words
+
+
+def export(
+    nsys: str, report: Path, target: Path, environment: Mapping[str, str], timeout_s: float
+) -> None:
+    """Makes `target`, which must not be there, of a report. Raises ExportError; then it is not there."""
+    command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
+    # A file takes what it says, not a pipe: a helper that outlives nsys would hold the pipe open.
+    with tempfile.TemporaryFile(dir=target.parent) as said:
+        try:
+            status = _status(command, environment, timeout_s, said.fileno())
+        except subprocess.TimeoutExpired:
+            target.unlink(missing_ok=True)
+            raise ExportError(f"nsys did not export the report within {timeout_s:g} s") from None
+        except OSError as error:
+            raise ExportError(f"nsys could not be started to export: {reason_of(error)}") from error
+        if status != 0 or not target.is_file():
+            target.unlink(missing_ok=True)
+            how = f"exit status {status}" if status >= 0 else f"killed by signal {-status}"
+            raise ExportError(
+                f"nsys could not export the report ({how})", _last_line(said.fileno())
+            )
+
+
+def _status(
+    command: list[str], environment: Mapping[str, str], timeout_s: float, output: int
+) -> int:
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout_s)
+    except BaseException:  # the time is up, or this process was told to end
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+
+
+def _last_line(output: int) -> str:
+    size = os.lseek(output, 0, os.SEEK_END)
+    os.lseek(output, max(0, size - 4096), os.SEEK_SET)
+    lines = os.read(output, 4096).decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+class BrokenOff(BaseException):
+    """A signal to end has come. No Exception: nothing but what asked for it may take it."""
+
+
+class Interruptions:
+    """Holds signals to end for as long as its block runs. `came` says whether there was one."""
+
+    def __init__(self, came: bool = False) -> None:
+        self.came = came
+        self._breaking = False
+
+    def __enter__(self) -> Interruptions:
+        numbers = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._take) for number in numbers}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        """What runs in this block is broken off by a signal: BrokenOff is raised, once."""
+        if self.came:
+            raise BrokenOff
+        self._breaking = True
+        try:
+            yield
+        finally:
+            self._breaking = False
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        if self._breaking:
+            self._breaking = False
+            raise BrokenOff

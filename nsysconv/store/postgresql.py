@@ -9,19 +9,42 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import adbc_driver_manager as adbc
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as postgresql_dialect
+from sqlalchemy.schema import CreateTable, SetColumnComment, SetTableComment
 
+from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
-from nsysconv.store import query_errors
-from nsysconv.store.batches import arrow_type
-from nsysconv.store.connection import Connection, Errors, Sql, reader_of
-from nsysconv.store.places import Url
+from nsysconv.notes import Note
+from nsysconv.report import Column, build_table
+from nsysconv.store import user_sql
+from nsysconv.store.address import Url
+from nsysconv.store.connection import (
+    Connection,
+    Errors,
+    Sql,
+    ahead,
+    arrow_type,
+    check_version,
+    converted,
+    reader_of,
+    selected,
+    without_nul,
+)
+from nsysconv.store.recording import Batch, SourceRows
+from nsysconv.store.sqlite.virtual_store import ViewsConnection
+from nsysconv.store.user_sql import views
+from nsysconv.store.write import ProfileRows, Progress, Span, Writer
+from nsysconv.units import Unit
 
 # A row's bytes on the wire: a length of its own, and of each cell beside the cell.
 _ROW_BYTES, _CELL_BYTES = 2, 12
@@ -35,6 +58,7 @@ _LISTING = (
     "('r', 'v')` lists tables and views; docs/schema.md describes them."
 )
 
+_ANOTHER = "ANOTHER-DATABASE"
 _INSTALL = "pip install 'nsysconv[postgres]'"
 
 
@@ -150,11 +174,11 @@ class PostgresqlConnection(Connection):
         """The same of a user's query."""
         state = _state(error)
         if state == "25006":
-            return UsageError(query_errors.ONLY_SELECTS)
+            return UsageError(user_sql.ONLY_SELECTS)
         of_server = any(state.startswith(prefix) for prefix, *_ in _CANNOT_DO)
         if of_server or not (state or "ERROR:" in str(error)):
             return self.translated(error)
-        return query_errors.misunderstood("PostgreSQL", self._words(error), sql, _LISTING)
+        return user_sql.misunderstood("PostgreSQL", self._words(error), sql, _LISTING)
 
     def _words(self, error: BaseException) -> str:
         """What the server or its library says, on one line, without passwords."""
@@ -248,7 +272,7 @@ def open_for_reading(url: Url) -> PostgresqlConnection:
     return PostgresqlConnection(url, read_only=True)
 
 
-def ask(url: Url, sql: str) -> pa.Table:
+def run_query(url: Url, sql: str) -> pa.Table:
     """The rows of a user's query on the store at an address; see `PostgresqlConnection.ask`."""
     with open_for_reading(url) as connection:
         return connection.ask(sql)
@@ -262,7 +286,7 @@ def _answered(statement: adbc.AdbcStatement) -> pa.Table:
     """
     handle = statement.execute_schema()
     if not len(pa.Schema._import_from_c(handle.address)):
-        raise UsageError(query_errors.ONLY_SELECTS)
+        raise UsageError(user_sql.ONLY_SELECTS)
     return reader_of(statement).read_all()
 
 
@@ -313,3 +337,261 @@ def _numbers(texts: list[str | None]) -> pa.ChunkedArray:
         return pa.chunked_array([cells], pa.int64())
     except (ValueError, OverflowError, pa.ArrowInvalid):
         return pa.chunked_array([[None if t is None else float(t) for t in texts]], pa.float64())
+
+
+_metadata = sa.MetaData()
+
+MARK = sa.Table(
+    "nsysconv_store",
+    _metadata,
+    sa.Column("schema_version", schema.INTEGER, nullable=False),
+    comment="One row: these tables are a store of nsysconv, of this version of its schema.",
+)
+
+LOCK = f"SELECT pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext(current_schema()))"
+"""Waits until no other writer of the store holds it; it is let go with the transaction."""
+
+_HERE = "current_schema()::regnamespace"
+
+
+def schema_version(url: Url) -> int | None:
+    """The version of the schema of the store at an address; None where there is no store."""
+    with PostgresqlConnection(url, read_only=True) as connection:
+        return _version(connection)
+
+
+def check_store(url: Url) -> None:
+    """Raise InputError unless a store is there of the version that this program reads and writes."""
+    version = schema_version(url)
+    if version is None:
+        raise InputError(
+            "not an nsysconv store",
+            where=str(url),
+            hint=f"`nsysconv import FILE -o {url}` makes one.",
+        )
+    check_version(version, url, _ANOTHER)
+
+
+def _version(connection: PostgresqlConnection) -> int | None:
+    if connection.value(f"SELECT to_regclass('{MARK.name}')::text") is None:
+        return None
+    return connection.number(sa.select(MARK.c.schema_version))
+
+
+def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
+    """Makes the tables where there are none of ours. Raises where others are in the way, or ours are of
+    another version.
+    """
+    version = _version(connection)
+    if version is None:
+        connection.execute("BEGIN")
+        try:
+            connection.rows(LOCK)
+            # Another process may have made them while this one waited.
+            version = _version(connection)
+            if version is None:
+                _check_free(connection, url)
+                connection.execute(";\n".join(statements()))
+                version = schema.SCHEMA_VERSION
+        except BaseException:
+            connection.roll_back()
+            raise
+        connection.execute("COMMIT")
+    check_version(version, url, _ANOTHER)
+
+
+def _check_free(connection: PostgresqlConnection, url: Url) -> None:
+    """Raises where names that the store needs are taken."""
+    rows = connection.rows(f"SELECT relname::text FROM pg_class WHERE relnamespace = {_HERE}")
+    ours = {table.name for table in _tables().sorted_tables} | set(views())
+    taken = sorted(ours & {str(row["relname"]) for row in rows})
+    if taken:
+        raise UsageError(
+            f"the database has tables of another program with names of ours: {', '.join(taken)}",
+            where=str(url),
+            hint="Make a database for nsysconv alone (createdb NAME), or a schema: CREATE SCHEMA "
+            "nsysconv, and ?options=-csearch_path%3Dnsysconv behind the address.",
+        )
+
+
+@cache
+def statements() -> tuple[str, ...]:
+    """What makes tables, views and mark in an empty schema."""
+    compiled = PostgresqlConnection.compiled
+    tables = _tables().sorted_tables
+    return (
+        *(compiled(CreateTable(table)) for table in tables),
+        *(f"CREATE VIEW {name} AS {compiled(select)}" for name, select in views().items()),
+        *(compiled(comment) for table in tables for comment in _comments(table)),
+        compiled(sa.insert(MARK).values(schema_version=schema.SCHEMA_VERSION)),
+    )
+
+
+@cache
+def _tables() -> sa.MetaData:
+    """The tables as PostgreSQL has them."""
+    for table in schema.metadata.sorted_tables:
+        # Rows are numbered per profile, by who writes them: no writer waits for another's numbers.
+        is_event = table.name in schema.EVENT_TABLES
+        key = ["profile_id", "id"] if is_event else [c.name for c in table.primary_key.columns]
+        counted = key == ["id"]
+        sa.Table(
+            table.name,
+            _metadata,
+            *(_column(column, counted=counted and column.name == "id") for column in table.columns),
+            sa.PrimaryKeyConstraint(*key),
+            *_other_constraints(table),
+            comment=table.comment,
+        )
+    return _metadata
+
+
+def _column(column: sa.Column[Any], *, counted: bool) -> sa.Column[Any]:
+    # Texts are compared by their bytes, as in a file.
+    kind = sa.Text(collation="C") if isinstance(column.type, sa.Text) else column.type
+    number = (sa.Identity(),) if counted else ()
+    return sa.Column(
+        column.name, kind, *number, nullable=bool(column.nullable), comment=column.comment
+    )
+
+
+def _other_constraints(table: sa.Table) -> Iterator[sa.Constraint]:
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.CheckConstraint):
+            yield sa.CheckConstraint(str(constraint.sqltext))
+        elif isinstance(constraint, sa.UniqueConstraint):
+            yield sa.UniqueConstraint(*(column.name for column in constraint.columns))
+
+
+def _comments(table: sa.Table) -> Iterator[sa.schema.ExecutableDDLElement]:
+    yield SetTableComment(table)
+    yield from (SetColumnComment(column) for column in table.columns if column.comment)
+
+
+# Rows taken in by one COPY: few enough for little memory, progress and Ctrl-C.
+_ROWS_AT_ONCE = 1 << 16
+# Rows read by one batch: small ones stay in the cache.
+_ROWS_READ = 1 << 11
+
+
+class PostgresqlWriter(Writer):
+    """Writes to a PostgreSQL store, as others may at the same time."""
+
+    _connection: PostgresqlConnection
+
+    def __init__(self, connection: PostgresqlConnection) -> None:
+        super().__init__(connection)
+        self._source: ViewsConnection | None = None
+
+    @contextmanager
+    def _attached(self, source: Path) -> Iterator[None]:
+        with ViewsConnection(source) as self._source:
+            self._source.attach(source)
+            yield
+        self._source = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._connection.roll_back()
+            raise
+        self._connection.execute("COMMIT")
+
+    def _profile_ids(self) -> Iterator[int]:
+        while True:
+            yield self._connection.number("SELECT nextval(pg_get_serial_sequence('profile', 'id'))")
+
+    def _rows_of(self, profile_id: int) -> ProfileRows:
+        return _PostgresqlRows(self._connection, profile_id, self._source)
+
+    def _alone(self) -> None:
+        self._connection.rows(LOCK)
+
+
+class _PostgresqlRows(ProfileRows):
+    def __init__(
+        self, connection: PostgresqlConnection, profile_id: int, source: ViewsConnection | None
+    ) -> None:
+        self._connection = connection
+        self._profile_id = profile_id
+        self._source = source
+        self._counts = dict.fromkeys(schema.EVENT_TABLES, 0)
+
+    def add(self, batch: Batch, progress: Progress) -> list[Note]:
+        """As for any database."""
+        if isinstance(batch, SourceRows):
+            return self._copy(batch, progress)
+        if batch.count:
+            self._ingest(batch.table, batch.rows)
+        if batch.done:
+            progress(batch.done, batch.count)
+        return []
+
+    def spans(self) -> dict[str, Span]:
+        """As for any database."""
+        return {name: Span(1, count) for name, count in self._counts.items() if count}
+
+    def _copy(self, batch: SourceRows, progress: Progress) -> list[Note]:
+        """Rows of a SQLite source. Only where one is refused are all of them looked at."""
+        count = self._counts[batch.table]
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            self._stream(batch, progress)
+            notes = list[Note]()
+        except InputError:
+            # A wrong type, which is noticed here, or an impossible time, which the database notices.
+            self._connection.execute("ROLLBACK TO batch")
+            self._counts[batch.table] = count
+            careful, notes = batch.guarded()
+            self._stream(careful, lambda table, rows: None)
+        self._connection.execute("RELEASE batch")
+        return notes
+
+    def _stream(self, batch: SourceRows, progress: Progress) -> None:
+        """The rows, read through a view that looks like the table."""
+        assert self._source is not None
+        table, columns = schema.metadata.tables[batch.table], schema.event_columns
+        self._source.lay(table.name, [batch], self._profile_id)
+        parts = self._source.batches(selected(table.columns), _ROWS_READ)
+        with closing(ahead(_gathered(parts))) as several:
+            for some in several:
+                rows = pa.Table.from_batches([converted(part, table.columns) for part in some])
+                self._ingest(table.name, rows.select(columns(table)))
+                progress(table.name, rows.num_rows)
+
+    def _ingest(self, name: str, rows: pa.Table) -> None:
+        table, count = schema.metadata.tables[name], rows.num_rows
+        numbers = {"profile_id": np.full(count, self._profile_id)}
+        if name in self._counts:
+            first = self._counts[name] + 1
+            numbers["id"] = np.arange(first, first + count)
+            self._counts[name] += count
+        assigned = build_table([Column(key, Unit.ID, "") for key in numbers], numbers)
+        columns = [
+            # COPY takes the bytes as they are: types have to be those of the table.
+            without_nul(column.cast(arrow_type(table.c[key])))
+            for key, column in zip(rows.column_names, rows.columns, strict=True)
+        ]
+        self._connection.ingest(
+            name,
+            pa.Table.from_arrays(
+                [*columns, *assigned.columns], names=[*rows.column_names, *assigned.column_names]
+            ),
+        )
+
+
+def _gathered(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """As many batches as are taken in at once."""
+    while several := list(islice(parts, _ROWS_AT_ONCE // _ROWS_READ)):
+        yield several
+
+
+@contextmanager
+def write_database(url: Url) -> Iterator[PostgresqlWriter]:
+    """Open a writer on the store at an address, whose tables are made if there are none."""
+    with PostgresqlConnection(url) as connection:
+        make_or_check(connection, url)
+        yield PostgresqlWriter(connection)
