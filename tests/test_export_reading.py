@@ -19,7 +19,8 @@ from nsysconv.export.event_args import NameLookup
 from nsysconv.export.tracing import BackgroundWriter
 from nsysconv.export.tracks import ON_DEVICES, ON_THREADS, OPS, EventKind
 from nsysconv.report import MISSING, values_of
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 from nsysconv.timeline import arrays
 
 BASIC = NSYS / "basic-3.28.1.sqlite"

@@ -52,7 +52,7 @@ from nsysconv.importers.kineto.packed import MISSING, Chunk
 from nsysconv.importers.kineto.trace import EVENT_BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.recording import Batch, take_batches
 
 KINETO = FIXTURES / "kineto"
