@@ -23,7 +23,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers.detection import all_importers
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import FORMATS
-from nsysconv.store.views import views
+from nsysconv.store.user_sql import views
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])

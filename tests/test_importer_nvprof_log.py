@@ -30,7 +30,8 @@ from nsysconv.importers.nvprof_log.survey import spelled
 from nsysconv.importers.printed.quantities import intersection
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 FILES = sorted(FOLDER.iterdir())

@@ -27,8 +27,8 @@ from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import as_whole
 from nsysconv.notes import Note, Severity
-from nsysconv.store.filling import OverfullError, Part
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import ColumnPart, Profile, TooManyRowsError
 from nsysconv.store.sqlite.connection import SqliteConnection
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -582,9 +582,9 @@ def test_a_cell_that_claims_more_than_there_is_memory(monkeypatch: pytest.Monkey
 
 
 def test_more_rows_than_there_is_room_for_are_no_rows() -> None:
-    part = Part(np.empty(2, np.int64))
+    part = ColumnPart(np.empty(2, np.int64))
     part.add(np.array([1, 1]))
-    with pytest.raises(OverfullError):
+    with pytest.raises(TooManyRowsError):
         part.add(np.array([1]))
 
 

@@ -33,7 +33,7 @@ from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note
 from nsysconv.processes import ProcessDiedError
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _SECOND_NS = 1_000_000_000

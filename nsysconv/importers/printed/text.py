@@ -14,7 +14,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
 
 # PowerShell redirects in UTF-16.
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
