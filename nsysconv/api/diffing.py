@@ -19,10 +19,10 @@ from nsysconv.api.open_profile import (
     shown_report,
 )
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.diff import gate, limits_file, spelling
+from nsysconv.diff import gate, limits_file
 from nsysconv.diff.compare import Comparison
-from nsysconv.diff.names import MATCHES, Match
-from nsysconv.diff.steps import in_all
+from nsysconv.diff.names import MATCHES, Match, vendors_differ
+from nsysconv.diff.steps import steps_per_rank
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report
@@ -160,7 +160,7 @@ def compare_targets(
             step_range = options.slice.step_range or options.step_range
             for side in sides:
                 side.cut(replace(options.slice, step_range=step_range))
-        other_makers = spelling.makers_differ(*([p.timeline for p in s.profiles] for s in sides))
+        other_makers = vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
         if options.reports is None and other_makers:
             # Of kernels of other makers hardly a name is the same.
             names.insert(names.index("kernels"), "kernel_categories")
@@ -182,7 +182,7 @@ def compare_targets(
             for limit in limits.limits
         ]
         if verdicts:
-            changes.append(gate.verdict_report(verdicts))
+            changes.append(gate.limits_report(verdicts))
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         status = gate.exit_status(verdicts)
@@ -212,12 +212,12 @@ def _changes(
 
 def _gate(options: DiffOptions) -> _Gate:
     # What a flag says comes before what the file says; each limit counts once.
-    file = None if options.limits is None else limits_file.read(options.limits)
+    file = None if options.limits is None else limits_file.read_limits_file(options.limits)
     columns = {name: _columns(name) for name in _COMPARABLE}
-    limits = [gate.parse(text, columns) for text in options.fail_on]
+    limits = [gate.parse_limit(text, columns) for text in options.fail_on]
     cannot_tell = options.cannot_tell
     if file is not None:
-        limits += [gate.parse(text, columns, where) for text, where in file.limits]
+        limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
         cannot_tell = cannot_tell or file.cannot_tell
     by_text: dict[str, gate.Limit] = {}
     for limit in limits:
@@ -253,7 +253,7 @@ def _match(text: str | None) -> Match | None:
 @cache
 def _columns(name: str) -> Sequence[Column]:
     # Of a report that can be compared; steps are added up.
-    return in_all(_empty(name)).columns if name == "steps" else queries.query(name).columns
+    return steps_per_rank(_empty(name)).columns if name == "steps" else queries.query(name).columns
 
 
 def _empty(name: str) -> Report:
