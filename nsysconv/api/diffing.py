@@ -29,7 +29,7 @@ from nsysconv.report import Column, Report
 from nsysconv.timeline.slices import Slice
 
 ACCOUNT, CULPRITS = "account", "culprits"
-_OF_CULPRITS = ("kernels", "api_vs_kernel", "idle_host")
+_CULPRIT_REPORTS = ("kernels", "api_vs_kernel", "idle_host")
 DEFAULT = (
     ACCOUNT,
     CULPRITS,
@@ -41,7 +41,7 @@ DEFAULT = (
     "idle_host",
     "steps",
 )
-"""The reports that are compared where none is named."""
+"""The reports that are compared if none is named."""
 
 _COMPARABLE = tuple(
     name
@@ -166,7 +166,7 @@ def compare_targets(
             names.insert(names.index("kernels"), "kernel_categories")
         named = [name for name in names if name in _COMPARABLE]
         named = list(dict.fromkeys([*named, *(limit.report for limit in limits.limits)]))
-        needed = [*named, *(_OF_CULPRITS if CULPRITS in names else ())]
+        needed = [*named, *(_CULPRIT_REPORTS if CULPRITS in names else ())]
         comparer = Comparing(
             sides,
             needed,
