@@ -30,7 +30,7 @@ from nsysconv.importers.contract import Options
 from nsysconv.phases import phase
 from nsysconv.queries import PartialReport
 from nsysconv.queries.contract import Request
-from nsysconv.ranks.members import Member, member
+from nsysconv.ranks.over_ranks import RankProfile, rank_profile
 from nsysconv.report import ProfileRef, Report, report_table
 from nsysconv.store.census import census
 from nsysconv.store.places import shown as shown_target
@@ -151,7 +151,7 @@ class _Answers:
     """What one profile says: who it is, its processes, and its answers or parts of answers."""
 
     ref: ProfileRef
-    member: Member
+    member: RankProfile
     processes: tuple[Mapping[str, Any], ...]
     given: tuple[Report | PartialReport, ...]
 
@@ -180,7 +180,9 @@ def _of_profile(asked: _Asked, opened: OpenProfile) -> Iterator[_Answers]:
         {name: row[name] for name in ("pid", "rank", "world_size", "host", "job")}
         for row in profile.rows("process")
     )
-    who = member(profile.ref.label, profile.attributes["host"], processes, profile.rows("device"))
+    who = rank_profile(
+        profile.ref.label, profile.attributes["host"], processes, profile.rows("device")
+    )
     if asked.slice is not None and asked.slice.ranks and who.ranks:
         ranks = tuple(rank for rank in asked.slice.ranks if rank in who.ranks)
         if not ranks:
@@ -228,7 +230,7 @@ class _Run:
 
     def __init__(self, combined: Sequence[Combined]) -> None:
         self._combined = combined
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, RankProfile] = {}
         self._numbers: dict[str, int] = {}  # the last one behind each label
         self._processes: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
 

@@ -198,7 +198,7 @@ class _Mean:
         self.not_recorded |= account.not_recorded
         for name, time in account.times.items():
             self.times[name] += Fraction(time, parts)
-        for work in account.works:
+        for work in account.entries:
             if work.part == "computation":
                 name = spelling(work.name)
                 count, spent = self.kernels.get(name, (Fraction(0), Fraction(0)))

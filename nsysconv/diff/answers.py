@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import in_slice
 from nsysconv.timeline.steps import steps as steps_of
@@ -61,7 +61,7 @@ def uuids(side: Iterable[Timeline]) -> set[str]:
 @cached_small
 def has_graph_intervals(timeline: Timeline) -> bool:
     """Whether a launch of a graph was recorded as one interval."""
-    return bool((timeline.ops.kind == Kind.GRAPH).any())
+    return bool((timeline.ops.kind == OpKind.GRAPH).any())
 
 
 @cached_small

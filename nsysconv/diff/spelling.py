@@ -11,7 +11,7 @@ from nsysconv.diff.names import Match, kernel_key
 from nsysconv.diff.rows import Spelling
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 
 _SYMBOLS_ONLY = "symbols-only"
@@ -94,7 +94,7 @@ def _names(timeline: Timeline) -> dict[str, str]:
     """Demangled names of kernels by their symbols, as far as the profile holds both."""
     profile = timeline.profile
     columns = profile.columns("kernel", ("name_id", "mangled_name_id"))
-    _, (ids, symbols) = number(columns["name_id"], columns["mangled_name_id"])
+    _, (ids, symbols) = factorize(columns["name_id"], columns["mangled_name_id"])
     pairs = [(i, s) for i, s in zip(ids.tolist(), symbols.tolist(), strict=True)
              if i != s and MISSING not in (i, s)]  # fmt: skip
     texts = profile.names(each for pair in pairs for each in pair)

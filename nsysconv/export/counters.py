@@ -13,7 +13,7 @@ from nsysconv.export.ordered import Reader, chunks
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import queues
 
 Array = np.ndarray
@@ -74,7 +74,7 @@ def _memory(drawing: Drawing) -> Iterator[Points]:
         return
     rows = rows[np.argsort(column["start_ns"][rows], kind="stable")]
     start, pid, device, size, allocated, reserved = (column[name][rows] for name in names)
-    group, (pids, devices) = number(pid, device)
+    group, (pids, devices) = factorize(pid, device)
     for which, (p, d) in enumerate(zip(pids.tolist(), devices.tolist(), strict=True)):
         mine = np.flatnonzero(group == which)
         whose = "host memory" if d == MISSING else f"memory of GPU {d}"
@@ -104,7 +104,7 @@ def _metrics(drawing: Drawing) -> Iterator[Points]:
     reader, names = Reader(profile, "metric_sample", rows, _SAMPLED), Names(profile)
     for chunk in chunks(len(rows)):
         found = reader.next(chunk.stop - chunk.start)
-        which, (ids, pids, devices) = number(found["name_id"], found["pid"], found["device_id"])
+        which, (ids, pids, devices) = factorize(found["name_id"], found["pid"], found["device_id"])
         texts = names.of(ids)
         counters = [
             Counter("metric", texts.texts[n] if n >= 0 else "[no name]", "", pid, device)

@@ -20,7 +20,7 @@ from nsysconv.export.ordered import Reader, Rows, chunks
 from nsysconv.export.telling import Told
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import blocks, by_group, joined, number, take
+from nsysconv.timeline.arrays import blocks, by_group, concatenate, factorize, take
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -288,11 +288,11 @@ def _numbered(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
     """Per row the place of what it has in these columns among all that rows have, and what that is."""
     known: dict[tuple[int, ...], int] = {}
     if all(column.strides == (0,) for column in columns):
-        numbers, values = number(*columns)
+        numbers, values = factorize(*columns)
         return numbers, list(zip(*(each.tolist() for each in values), strict=True))
     result = np.zeros(len(columns[0]), np.uint8)
     for block in blocks(len(result)):
-        numbers, values = number(*(column[block] for column in columns))
+        numbers, values = factorize(*(column[block] for column in columns))
         keys = zip(*(each.tolist() for each in values), strict=True)
         places = np.array([known.setdefault(key, len(known)) for key in keys])
         if np.min_scalar_type(len(known)) > result.dtype:
@@ -329,7 +329,7 @@ def _joined(columns: list[Array]) -> Array:
     # Empty ones need not be of the others' type.
     filled = [column for column in columns if len(column)] or columns[:1]
     columns.clear()
-    return filled[0] if len(filled) == 1 else joined(filled)
+    return filled[0] if len(filled) == 1 else concatenate(filled)
 
 
 def in_order(written: Sequence[pa.Array], places: Array) -> pa.Array:

@@ -135,7 +135,7 @@ class _Rows:
         about = {"comment": comment, "schema_version": str(schema.SCHEMA_VERSION)}
         self._cut = table in schema.EVENT_TABLES and not timeline.is_whole
         if self._cut:
-            about["slice"] = json.dumps(timeline.described)
+            about["slice"] = json.dumps(timeline.slice_description)
         self.schema = pa.schema([column.field for column in self._columns], metadata=about)
 
     def batches(self) -> Generator[pa.RecordBatch]:

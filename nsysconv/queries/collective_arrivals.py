@@ -10,7 +10,7 @@ from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result,
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.queries.stragglers import Gathered, partial
 from nsysconv.report import Column
-from nsysconv.timeline.collectives import Meeting
+from nsysconv.timeline.collectives import CollectiveGroups
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -80,7 +80,7 @@ class _Each(Gathered):
         return Result(_columns(met, kept, ranks), len(which), notes)
 
 
-def _columns(met: Meeting, which: Array, ranks: list[int | None]) -> dict[str, Any]:
+def _columns(met: CollectiveGroups, which: Array, ranks: list[int | None]) -> dict[str, Any]:
     series = [met.series[i] for i in met.series_of[which].tolist()]
     return {
         "operation": [each.operation for each in series],

@@ -21,8 +21,16 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct
-from nsysconv.timeline.events import Kind
-from nsysconv.timeline.idle import PARTS, Activity, Gaps, activity, gaps, on_threads, parts
+from nsysconv.timeline.events import OpKind
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    HostActivity,
+    drop_threadless_host_parts,
+    gaps,
+    host_activity,
+    parts,
+)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -57,7 +65,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         durations = np.concatenate([g.dur for g in found])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
         found = [g.take(g.dur >= shortest) for g in found]
-    doing = activity(timeline)
+    doing = host_activity(timeline)
     words = _Words(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for each in found:
@@ -92,7 +100,7 @@ def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
     found: Gaps,
-    doing: Activity,
+    doing: HostActivity,
     words: _Words,
 ) -> None:
     columns["start_ns"] += found.start.tolist()
@@ -101,7 +109,7 @@ def _add(
     columns["cause"] += [PARTS[cause] for cause in of_whom.argmax(axis=0).tolist()]
     for part, spent in zip(PARTS, of_whom.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    during, during_ns = _during(on_threads(timeline, found), doing)
+    during, during_ns = _during(drop_threadless_host_parts(timeline, found), doing)
     columns["during"] += during
     columns["during_ns"] += during_ns
     columns["thread"] += [words.thread(op) for op in found.ended_by.tolist()]
@@ -110,7 +118,7 @@ def _add(
         columns[name] += [value] * len(found)
 
 
-def _during(found: Gaps, doing: Activity) -> tuple[list[str | None], list[int | None]]:
+def _during(found: Gaps, doing: HostActivity) -> tuple[list[str | None], list[int | None]]:
     """Per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(found)
     times: list[int | None] = [None] * len(found)
@@ -146,15 +154,17 @@ class _Words:
         if op < 0:
             return None
         ops = self._timeline.ops
-        kind, row = Kind(int(ops.kind[op])), int(ops.row[op])
-        if kind is Kind.KERNEL:
+        kind, row = OpKind(int(ops.kind[op])), int(ops.row[op])
+        if kind is OpKind.KERNEL:
             return self._kernel_names.get(int(self._kernels[row]), "[no name]")
-        if kind in (Kind.MEMCPY, Kind.MIGRATION):
+        if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
             table, prefix = (
-                ("memcpy", "[memcpy ") if kind is Kind.MEMCPY else ("unified_memory_event", "[UM ")
+                ("memcpy", "[memcpy ")
+                if kind is OpKind.MEMCPY
+                else ("unified_memory_event", "[UM ")
             )
             return f"{prefix}{self._direction(table, row)}]"
-        return "[memset]" if kind is Kind.MEMSET else "[graph launch]"
+        return "[memset]" if kind is OpKind.MEMSET else "[graph launch]"
 
     def _direction(self, table: str, row: int) -> str:
         codes: Array = self._timeline.profile.columns(table, ("direction",))["direction"]

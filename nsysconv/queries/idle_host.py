@@ -11,8 +11,15 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, gap_keys
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.arrays import counts, distinct, number, sums
-from nsysconv.timeline.idle import PARTS, Gaps, activity, gaps, on_threads, parts
+from nsysconv.timeline.arrays import counts, distinct, factorize, sums
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    drop_threadless_host_parts,
+    gaps,
+    host_activity,
+    parts,
+)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -51,13 +58,13 @@ COLUMNS = (
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per device, activity and name, most time first. Sums to the host part of the gaps."""
-    doing = activity(timeline)
+    doing = host_activity(timeline)
     rows: list[dict[str, object]] = []
     for found in gaps(timeline, "no_op"):
-        told = on_threads(timeline, found)
+        told = drop_threadless_host_parts(timeline, found)
         by_label: dict[int, list[int]] = {}
         for pieces in doing.split(told):
-            place, (labels,) = number(pieces.label)
+            place, (labels,) = factorize(pieces.label)
             times = sums(place, pieces.time, len(labels))
             # A gap counts once for a label, however many pieces of it bear the label.
             pairs = distinct(place.astype(np.int64) * len(told) + pieces.gap)

@@ -20,7 +20,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
+from nsysconv.timeline.arrays import blocks, counts, decade, factorize, sums
 from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
@@ -81,7 +81,7 @@ IDLE_SUMMARY = Query(
 
 
 def _add(rows: dict[str, list[Any]], timeline: Timeline, found: Gaps) -> None:
-    group, (bucket,) = number(decade(found.dur))
+    group, (bucket,) = factorize(decade(found.dur))
     count = len(bucket)
     rows["bucket_min_ns"] += bucket.tolist()
     rows["gap_count"] += counts(group, count).tolist()

@@ -10,12 +10,12 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import by_group, counts, distinct, number, percent, sums
-from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.arrays import by_group, counts, distinct, factorize, percent, sums
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import OTHER, categories, rules
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
+from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
 
 RULES = Option(
@@ -63,9 +63,9 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     path = request.options["rules"]
     if Fact.KERNELS not in timeline.profile.facts:
         return _of_totals(timeline, path)
-    kernels = timeline.ops.take(timeline.ops.kind == Kind.KERNEL)
+    kernels = timeline.ops.take(timeline.ops.kind == OpKind.KERNEL)
     category, names = categories(timeline, path)
-    group, (devices, which) = number(kernels.device, category[kernels.row])
+    group, (devices, which) = factorize(kernels.device, category[kernels.row])
     count = len(devices)
     spent = sums(group, kernels.dur, count)
     untimed = counts(group[~kernels.timed], count) == counts(group, count)
@@ -117,7 +117,7 @@ def _names(
 ) -> tuple[Array, list[str | None]]:
     """Per group how many names its kernels have, and which of them took the most time."""
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"][kernels.row]
-    pair, (groups, ids) = number(group, name_id)
+    pair, (groups, ids) = factorize(group, name_id)
     spent = sums(pair, kernels.dur, len(groups))
     texts = timeline.profile.names(ids)
     top: list[str | None] = [None] * count
@@ -132,10 +132,10 @@ def _of_totals(timeline: Timeline, path: str | None) -> ColumnValues:
     found = rules(path)
     kernels = totals(timeline, KERNEL)
     category = {total.name: found.category(total.name) for total in kernels}
-    groups = grouped(kernels, lambda total: (total.device_id, category[total.name]))
+    groups = combine_by(kernels, lambda total: (total.device_id, category[total.name]))
     spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
     whole = sum(spent.values())
-    order = sorted(groups, key=lambda key: (-spent[key], key[1], place(key[0])))
+    order = sorted(groups, key=lambda key: (-spent[key], key[1], device_order(key[0])))
     by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
     for total in kernels:
         by_name[total.device_id, category[total.name]][total.name] += total.sum_ns or 0

@@ -8,10 +8,10 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, per_step, ranks_by_group, with_per_step
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import grouped_statistics, number, percent
+from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import KERNEL, grouped, place, rank_of, totals
+from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -86,7 +86,7 @@ def _of_kernels(timeline: Timeline, request: Request) -> ColumnValues:
     names = column.pop(ids_column)
     if ids_column != "name_id":
         names = np.where(names == MISSING, column["name_id"].astype(np.int64), names)
-    group, (devices, name_ids) = number(column["device_id"], names)
+    group, (devices, name_ids) = factorize(column["device_id"], names)
     count = len(devices)
     stats = grouped_statistics(group, column["dur_ns"], count)
     texts = profile.names(name_ids)
@@ -114,10 +114,10 @@ def _of_kernels(timeline: Timeline, request: Request) -> ColumnValues:
 
 def _of_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals: a row without a device speaks of all, and several totals have no median."""
-    by_name = grouped(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
+    by_name = combine_by(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
     found = sorted(
         by_name.items(),
-        key=lambda item: (-(item[1].sum_ns or 0), item[0][1], place(item[0][0])),
+        key=lambda item: (-(item[1].sum_ns or 0), item[0][1], device_order(item[0][0])),
     )
     spent = [kernels.sum_ns or 0 for _, kernels in found]
     whole = sum(spent)

@@ -9,7 +9,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import counts, grouped_statistics, number
+from nsysconv.timeline.arrays import counts, factorize, grouped_statistics
 from nsysconv.timeline.timeline import Launches, Timeline, launches
 from nsysconv.units import Unit
 
@@ -180,7 +180,7 @@ def _groups(
 ) -> tuple[Array, Array, list[str | None], list[str]]:
     """Per launch its group; per group the device, the layer and the plain name."""
     calls = timeline.calls
-    fine, (devices, codes, ids) = number(
+    fine, (devices, codes, ids) = factorize(
         found.device, calls.layer[found.call], calls.name_id[found.call]
     )
     places: dict[tuple[int, int, str], int] = {}

@@ -12,7 +12,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
-from nsysconv.timeline.arrays import number, sums
+from nsysconv.timeline.arrays import factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -93,7 +93,7 @@ METRICS = Query(
 
 def _groups(timeline: Timeline, found: dict[str, Array]) -> tuple[Array, list[_Key]]:
     """Per row its group; per group device, metric, kernel, kind and unit, by what they are called."""
-    raw, columns = number(*(found[name] for name in _KEYS[1:]))
+    raw, columns = factorize(*(found[name] for name in _KEYS[1:]))
     texts = timeline.profile.names(np.unique(np.concatenate(columns[1:3])))
     places: dict[_Key, int] = {}
     merged = []

@@ -47,7 +47,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
             continue
-        mine = (calls.pid == pid) & timeline.called
+        mine = (calls.pid == pid) & timeline.calls_in_slice
         outer = mine & calls.outermost
         rows.append(
             {

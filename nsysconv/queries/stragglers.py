@@ -14,14 +14,14 @@ from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result,
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
-from nsysconv.timeline.clock_offsets import Clock, time_of_day
+from nsysconv.timeline.clock_offsets import ClockOffset, time_of_day
 from nsysconv.timeline.collectives import (
     BY_ORDER,
     MPI,
-    Arrivals,
-    Meeting,
-    Meetings,
-    arrivals,
+    CollectiveCalls,
+    CollectiveGrouper,
+    CollectiveGroups,
+    collective_calls,
     foreign_communicators,
     sends_and_receives,
 )
@@ -99,14 +99,14 @@ COLUMNS = (
 
 LeftOut = tuple[int, int]
 """Of what cannot be matched: collectives of MPI, and kernels that send and receive."""
-Part = tuple[int | None, list[Arrivals], LeftOut]
+Part = tuple[int | None, list[CollectiveCalls], LeftOut]
 
 
 def partial(timeline: Timeline, request: Request) -> Part:
     """What one profile tells: its zero's time of day, its collectives, and what cannot be matched."""
     return (
         time_of_day(timeline),
-        arrivals(timeline, request.options["rules"]),
+        collective_calls(timeline, request.options["rules"]),
         (
             foreign_communicators(timeline),
             sends_and_receives(timeline, request.options["rules"]),
@@ -141,7 +141,7 @@ class Gathered:
     """The collectives of the profiles so far."""
 
     def __init__(self) -> None:
-        self.meetings = Meetings()
+        self.meetings = CollectiveGrouper()
         self.labels: list[str] = []
         self._left_out = (0, 0)
 
@@ -153,7 +153,7 @@ class Gathered:
         calls, kernels = self._left_out
         self._left_out = calls + left_out[0], kernels + left_out[1]
 
-    def met(self) -> tuple[Meeting, list[Clock | None], tuple[Note, ...]]:
+    def met(self) -> tuple[CollectiveGroups, list[ClockOffset | None], tuple[Note, ...]]:
         """All collectives, the profiles' clocks, and what has to be said of how both were found."""
         self.meetings.sort(self.labels)
         clocks = self.meetings.clocks()
@@ -185,7 +185,10 @@ class _Late(Gathered):
 
 
 def _doubts(
-    meetings: Meetings, met: Meeting, told: list[Clock | None], left_out: LeftOut
+    meetings: CollectiveGrouper,
+    met: CollectiveGroups,
+    told: list[ClockOffset | None],
+    left_out: LeftOut,
 ) -> Iterator[Note]:
     calls, kernels = left_out
     if calls:
@@ -229,7 +232,7 @@ def _doubts(
         yield Note("clock-unchecked", Severity.APPROXIMATED, text, unchecked)
 
 
-def _lateness(met: Meeting, number: int, which: Array, start: Array) -> dict[str, Any]:
+def _lateness(met: CollectiveGroups, number: int, which: Array, start: Array) -> dict[str, Any]:
     together = met.count[which] > 1
     which, start = which[together], start[together]
     last = met.last_who[which] == number
@@ -252,7 +255,7 @@ def _lateness(met: Meeting, number: int, which: Array, start: Array) -> dict[str
     }
 
 
-def _clock(clock: Clock) -> dict[str, Any]:
+def _clock(clock: ClockOffset) -> dict[str, Any]:
     return {
         "clock_offset_ns": clock.offset,
         "clock_uncertainty_ns": clock.uncertainty,

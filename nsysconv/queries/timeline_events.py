@@ -13,7 +13,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_code, dire
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.events import Kind, Spans
+from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -152,13 +152,13 @@ def _operations(timeline: Timeline, request: Request) -> _Events:
     def words(which: Array) -> list[str]:
         names = np.array(["[kernel]", "[memcpy]", "[memset]", "[UM]", "[graph launch]"], object)
         result = names[ours.kind[which]]
-        kernels = np.flatnonzero(ours.kind[which] == Kind.KERNEL)
+        kernels = np.flatnonzero(ours.kind[which] == OpKind.KERNEL)
         result[kernels] = _kernel_names(timeline, ours.row[which[kernels]], request)
-        for kind, table in ((Kind.MEMCPY, "memcpy"), (Kind.MIGRATION, "unified_memory_event")):
+        for kind, table in ((OpKind.MEMCPY, "memcpy"), (OpKind.MIGRATION, "unified_memory_event")):
             mine = np.flatnonzero(ours.kind[which] == kind)
             codes = timeline.profile.columns(table, ("direction",))["direction"]
             found = codes[ours.row[which[mine]]]
-            migration = kind == Kind.MIGRATION
+            migration = kind == OpKind.MIGRATION
             told = np.where(found == MISSING, 0, found) + direction_code(0, migration=migration)
             prefix = "" if migration else "memcpy "
             result[mine] = [f"[{prefix}{word}]" for word in direction_names(told)]
@@ -190,7 +190,7 @@ def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str
 
 def _calls(timeline: Timeline, limit: int) -> _Events:
     calls = timeline.calls
-    kept = _first(timeline.called, calls.start, limit)
+    kept = _first(timeline.calls_in_slice, calls.start, limit)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
 
     def words(which: Array) -> list[str]:
@@ -198,7 +198,7 @@ def _calls(timeline: Timeline, limit: int) -> _Events:
         return [timeline.call_names.get(i, "[no name]") for i in ids]
 
     return _Events(
-        int(np.count_nonzero(timeline.called)),
+        int(np.count_nonzero(timeline.calls_in_slice)),
         calls.start[kept],
         calls.end[kept],
         calls.pid[kept],

@@ -34,7 +34,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
     """One row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
-    waits = timeline.called & calls.outermost & np.isin(calls.name_id, functions)
+    waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
     found = np.flatnonzero(waits)
     dur, ids = (calls.end - calls.start)[found], ids_of_calls(timeline)[found]
     order = np.lexsort((ids, calls.start[found], -dur))

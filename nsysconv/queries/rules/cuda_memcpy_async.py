@@ -10,7 +10,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import Column
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -39,7 +39,7 @@ _KINDS = ("src_kind", "dst_kind")
 
 def compute(timeline: Timeline, request: Request) -> Result:
     """One row per copy, longest first."""
-    copies = rule.launched(timeline, Kind.MEMCPY, rule.copies_asynchronously)
+    copies = rule.launched(timeline, OpKind.MEMCPY, rule.copies_asynchronously)
     pageable = np.zeros(len(copies), bool)
     for kind in _KINDS:
         pageable |= copies.column(kind) == _PAGEABLE

@@ -8,7 +8,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK
 from nsysconv.queries.contract import Option, Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -37,7 +37,7 @@ _TO_DEVICE = codes.DIRECTIONS.index("HtoD")
 
 def compute(timeline: Timeline, request: Request) -> Result:
     """One row per copy, longest first."""
-    copies = rule.launched(timeline, Kind.MEMCPY, rule.copies_synchronously)
+    copies = rule.launched(timeline, OpKind.MEMCPY, rule.copies_synchronously)
     size = copies.column("bytes")
     small = (size != MISSING) & (size < request.options["min_bytes"])
     found = copies.take(~(small & (copies.column("direction") == _TO_DEVICE)))

@@ -10,7 +10,7 @@ from nsysconv.queries.columns import DEVICE, PROFILE, RANK
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.rules import launched as rule
 from nsysconv.report import Column
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -37,7 +37,7 @@ _WAITED_FOR = [codes.MEMORY_KINDS.index(k) for k in ("Pinned", "Managed", "Manag
 
 def compute(timeline: Timeline, request: Request) -> Result:
     """One row per set, longest first."""
-    sets = rule.launched(timeline, Kind.MEMSET, rule.sets_synchronously)
+    sets = rule.launched(timeline, OpKind.MEMSET, rule.sets_synchronously)
     waited_for = np.isin(sets.column("memory_kind"), _WAITED_FOR)
     notes = rule.unjudged("cuda_memset_sync", sets, ("memory_kind",), waited_for)
     found = sets.take(waited_for)

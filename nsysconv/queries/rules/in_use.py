@@ -10,7 +10,7 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union
@@ -33,7 +33,7 @@ class Use:
 def uses(timeline: Timeline) -> Iterator[Use]:
     """Each process on each device that it used, also where nothing of that is in the slice's time."""
     whole, devices_used = timeline.whole.ops, set(timeline.devices)
-    _, (pids, devices) = number(whole.pid, whole.device)
+    _, (pids, devices) = factorize(whole.pid, whole.device)
     for pid, device in zip(pids.tolist(), devices.tolist(), strict=True):
         process = np.array([pid])
         if device not in devices_used or not timeline.in_processes(process).all():

@@ -16,7 +16,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import direction_names, memory_kind_names
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.events import Kind, call_ids
+from nsysconv.timeline.events import OpKind, call_ids
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 
@@ -30,7 +30,7 @@ STREAM = Column("stream_id", Unit.ID, "The stream.", brief=False)
 NAME = Column("name", Unit.TEXT, "Documented name of the function.")
 CALL_DUR = Column("call_dur_ns", Unit.NS, "How long the call took.", better="less", brief=False)
 
-_TABLES = {Kind.MEMCPY: "memcpy", Kind.MEMSET: "memset"}
+_TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MEMSET: "memset"}
 _COPY = re.compile(r"(?:cuda|cu|hip)Memcpy")
 _SET = re.compile(r"(?:cuda|cu|hip)Memset")
 _UNKNOWN = codes.MEMORY_KINDS.index("Unknown")
@@ -110,7 +110,7 @@ def ids_of_calls(timeline: Timeline) -> Array:
     return call_ids(whole.profile, whole.calls)
 
 
-def launched(timeline: Timeline, kind: Kind, by: Callable[[str], bool]) -> Launched:
+def launched(timeline: Timeline, kind: OpKind, by: Callable[[str], bool]) -> Launched:
     """The operations of a kind that were launched by functions of which `by` is true."""
     ops, calls, owner = timeline.ops, timeline.calls, timeline.owner
     functions = [i for i, name in timeline.call_names.items() if by(name)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.stats.summary import Sum, sums, times_of_totals
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import API_CALL, totals
 
@@ -34,7 +34,7 @@ def call_sums(timeline: Timeline) -> list[Sum]:
         ]
         return sorted(by_row, key=lambda row: -(row.total or 0))
     column = timeline.columns("api_call", ("dur_ns", "name_id"))
-    group, (name_ids,) = number(column["name_id"])
+    group, (name_ids,) = factorize(column["name_id"])
     texts = timeline.profile.names(name_ids)
     labels = [(shown_name(texts[i]),) for i in name_ids.tolist()]
     found = sums(np.asarray(group), column["dur_ns"], labels)

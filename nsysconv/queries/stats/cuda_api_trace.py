@@ -8,7 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number, take
+from nsysconv.timeline.arrays import factorize, take
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -43,10 +43,10 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     column = timeline.columns("api_call", names)
     order = np.argsort(column["start_ns"], kind="stable")
     data = {name: take(values, order) for name, values in column.items()}
-    place, (name_ids,) = number(data.pop("name_id"))
+    place, (name_ids,) = factorize(data.pop("name_id"))
     texts = timeline.profile.names(name_ids)
     shown = np.array([shown_name(texts[i]) for i in name_ids.tolist()], object)
-    threads, (pids, tids) = number(data["pid"], data["tid"])
+    threads, (pids, tids) = factorize(data["pid"], data["tid"])
     known = {(row["pid"], row["tid"]): row for row in timeline.profile.rows("thread")}
     rows = [known.get(thread, {}) for thread in zip(pids.tolist(), tids.tolist(), strict=True)]
     priorities = [row.get("priority") for row in rows]

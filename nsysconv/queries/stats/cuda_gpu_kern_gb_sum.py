@@ -7,7 +7,7 @@ from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names, xyz
 from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -30,7 +30,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per name, grid and block, most time first."""
     names = kernel_names(timeline, request)
     column = timeline.columns("kernel", ("dur_ns", *AXES))
-    group, found = number(names.number, *(column[axis] for axis in AXES))
+    group, found = factorize(names.number, *(column[axis] for axis in AXES))
     labels = [
         (xyz(*sizes[:3]), xyz(*sizes[3:]), names.texts[name])
         for name, *sizes in zip(*(values.tolist() for values in found), strict=True)

@@ -13,8 +13,8 @@ from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, kernel_names
 from nsysconv.queries.stats.memory_ops import NAMES, copy_numbers
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
-from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.arrays import factorize
+from nsysconv.timeline.events import GpuOps, OpKind
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -98,13 +98,13 @@ _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per operation, by start."""
-    ops = timeline.ops.take(timeline.ops.kind != Kind.GRAPH)
+    ops = timeline.ops.take(timeline.ops.kind != OpKind.GRAPH)
     told = {
         name: np.full(len(ops), MISSING)
         for name in ("context_id", "green_context_id", *_KERNEL, "bytes", "src_kind", "dst_kind")
     }
     name = np.empty(len(ops), object)
-    for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.MIGRATION):
+    for kind in (OpKind.KERNEL, OpKind.MEMCPY, OpKind.MEMSET, OpKind.MIGRATION):
         mine = np.flatnonzero(ops.kind == kind)
         if len(mine):
             _fill(timeline, kind, mine, ops.row[mine], told)
@@ -137,7 +137,7 @@ CUDA_GPU_TRACE = Query(
 
 
 def _fill(
-    timeline: Timeline, kind: Kind, places: Array, rows: Array, told: dict[str, Array]
+    timeline: Timeline, kind: OpKind, places: Array, rows: Array, told: dict[str, Array]
 ) -> None:
     """Copies what one table tells of its rows to their places."""
     table = schema.GPU_OP_TABLES[kind]
@@ -145,22 +145,22 @@ def _fill(
     has = [c for c in schema.event_columns(schema.metadata.tables[table]) if own.get(c, c) in told]
     for column, values in timeline.profile.columns(table, has).items():
         told[own.get(column, column)][places] = values[rows]
-    if kind is Kind.MIGRATION:
+    if kind is OpKind.MIGRATION:
         for end in ("src_kind", "dst_kind"):
             told[end][places] = _UNKNOWN
 
 
-def _names(timeline: Timeline, request: Request, kind: Kind, rows: Array) -> Array:
-    if kind is Kind.KERNEL:
+def _names(timeline: Timeline, request: Request, kind: OpKind, rows: Array) -> Array:
+    if kind is OpKind.KERNEL:
         names = kernel_names(timeline, request)
         # The rows of the slice are numbered among all rows of the table.
         place = np.cumsum(timeline.rows("kernel")) - 1
         return _texts(names.texts, names.number[place[rows]])
-    if kind is Kind.MEMSET:
+    if kind is OpKind.MEMSET:
         return np.full(len(rows), NAMES[-1], object)
     table = schema.GPU_OP_TABLES[kind]
     direction = timeline.profile.columns(table, ("direction",))["direction"][rows]
-    return _texts(NAMES, copy_numbers(direction, migration=kind is Kind.MIGRATION))
+    return _texts(NAMES, copy_numbers(direction, migration=kind is OpKind.MIGRATION))
 
 
 def _words(codes: Array) -> Array:
@@ -182,7 +182,7 @@ def _throughput(size: Array, dur: Array) -> Array:
 def _devices(timeline: Timeline, ops: GpuOps) -> Array:
     """Per operation `NAME (ORDINAL)`; the ordinal alone where the name is not known."""
     known = {row["device_id"]: row for row in timeline.profile.rows("device")}
-    place, (devices,) = number(ops.device)
+    place, (devices,) = factorize(ops.device)
     labels = []
     for device in devices.tolist():
         row = known.get(device, {})

@@ -11,7 +11,7 @@ from nsysconv.queries.stats.kernels import OPTIONS
 from nsysconv.queries.stats.launched import launched, ordinals
 from nsysconv.queries.stats.summary import Sum, statistics_columns, statistics_of, sums
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -40,7 +40,7 @@ COLUMNS = (
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per thread, device, function and kernel, largest mean of the total first."""
     found, calls = launched(timeline, request), timeline.calls
-    group, keys = number(
+    group, keys = factorize(
         calls.thread[found.call], found.device, calls.name_id[found.call], found.name
     )
     threads, devices, name_ids, names = (values.tolist() for values in keys)

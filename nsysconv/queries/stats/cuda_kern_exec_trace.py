@@ -12,7 +12,7 @@ from nsysconv.queries.stats.api_calls import shown_name
 from nsysconv.queries.stats.kernels import AXES, OPTIONS, xyz
 from nsysconv.queries.stats.launched import launched, ordinals
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -89,14 +89,14 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per kernel whose call is recorded, by the start of the call."""
     found, calls = launched(timeline, request), timeline.calls
     call = found.call
-    place, (name_ids,) = number(calls.name_id[call])
+    place, (name_ids,) = factorize(calls.name_id[call])
     symbols = timeline.profile.names(name_ids)
     ordinal = ordinals(timeline)
-    devices, (device_ids,) = number(found.device)
+    devices, (device_ids,) = factorize(found.device)
     threads = np.array(calls.threads, np.int64).reshape(-1, 2)[calls.thread[call]]
     queued = found.queue != MISSING
     column = timeline.profile.columns("kernel", AXES)
-    sizes, found_sizes = number(*(column[axis][found.row] for axis in AXES))
+    sizes, found_sizes = factorize(*(column[axis][found.row] for axis in AXES))
     each = list(zip(*(values.tolist() for values in found_sizes), strict=True))
     return {
         "api_start_ns": calls.start[call],

@@ -10,8 +10,8 @@ from nsysconv.errors import UsageError
 from nsysconv.queries.contract import Array, Option, Request
 from nsysconv.report import MISSING
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.arrays import by_group, number, take
-from nsysconv.timeline.events import Kind, number_threads
+from nsysconv.timeline.arrays import by_group, factorize, take
+from nsysconv.timeline.events import OpKind, number_threads
 from nsysconv.timeline.intervals import parents
 from nsysconv.timeline.timeline import Timeline
 
@@ -51,11 +51,11 @@ def kernel_names(timeline: Timeline, request: Request) -> Names:
     if wanted != "name_id":
         ids = np.where(ids == MISSING, column["name_id"].astype(np.int64), ids)
     if not request.options["nvtx-name"]:
-        names, (distinct,) = number(ids)
+        names, (distinct,) = factorize(ids)
         texts = timeline.profile.names(distinct)
         return Names(names, [texts[i] for i in distinct.tolist()])
     prefix, around = _ranges_around(timeline)
-    names, (outer, distinct) = number(prefix, ids)
+    names, (outer, distinct) = factorize(prefix, ids)
     texts = timeline.profile.names(distinct)
     spelled = [
         texts[i] if place < 0 else f"{around[place]}/{texts[i]}"
@@ -75,7 +75,7 @@ def _spelling(request: Request) -> str:
 def owners(timeline: Timeline) -> Array:
     """Per row of the kernels' table in the slice the call that launched it, -1 for none."""
     whole = timeline.whole
-    mine = np.flatnonzero(whole.ops.kind == Kind.KERNEL)
+    mine = np.flatnonzero(whole.ops.kind == OpKind.KERNEL)
     owner = np.full(len(mine), -1, np.int64)
     owner[whole.ops.row[mine]] = whole.owner[mine]
     kept: Array = owner if timeline.is_whole else owner[timeline.rows("kernel")]

@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv.queries.contract import Array, Request
 from nsysconv.queries.stats.kernels import kernel_names
 from nsysconv.report import MISSING
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.timeline import Timeline
 
 
@@ -36,7 +36,7 @@ class Launched:
 def launched(timeline: Timeline, request: Request) -> Launched:
     """The slice's kernels whose call is recorded."""
     ops, calls = timeline.ops, timeline.calls
-    mine = np.flatnonzero((ops.kind == Kind.KERNEL) & (timeline.owner >= 0) & ops.timed)
+    mine = np.flatnonzero((ops.kind == OpKind.KERNEL) & (timeline.owner >= 0) & ops.timed)
     mine = mine[np.lexsort((ops.start[mine], calls.start[timeline.owner[mine]]))]
     call, start, end = timeline.owner[mine], ops.start[mine], ops.end[mine]
     told = not timeline.clocks_disagree

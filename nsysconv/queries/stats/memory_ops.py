@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.queries.contract import Array
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MEMSET, MIGRATION, Total
 
@@ -59,7 +59,7 @@ def memory_ops(timeline: Timeline) -> MemoryOps:
             np.full(len(put["dur_ns"]), _SET),
         )
     )
-    names, (distinct,) = number(codes)
+    names, (distinct,) = factorize(codes)
     dur, size = (np.concatenate([part[name] for part in (copies, moved, put)]) for name in wanted)
     return MemoryOps(names, dur, size, [NAMES[code] for code in distinct.tolist()])
 

@@ -7,7 +7,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats.summary import most_first, sums, time_columns, time_table
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -30,7 +30,7 @@ _SOURCES = {"p2p": "p2p", "collective": "collectives", "wait": "start-wait", "ot
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per kind and function, most time first."""
     column = timeline.columns("mpi_call", ("dur_ns", "kind", "name_id"))
-    group, (kinds, ids) = number(column["kind"], column["name_id"])
+    group, (kinds, ids) = factorize(column["kind"], column["name_id"])
     texts = timeline.profile.names(ids)
     labels = [
         (_SOURCES[codes.MPI_KINDS[kind]], texts[i])

@@ -14,9 +14,9 @@ from nsysconv.queries.stats.summary import Sum, most_first, sums
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline import annotations as told
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
-from nsysconv.timeline.arrays import blocks, by_group, indices, number, take
+from nsysconv.timeline.arrays import blocks, by_group, factorize, indices, take
 from nsysconv.timeline.events import Spans, number_threads
-from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
+from nsysconv.timeline.nesting import MAX_PATH_LENGTH, Tree, build_tree, path_texts
 from nsysconv.timeline.projection import Projection, projection
 from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
@@ -32,7 +32,7 @@ INSTANCES = Column("range_count", Unit.COUNT, "Ranges.", printed=Printed("Instan
 RANGE = Column("name", Unit.TEXT, NAME, key=True, printed=Printed("Range"))
 STACK = (
     "Numbers of the ranges that it lies in, outermost first, and its own. "
-    f"Of more than {LONGEST} characters the middle is left out."
+    f"Of more than {MAX_PATH_LENGTH} characters the middle is left out."
 )
 RANGE_ID = "Number of the range in its profile, from 1, in the order of the source."
 
@@ -54,7 +54,7 @@ def ranges(timeline: Timeline) -> Spans:
     unclosed = dur[spans.row] == MISSING
     end = np.where(unclosed, last, spans.end)
     known = domain_names(whole.profile)
-    pairs, (pids, domains, names) = number(spans.pid, spans.domain, spans.name)
+    pairs, (pids, domains, names) = factorize(spans.pid, spans.domain, spans.name)
     numbers: dict[str, int] = {}
     labelled = [
         numbers.setdefault(f"{known.get((pid, domain), '')}:{spans.names[name]}", len(numbers))
@@ -74,7 +74,7 @@ def sums_by_name(timeline: Timeline, *kinds: int) -> list[Sum]:
     """Durations of the slice's ranges of these kinds, by style and name, most time first."""
     spans = ranges(timeline)
     spans = spans.take(held(timeline) & np.isin(spans.kind, kinds))
-    group, (names, styles) = number(spans.name, spans.kind)
+    group, (names, styles) = factorize(spans.name, spans.kind)
     labels = [
         (STYLES[style], spans.names[name])
         for name, style in zip(names.tolist(), styles.tolist(), strict=True)
@@ -91,7 +91,7 @@ def push_pop(timeline: Timeline) -> tuple[Tree, Array]:
 @cached_whole
 def _push_pop_tree(timeline: Timeline) -> Tree:
     spans = ranges(timeline)
-    return _contained(nested(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
+    return _contained(build_tree(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
 
 
 def on_own_thread(timeline: Timeline) -> tuple[Tree, Array]:
@@ -106,7 +106,7 @@ def _own_thread_tree(timeline: Timeline) -> Tree:
     spans = ranges(timeline)
     end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
     own = (end_tid == MISSING) | (end_tid == spans.tid)
-    return _contained(nested(spans.take(np.flatnonzero(own))))
+    return _contained(build_tree(spans.take(np.flatnonzero(own))))
 
 
 def launching(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]:

@@ -9,7 +9,7 @@ from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.nvtx_gpu_proj_trace import projected
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import grouped_statistics, number, sums
+from nsysconv.timeline.arrays import factorize, grouped_statistics, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -90,7 +90,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per name and style, most projected time first."""
     found = projected(timeline)
     tree, rows, spans = found.tree, found.rows, found.tree.spans
-    group, (names, kinds) = number(spans.name[rows], spans.kind[rows])
+    group, (names, kinds) = factorize(spans.name[rows], spans.kind[rows])
     count = len(names)
     stats = grouped_statistics(group, found.dur[rows], count)
     launches, own, level, children = (

@@ -11,7 +11,7 @@ from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.arrays import counts
-from nsysconv.timeline.nesting import Tree, notes_of_deep
+from nsysconv.timeline.nesting import Tree, deep_path_notes
 from nsysconv.timeline.projection import Projection
 from nsysconv.timeline.timeline import Timeline, cached
 from nsysconv.units import Unit
@@ -129,7 +129,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
             "range_stack": stacks,
         },
         row_count=count,
-        notes=notes_of_deep(stacks),
+        notes=deep_path_notes(stacks),
     )
 
 

@@ -13,8 +13,8 @@ from nsysconv.queries.contract import ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import nvtx
 from nsysconv.queries.stats.kernels import kernel_names, owners
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import Statistics, by_group, number, sums, weighted_statistics
-from nsysconv.timeline.nesting import Held, Tree, held
+from nsysconv.timeline.arrays import Statistics, by_group, factorize, sums, weighted_statistics
+from nsysconv.timeline.nesting import Containments, Tree, containments
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -175,8 +175,8 @@ def _rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_Rows]:
         places = ranges_of.get((pid, tid), _NOTHING) if tid != MISSING else _NOTHING
         recorded = None if tid == MISSING else tid
         call, alone = kernels.call[which], np.ones(len(which), bool)
-        group, (names, kinds) = number(spans.name[places], spans.kind[places])
-        for inside in held(
+        group, (names, kinds) = factorize(spans.name[places], spans.kind[places])
+        for inside in containments(
             group.astype(np.int64),
             spans.start[places],
             spans.end[places],
@@ -192,7 +192,7 @@ def _rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_Rows]:
 
 def _outside(pid: int | None, tid: int | None, kernels: _Kernels, which: Array) -> _Rows:
     """The rows of kernels that were launched outside of all ranges."""
-    group, (kernel,) = number(kernels.name[which])
+    group, (kernel,) = factorize(kernels.name[which])
     none, once = np.full(len(kernel), _NONE), np.ones(len(which), np.int64)
     stats = weighted_statistics(group, kernels.dur[which], once, len(kernel))
     return _Rows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), stats)
@@ -203,7 +203,7 @@ def _inside(
     tid: int | None,
     kernels: _Kernels,
     which: Array,
-    inside: Held,
+    inside: Containments,
     names: Array,
     kinds: Array,
 ) -> _Rows:
@@ -211,7 +211,7 @@ def _inside(
     one name the time counts in each.
     """
     kernel = which[inside.item]
-    group, (ranges, found) = number(inside.group, kernels.name[kernel])
+    group, (ranges, found) = factorize(inside.group, kernels.name[kernel])
     count = len(found)
     return _Rows(
         pid,

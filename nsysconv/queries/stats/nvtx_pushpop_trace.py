@@ -8,7 +8,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.queries.stats import nvtx
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.nesting import DEEPEST, notes_of_deep, set_in
+from nsysconv.timeline.nesting import MAX_INDENT, deep_path_notes, indent_names
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -44,7 +44,7 @@ COLUMNS = (
     Column(
         "name_tree",
         Unit.TEXT,
-        f"The name, behind `--` for each range that it lies in, {DEEPEST} at most.",
+        f"The name, behind `--` for each range that it lies in, {MAX_INDENT} at most.",
         printed=Printed("NameTree"),
     ),
 )
@@ -78,10 +78,10 @@ def compute(timeline: Timeline, request: Request) -> Result:
             "range_id": ids[rows],
             "parent_id": np.where(parent >= 0, ids[parent], MISSING) if count else parent,
             "range_stack": stacks,
-            "name_tree": set_in("--", level, names),
+            "name_tree": indent_names("--", level, names),
         },
         row_count=count,
-        notes=notes_of_deep(stacks, level),
+        notes=deep_path_notes(stacks, level),
     )
 
 

@@ -12,7 +12,7 @@ from nsysconv.queries.stats.summary import (
     times_of_totals,
 )
 from nsysconv.report import Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OSRT_CALL, totals
 from nsysconv.units import Unit
@@ -32,7 +32,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         )
         return time_table(COLUMNS, most_first(by_name))
     column = timeline.columns("osrt_call", ("dur_ns", "name_id"))
-    group, (ids,) = number(column["name_id"])
+    group, (ids,) = factorize(column["name_id"])
     texts = timeline.profile.names(ids)
     found = sums(group, column["dur_ns"], [(texts[i],) for i in ids.tolist()])
     return time_table(COLUMNS, most_first(found))

@@ -14,7 +14,7 @@ import numpy as np
 from nsysconv.queries.contract import Array, ColumnValues
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.arrays import grouped_statistics, percent
-from nsysconv.timeline.totals import Total, grouped
+from nsysconv.timeline.totals import Total, combine_by
 from nsysconv.units import Unit
 
 K = TypeVar("K", bound=Hashable)
@@ -70,7 +70,7 @@ def times_of_totals(
     """
     return [
         Sum(labels(name), t.count, t.sum_ns, t.avg_ns, t.med_ns, t.min_ns, t.max_ns, t.stddev_ns)
-        for name, t in grouped(found, key).items()
+        for name, t in combine_by(found, key).items()
     ]
 
 
@@ -89,7 +89,7 @@ def sizes_of_totals(
             t.bytes_max,
             t.bytes_stddev,
         )
-        for name, t in grouped(found, key).items()
+        for name, t in combine_by(found, key).items()
     ]
 
 

@@ -8,7 +8,7 @@ from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import distinct, number, sums
+from nsysconv.timeline.arrays import distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -34,7 +34,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     column = timeline.columns("page_fault", names)
     mine = column["kind"] == _CPU
     size, *keys = (column[name][mine] for name in names[1:])
-    group, (instruction, file, line) = number(*keys)
+    group, (instruction, file, line) = factorize(*keys)
     # A fault whose number is not told is one.
     faults = sums(group, np.where(size == MISSING, 1, size), len(line)).tolist()
     texts = timeline.profile.names(distinct(np.concatenate((instruction, file))))

@@ -10,7 +10,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.contract import ColumnValues, Option, Query, Request
 from nsysconv.queries.stats import um
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import counts, number, sums
+from nsysconv.timeline.arrays import counts, factorize, sums
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -110,7 +110,7 @@ def _rows(timeline: Timeline) -> list[_Address]:
     moved, faults = um.migrations(timeline), um.faults(timeline)
     parts = [moved.of(um.HTOD), moved.of(um.DTOH)]
     parts += [] if faults is None else [faults.of(um.CPU), faults.of(um.GPU)]
-    group, (addresses,) = number(np.concatenate([part.address for part in parts]))
+    group, (addresses,) = factorize(np.concatenate([part.address for part in parts]))
     count = len(addresses)
     told: list[list[int | None]] = []
     spent = np.zeros(count, np.int64)

@@ -11,7 +11,7 @@ from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.stats import um
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import MIGRATION, added_up, totals
+from nsysconv.timeline.totals import MIGRATION, combine, totals
 from nsysconv.units import Unit
 
 Array = np.ndarray
@@ -98,7 +98,7 @@ def _extreme(address: Array, least: Callable[[Array], int]) -> str | None:
 def _of_totals(timeline: Timeline) -> ColumnValues:
     found = totals(timeline, MIGRATION)
     sizes = [
-        added_up(total for total in found if total.direction == direction).bytes_sum
+        combine(total for total in found if total.direction == direction).bytes_sum
         for direction in (um.HTOD, um.DTOH)
     ]
     names = [column.name for column in COLUMNS]
