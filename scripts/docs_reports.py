@@ -13,7 +13,7 @@ from nsysconv.report import Column
 
 
 def reports_page() -> Iterator[str]:
-    """docs/reports.md."""
+    """Yield the lines of docs/reports.md."""
     yield "# Reports"
     yield ""
     yield "`nsysconv report TARGET` prints the core reports ("
@@ -25,7 +25,7 @@ def reports_page() -> Iterator[str]:
     yield "some of its columns are null. Units are those of JSON, CSV and TSV; text scales them. Columns"
     yield "marked *key* identify a row; *better* says which direction is an improvement."
     yield ""
-    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what it tells."
+    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what it answers."
     yield "Options of a report follow its name: `cuda_gpu_kern_sum:base`, `gpu_gaps:gap=10`."
     every = {name: queries.query(name) for name in queries.REPORTS}
     for title, names in (
@@ -58,7 +58,7 @@ def _report(name: str, query: Query) -> Iterator[str]:
         yield ""
         yield (
             f"Where those are not recorded: {labels(query.totals)}, as far as totals go; what they "
-            "do not tell is null. Of a slice they tell nothing."
+            "do not hold is null. About a slice they say nothing."
         )
     if query.options:
         yield ""

@@ -14,7 +14,7 @@ from nsysconv.units import Unit
 
 
 def schema_page() -> Iterator[str]:
-    """docs/schema.md."""
+    """Yield the lines of docs/schema.md."""
     events, tables = list(schema.EVENT_TABLES), [t.name for t in schema.metadata.sorted_tables]
     yield "# The schema of a store"
     yield ""

@@ -52,7 +52,7 @@ def function_name(layer: int, number: int) -> str | None:
 
 
 def words(header: str, prefix: str) -> str:
-    """The names in the order of their numbers, from 0, in lines."""
+    """Return the names in the order of their numbers, from 0, in lines."""
     numbered = {int(number): _VERSION.sub("", name) for name, number in _MEMBER.findall(header)}
     found = [
         numbered[number].removeprefix(prefix) if number in numbered else _HOLE

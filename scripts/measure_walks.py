@@ -66,7 +66,7 @@ def _is_function(code: CodeType) -> bool:
 
 @contextmanager
 def followed() -> Iterator[Walk]:
-    """Follow all threads of this process; give the walk, which is complete when the block ends."""
+    """Follow all threads of this process; yield the walk, which is complete when the block ends."""
     walk = Walk()
 
     def hook(frame: FrameType, event: str, argument: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from conftest import FIXTURES
 
 from nsysconv import api
-from nsysconv.api.words import silent
+from nsysconv.api.targets import silent
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe

@@ -16,7 +16,7 @@ from conftest import ROOT
 from golden_cases import BASIC, place, run
 
 from nsysconv import errors, notes, schema
-from nsysconv.cli import signals
+from nsysconv.cli import runtime
 from nsysconv.cli.app import app
 from nsysconv.diff import gate
 from nsysconv.facts import Fact
@@ -149,7 +149,7 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    ended = {128 + number for number in signals._ENDING}
+    ended = {128 + number for number in runtime._ENDING}
     assert ours | {0, gate.EXCEEDED, errors.NsysconvError.exit_status} | ended == set(
         docs_cli.EXIT_STATUSES
     )

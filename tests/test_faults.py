@@ -17,7 +17,7 @@ import pytest
 from conftest import few
 from scenes import SCENES
 
-from nsysconv.cli import signals
+from nsysconv.cli import runtime
 
 SEED = 20
 ROUNDS = [
@@ -52,7 +52,7 @@ def test_every_scene_is_told_apart() -> None:
 
 
 def test_the_signals_that_end_are_those_of_the_terminal_and_of_batch_systems() -> None:
-    assert {number.name for number in signals._ENDING} == {"SIGINT", "SIGTERM", "SIGHUP"}
+    assert {number.name for number in runtime._ENDING} == {"SIGINT", "SIGTERM", "SIGHUP"}
 
 
 def test_the_clock_of_a_command_jumps() -> None:

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 # -- signals
 
 
-@pytest.mark.parametrize("loading", ["nsysconv.cli", "nsysconv.cli.streams", "typer", "nsysconv.cli.app"])
+@pytest.mark.parametrize("loading", ["nsysconv.cli", "nsysconv.cli.runtime", "typer", "nsysconv.cli.app"])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_modules_are_loaded(
     folder: Path, number: signal.Signals, status: int, loading: str

@@ -14,7 +14,7 @@ from ranked_files import PAIR, of_rank, recorded, written_record
 
 import nsysconv
 from nsysconv.api.importing import ImportResult
-from nsysconv.api.ranks import rank_in_name, suggestion
+from nsysconv.api.profile_file import rank_in_name, suggestion
 from nsysconv.errors import UsageError
 from nsysconv.store.census import census, in_rows, spans
 from nsysconv.store.read import reading

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nsysconv.api import listing
+from nsysconv.api import profile_info
 from nsysconv.errors import UsageError
 from nsysconv.store.places import Url, is_new, place, shown, split
 
@@ -88,6 +88,6 @@ def test_only_a_file_can_be_known_not_to_be_there(tmp_path: Path) -> None:
 def test_a_server_that_is_not_there_is_an_error_with_a_hint() -> None:
     pytest.importorskip("adbc_driver_postgresql", reason="pip install 'nsysconv[postgres]'")
     with pytest.raises(UsageError, match="no PostgreSQL server answers there") as caught:
-        listing.runs(f"postgresql://me:{SECRET}@127.0.0.1:1/db")
+        profile_info.runs(f"postgresql://me:{SECRET}@127.0.0.1:1/db")
     assert SECRET not in str(caught.value)
     assert "pg_isready" in caught.value.hint

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from nsysconv.api.words import Say, StrPath, Words, several, silent
+from nsysconv.api.targets import Say, StrPath, Words, several, silent
 from nsysconv.capture.homing import KEEPS, ImportFailed, Wishes
 from nsysconv.capture.session import Captured, capture
 from nsysconv.errors import CaptureError, InUseError, NsysconvError

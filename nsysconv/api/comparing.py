@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.opening import OpenProfile
-from nsysconv.api.sides import Side
+from nsysconv.api.open_profile import OpenProfile, Side
 from nsysconv.diff import gate, spelling, work
 from nsysconv.diff.account import Change, account_of_change, account_report, joined
 from nsysconv.diff.answer import STEP, WINDOW, Answer

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.comparing import Comparing
-from nsysconv.api.opening import ShownReport, check_limit, shown
-from nsysconv.api.sides import check_sides, open_side
-from nsysconv.api.words import Say, Target, Words, several, silent
+from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.diff import gate, limits_file, spelling
 from nsysconv.diff.names import MATCHES, Match
 from nsysconv.diff.steps import in_all
@@ -155,7 +154,9 @@ def compare(
         status = gate.exit_status(verdicts)
         if status == gate.CANNOT_TELL and passes:
             status = 0
-        return DiffResult(answer.line, shown(headline), tuple(map(shown, changes)), status)
+        return DiffResult(
+            answer.line, shown_report(headline), tuple(map(shown_report, changes)), status
+        )
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:

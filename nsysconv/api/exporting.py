@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsysconv.api.opening import open_all
-from nsysconv.api.words import Say, StrPath, Target, silent
+from nsysconv.api.open_profile import open_all
+from nsysconv.api.targets import Say, StrPath, Target, silent
 from nsysconv.errors import UsageError
 from nsysconv.export import FORMATS, exporter, format_for
 from nsysconv.export.contract import Exporter, Options, Written

@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from nsysconv import queries
-from nsysconv.api.about import about
-from nsysconv.api.opening import (
+from nsysconv.api.open_profile import (
     OpenProfile,
     ShownReport,
     check_by,
     open_all,
     request_of,
-    shown,
+    shown_report,
 )
-from nsysconv.api.words import Say, Target, Words, several, silent
+from nsysconv.api.profile_info import about
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
@@ -151,8 +151,8 @@ def page(
             note = Note("reports-left-out", Severity.INFO, left_out)
             reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
         if names or len(profiles) > 1:
-            return [shown(report) for report in reports]
-        return [*about(profiles[0]), *map(shown, reports)]
+            return [shown_report(report) for report in reports]
+        return [*about(profiles[0]), *map(shown_report, reports)]
 
 
 def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:

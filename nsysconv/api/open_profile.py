@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import io
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -11,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
-from nsysconv.api.words import Say, Target, Words, several, silent
+from nsysconv.api.inputs import check_there
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, split
+from nsysconv.store.places import shown as shown_target
 from nsysconv.store.read import Profile, Store, find_profile, reading
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
@@ -28,7 +32,7 @@ from nsysconv.timeline.totals import KERNEL, totals
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from nsysconv.api.in_place import ProfileFile
+    from nsysconv.api.profile_file import ProfileFile
 
 KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
@@ -135,7 +139,7 @@ class OpenProfile:
         step_range = step_range or (slice.step_range if slice else None)
         request = request_of(limit, idle, names, by, step_range)
         timeline = _cut(self._timeline_for(name), slice, step_range)
-        return shown(queries.compute_report(name, timeline, request))
+        return shown_report(queries.compute_report(name, timeline, request))
 
     def reports(
         self,
@@ -162,13 +166,15 @@ class OpenProfile:
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
             asked.append((name, request_of(rows, idle, kernel_names, by, step_range)))
-        return [shown(report) for report in self.answers(asked, slice)]
+        return [shown_report(report) for report in self.answers(asked, slice)]
 
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
     ) -> list[Report]:
-        """As `queries.compute_reports`, on a part of the profile. What one report has to have read for
-        it, no other one sees: what a report says does not depend on which others are asked for.
+        """Return reports as `queries.compute_reports` does, on a part of the profile.
+
+        Rows that one report has to have read for it no other report sees: what a report says does not
+        depend on which others are asked for.
         """
         groups: dict[int, tuple[Timeline, list[int]]] = {}
         for place, (spec, _) in enumerate(asked):
@@ -265,7 +271,7 @@ def check_limit(limit: int | None) -> None:
         raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
-def shown(report: Report) -> ShownReport:
+def shown_report(report: Report) -> ShownReport:
     """The report as a notebook shows it."""
     return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
@@ -330,7 +336,7 @@ def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
     """
     profiles = store.profiles()
     if len(profiles) > 1:
-        profiles.sort(key=_by_rank)
+        profiles.sort(key=_rank_order)
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
@@ -352,7 +358,7 @@ def _store_of(
             )
         return stack.enter_context(reading(place)), None
     # Stores are opened without what reads files.
-    from nsysconv.api.in_place import ProfileFile
+    from nsysconv.api.profile_file import ProfileFile
 
     file = stack.enter_context(ProfileFile(path, say))
     return file.store(frozenset(include)), file
@@ -435,6 +441,97 @@ def _kernel_count(profile: Profile) -> int:
     return profile.row_count("kernel") or counted
 
 
-def _by_rank(profile: Profile) -> tuple[bool, int, int]:
+def _rank_order(profile: Profile) -> tuple[bool, int, int]:
     ranks = [row["rank"] for row in profile.rows("process") if row["rank"] is not None]
     return (not ranks, min(ranks, default=0), profile.id)
+
+
+_MAGIC = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: its runs, each of one profile or of the profiles of its ranks."""
+
+    runs: tuple[tuple[OpenProfile, ...], ...]
+
+    @property
+    def profiles(self) -> tuple[OpenProfile, ...]:
+        """All profiles."""
+        return tuple(profile for run in self.runs for profile in run)
+
+    def cut(self, part: Slice) -> None:
+        """Looks at no more of its profiles than this."""
+        for profile in self.profiles:
+            profile.narrow(part)
+
+
+def check_sides(*targets: Target) -> None:
+    """Raises InputError or UsageError for files of any side that there are not, before one is opened."""
+    check_there([place for target in targets for place, _ in _targets(target)])
+
+
+def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
+    """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
+
+    Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
+    are repeats. Raises UsageError or InputError where nothing is there, or a file is no profile.
+    """
+    runs: dict[tuple[str, object], list[OpenProfile]] = {}
+    in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
+    for source, selector in _targets(target):
+        try:
+            profiles = open_all(source, selector, stack, say)
+        except InputError as error:
+            if not in_folder:
+                raise
+            reasons.append(str(error))
+            continue
+        for profile in profiles:
+            run = (str(source), profile.profile.attributes["run_id"])
+            runs.setdefault(run, []).append(profile)
+    if not runs:
+        raise InputError("no profile in it", where=shown_target(target), hint="\n".join(reasons))
+    return Side(tuple(_runs_by_rank(list(runs.values()))))
+
+
+def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
+    """The runs, where files of different ranks are one: the first file of each rank, then the second."""
+    ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
+    if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
+        yield from map(tuple, runs)
+        return
+    repeats: list[list[OpenProfile]] = []
+    seen: Counter[frozenset[int]] = Counter()
+    for rank, (profile,) in zip(ranks, runs, strict=True):
+        if seen[rank] == len(repeats):
+            repeats.append([])
+        repeats[seen[rank]].append(profile)
+        seen[rank] += 1
+    yield from map(tuple, repeats)
+
+
+def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
+    """The files that an argument names, and what to take of them."""
+    where, word = split(target)
+    if isinstance(where, Url):
+        yield where, word
+        return
+    path = where if word is None else Path(f"{where}@{word}")
+    if path.is_dir():
+        files = [file for file in sorted(path.rglob("*")) if _is_input(file)]
+        if not files:
+            raise InputError("no files in it", where=str(path))
+        yield from ((file, None) for file in files)
+    elif not path.exists() and _MAGIC & set(str(target)):
+        # pathlib knows relative patterns only.
+        found = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
+        if not found:
+            raise UsageError("no file matches", where=str(target))
+        yield from ((Path(each), None) for each in found if not Path(each).is_dir())
+    else:
+        yield split(target)
+
+
+def _is_input(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
