@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nsysconv.diff import noise
 from nsysconv.diff.noise import (
-    FEWEST_STEPS,
+    MIN_STEPS,
     Interval,
     _beta,
     deviations,
@@ -407,8 +407,8 @@ def test_the_example_of_the_definitions() -> None:
 
 
 def test_no_interval_of_too_few_steps() -> None:
-    few, enough = np.zeros((3, FEWEST_STEPS - 1)), np.zeros((3, FEWEST_STEPS))
-    assert FEWEST_STEPS == 20
+    few, enough = np.zeros((3, MIN_STEPS - 1)), np.zeros((3, MIN_STEPS))
+    assert MIN_STEPS == 20
     assert np.isnan(within(few, enough, 0.01)).all()
     assert np.isnan(within(enough, few, 0.01)).all()
     assert within(enough, enough, 0.01).tolist() == [single(0.01)] * 3

@@ -36,7 +36,7 @@ from nsysconv.phases import phase
 from nsysconv.queries import CombinedReport, PartialReport
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
-from nsysconv.ranks.over_ranks import By, RankProfile, rank_profile
+from nsysconv.ranks.over_ranks import RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
 from nsysconv.store.census import census
 from nsysconv.store.database import is_store
@@ -169,8 +169,8 @@ class MergedReport:
         if name in queries.OVER_RANKS:
             limit = 0 if self._by else shown.limit
             self._over_ranks = CombinedReport(spec, replace(request, limit=limit))
-        self._beside: list[tuple[Member, Report]] = []
-        self._extremes: Extremes | None = None
+        self._beside: list[tuple[RankProfile, Report]] = []
+        self._extremes: RankAggregator | None = None
 
     def limit_of_each(self, profiles: int | None) -> int:
         """How many rows a profile has to give at most, of so many (None: not known); 0: all."""
@@ -178,7 +178,7 @@ class MergedReport:
         reduced = self._may_reduce and (self._by is not None or many)
         return 0 if reduced else self._shown.limit
 
-    def add(self, given: Report | PartialReport, member: Member) -> None:
+    def add(self, given: Report | PartialReport, member: RankProfile) -> None:
         """Takes in what a profile says."""
         if isinstance(given, PartialReport):
             assert self._over_ranks is not None
@@ -192,24 +192,24 @@ class MergedReport:
             self._reduce()
 
     def _reduce(self) -> None:
-        self._extremes = Extremes(self._beside[0][1], self._by)
+        self._extremes = RankAggregator(self._beside[0][1], self._by)
         for who, report in self._beside:
             self._extremes.add(report, {who.label: who})
         self._beside.clear()
 
-    def report(self, members: Mapping[str, Member], census: list[Note]) -> Report:
+    def report(self, members: Mapping[str, RankProfile], census: list[Note]) -> Report:
         """The report; `members` are all profiles by label, `census` what is to be said of them."""
         found = self._report(members)
         if len(members) == 1:
             return found
         return replace(found, notes=tuple(merged([*found.notes, *census])))
 
-    def _report(self, members: Mapping[str, Member]) -> Report:
+    def _report(self, members: Mapping[str, RankProfile]) -> Report:
         if self._over_ranks is not None:
             whole = self._over_ranks.report()
             if self._by is None or whole.table is None:
                 return whole
-            self._extremes = Extremes(whole, self._by)
+            self._extremes = RankAggregator(whole, self._by)
             self._extremes.add(whole, members)
         if self._extremes is not None:
             return self._extremes.report(self._shown.limit)
@@ -223,7 +223,7 @@ class MergedReport:
         return concatenated(reports)
 
 
-def _named(report: Report, member: Member) -> Report:
+def _named(report: Report, member: RankProfile) -> Report:
     """The report with columns that say whose rows these are, where it has none."""
     own = {column.name for column in report.columns}
     if "profile" in own:

@@ -233,7 +233,7 @@ def within(base: Array, other: Array, noise: float) -> Array:
     """Per row half the interval of the logarithm of the ratio of the means, of two runs' deviations.
 
     The sides (rows x steps, of `deviations` and the like) may differ in their number of steps. `noise` is
-    that between runs, as of `single`. NaN for all where a side has fewer than FEWEST_STEPS, and for a
+    that between runs, as of `single`. NaN for all where a side has fewer than MIN_STEPS, and for a
     row that holds NaN. Deviations in a unit, with a noise in it, give the half of a difference.
 
     Three parts are added as squares:
