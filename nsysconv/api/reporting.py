@@ -36,7 +36,7 @@ from nsysconv.phases import phase
 from nsysconv.queries import CombinedReport, PartialReport
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
-from nsysconv.ranks.over_ranks import RankAggregator, RankProfile, rank_profile
+from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
 from nsysconv.store.census import census
 from nsysconv.store.database import is_store
