@@ -226,17 +226,13 @@ _COPY_PREFIXES = {OpKind.MEMCPY: "[memcpy ", OpKind.MIGRATION: "[UM "}
 _COPY_TABLES = {OpKind.MEMCPY: "memcpy", OpKind.MIGRATION: "unified_memory_event"}
 
 
+@cached
 def sliced(timeline: Timeline, part: Slice) -> Timeline:
     """The time line of only what belongs to the slice; the same one for a slice that is all of it.
 
     Raises UsageError for names, steps and numbers that the profile does not have.
     """
-    return timeline if part.is_whole else _sliced(timeline, part)
-
-
-@cached
-def _sliced(timeline: Timeline, part: Slice) -> Timeline:
-    return _Sliced(timeline, part)
+    return timeline if part.is_whole else _Sliced(timeline, part)
 
 
 class _Sliced(Timeline):
