@@ -24,15 +24,15 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.report import Column, Picture, Printed, ProfileRef, Report
-from nsysconv.store.census import Census
-from nsysconv.store.places import Url
+from nsysconv.store.address import Url
+from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
 from nsysconv.units import Unit
 
 PARTS = (
     Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,
-    MissingRank, Record, RunResult, Census, Written, Url,
+    MissingRank, Record, RunResult, RankCoverage, Written, Url,
 )  # fmt: skip
 """Classes that results are made of. Nobody makes them but nsysconv; their attributes are public."""
 

@@ -29,7 +29,7 @@ def as_expected() -> dict[str, power.Rates]:
     return {case.name: good | dict(power.expected_of(case.name)) for case in power.CASES}
 
 
-def test_the_three_answers() -> None:
+def test_a_limit_is_exceeded_within_or_undecided() -> None:
     """Of 1.01 … 1.10 and 1.01 … 1.05 with their estimates, 0.99 … 1.02, 0.97 … 1.09 and 0.90 … 0.95."""
     found = power.Intervals(
         np.array([1.01, 1.01, 0.99, 0.97, 0.90]),
@@ -109,7 +109,7 @@ def test_the_same_pairs_give_the_same_rates() -> None:
     assert power.simulated(5) == power.simulated(5)
 
 
-def test_it_fails_and_writes_the_page(
+def test_an_unexpected_rate_fails_after_the_page_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of five pairs a case hardly a rate is the expected one."""

@@ -19,7 +19,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, add
 from golden_cases import BASIC, FIXTURES, run
 
 from nsysconv.cli import runtime
-from nsysconv.store.write import writing
+from nsysconv.store.location import writing
 
 NASTY = "esc\x1b[31m\u202e\n.sqlite"
 

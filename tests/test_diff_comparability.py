@@ -29,7 +29,7 @@ from small_store import (
 from nsysconv.diff.comparability import differences, is_empty
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.timeline.timeline import Timeline
 
 KINETO = FIXTURES / "kineto"

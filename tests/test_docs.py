@@ -23,7 +23,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers.detection import all_importers
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import FORMATS
-from nsysconv.store.views import views
+from nsysconv.store.user_sql import views
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -68,7 +68,7 @@ WITH_COMMANDS = [page for page in PAGES if blocks(page, "console")]
 WITH_PYTHON = [page for page in PAGES if blocks(page, "pycon")]
 
 
-def test_fits_knows_a_difference() -> None:
+def test_output_that_differs_from_the_page_is_noticed() -> None:
     assert fits("a\n…\nd\n", "a\nb\nc\nd\n")
     assert not fits("a\n…\nd\n", "a\nb\n")
     assert not fits("a\n", "a\nb\n")
@@ -113,7 +113,7 @@ def headings(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_point_to_existing_pages_and_headings(page: Path) -> None:
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     for link in _LINK.findall(text):
         if "://" in link:

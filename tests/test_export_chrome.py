@@ -20,7 +20,7 @@ from nsysconv import api
 from nsysconv.export import chrome
 from nsysconv.export.contract import Options, Written
 from nsysconv.report import MISSING
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
 

@@ -43,7 +43,7 @@ import nsysconv
 from nsysconv import codes, schema
 from nsysconv.api.exporting import export_profiles
 from nsysconv.export import tables
-from nsysconv.store.batches import arrow_type
+from nsysconv.store.connection import arrow_type
 from nsysconv.timeline.slices import Slice
 
 BASIC = NSYS / "basic-3.25.0.sqlite"

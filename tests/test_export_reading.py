@@ -19,7 +19,8 @@ from nsysconv.export.about import About
 from nsysconv.export.behind import Behind
 from nsysconv.export.kinds import ON_DEVICES, ON_THREADS, OPS, Kind
 from nsysconv.report import MISSING, values_of
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 from nsysconv.timeline import arrays
 
 BASIC = NSYS / "basic-3.28.1.sqlite"

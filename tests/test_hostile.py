@@ -26,14 +26,14 @@ from markdown_it import MarkdownIt
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.events import Words
+from nsysconv.importers.kineto.events import copy_codes
 from nsysconv.importers.nsys_sqlite import gpu_metrics
-from nsysconv.importers.nsys_stats import runs, survey
-from nsysconv.importers.nvprof_log import messages
+from nsysconv.importers.nsys_stats import survey
+from nsysconv.importers.nvprof_log import reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
-from nsysconv.store.database import is_store
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import is_store
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
@@ -358,15 +358,15 @@ def said(text: str) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stats.txt"
         path.write_text(text, encoding="utf-8")
-        return survey.Survey(path).items
+        return survey.LogSurvey(path).items
 
 
 LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
-    "number of a message": (lambda text: list(messages.notes([(1, text)])), "", "1"),
-    "copy of a trace": (Words().copy, "Memcpy HtoD (", " "),
-    "second kind of a copy": (Words().copy, "Memcpy HtoD (a -> ", "\t"),
+    "number of a message": (lambda text: list(reader.message_notes([(1, text)])), "", "1"),
+    "copy of a trace": (copy_codes, "Memcpy HtoD (", " "),
+    "second kind of a copy": (copy_codes, "Memcpy HtoD (a -> ", "\t"),
     "unit of a metric": (gpu_metrics._PERCENT.search, "", "[a%0"),
-    "construct of OpenACC": (runs._CONSTRUCT.match, "", "a@:9"),
+    "construct of OpenACC": (survey._CONSTRUCT.match, "", "a@:9"),
     "announcement": (said, "", "Processing [a] with [ "),
     "older announcement": (said, "", "Running [a.py a"),
     "heading": (said, "", "** a (a: "),

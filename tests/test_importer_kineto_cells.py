@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.packed import BEYOND, MISSING, first_whole, times, triples, whole
+from nsysconv.importers.kineto.packed import (
+    BEYOND,
+    MISSING,
+    pack_first_integers,
+    pack_integers,
+    pack_times,
+    pack_triples,
+)
 
 
 def refuse() -> list[bytes]:
@@ -21,7 +28,7 @@ def refuse() -> list[bytes]:
 def read(texts: list[str]) -> list[int]:
     """The texts as the importer reads them: as JSON numbers, and from the text where needed."""
     values = [json.loads(text) for text in texts]
-    return nanoseconds(times(values, lambda: [text.encode() for text in texts])).tolist()
+    return nanoseconds(pack_times(values, lambda: [text.encode() for text in texts])).tolist()
 
 
 def cells(column: bytes) -> list[int]:
@@ -44,7 +51,7 @@ def test_times_are_those_that_are_written(texts: list[str]) -> None:
 
 @given(st.lists(WITH_DECIMALS, min_size=1, max_size=20))
 def test_relative_times_need_no_second_look(texts: list[str]) -> None:
-    found = nanoseconds(times([float(text) for text in texts], refuse))
+    found = nanoseconds(pack_times([float(text) for text in texts], refuse))
     assert found.tolist() == [int(Decimal(text) * 1000) for text in texts]
 
 
@@ -61,7 +68,7 @@ def test_a_time_whose_double_is_off_is_read_from_its_text() -> None:
      (b"nan", MISSING), (b"-3.001", -3001), (b"1.0006", 1001)],
 )  # fmt: skip
 def test_odd_times(text: bytes, found: int) -> None:
-    assert nanoseconds(times([object()], lambda: [text])).tolist() == [found]
+    assert nanoseconds(pack_times([object()], lambda: [text])).tolist() == [found]
 
 
 @pytest.mark.parametrize(
@@ -70,18 +77,18 @@ def test_odd_times(text: bytes, found: int) -> None:
      (None, MISSING), ([1], MISSING), ({}, MISSING), ("", MISSING), (2**64, MISSING), ("-1", -1)],
 )  # fmt: skip
 def test_whole_numbers_of_any_spelling(value: object, found: int) -> None:
-    assert cells(whole([value, 1])) == [found, 1]
-    assert cells(whole([value])) == [found]
-    assert cells(first_whole(lambda: [value, 1], lambda: [5, 5])) == [
+    assert cells(pack_integers([value, 1])) == [found, 1]
+    assert cells(pack_integers([value])) == [found]
+    assert cells(pack_first_integers(lambda: [value, 1], lambda: [5, 5])) == [
         5 if found == MISSING else found, 1]
 
 
 def test_triples_of_any_shape() -> None:
-    x, y, z = map(cells, triples([[1, 2, 3], None, [1, 2], [1, 2, 3, 4], ["4", 5, 6]]))
+    x, y, z = map(cells, pack_triples([[1, 2, 3], None, [1, 2], [1, 2, 3, 4], ["4", 5, 6]]))
     assert np.stack((x, y, z), axis=1).tolist() == [
         [1, 2, 3], [MISSING] * 3, [MISSING] * 3, [MISSING] * 3, [4, 5, 6]]  # fmt: skip
 
 
 def test_triples_whose_numbers_are_written_with_decimals() -> None:
-    found = list(map(cells, triples([[1.0, 2, 3], [1.5, 2, 3]])))
+    found = list(map(cells, pack_triples([[1.0, 2, 3], [1.5, 2, 3]])))
     assert np.stack(found, axis=1).tolist() == [[1, 2, 3], [MISSING, 2, 3]]

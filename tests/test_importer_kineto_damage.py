@@ -47,12 +47,12 @@ from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto import arrays, decode, trace
-from nsysconv.importers.kineto.decode import Decoder, batches
-from nsysconv.importers.kineto.packed import MISSING, Piece
-from nsysconv.importers.kineto.trace import BORDER
+from nsysconv.importers.kineto.decode import Decoder, batch_bounds
+from nsysconv.importers.kineto.packed import MISSING, Chunk
+from nsysconv.importers.kineto.trace import EVENT_BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.recording import Batch, take_batches
 
 KINETO = FIXTURES / "kineto"
@@ -212,7 +212,7 @@ def _shortened(text: bytes) -> bytes:
     """A trace with fewer events, its own beginning and no end; as it is where it is short."""
     if len(text) <= _KEPT:
         return text
-    *_, last = BORDER.finditer(text, 0, _CUT_TO)
+    *_, last = EVENT_BORDER.finditer(text, 0, _CUT_TO)
     return text[: last.start() + 1] + b"]}"
 
 
@@ -316,7 +316,7 @@ def test_a_cut_trace_keeps_all_whole_events(lab: Lab, name: str) -> None:
     """What a cut file gives is what the events before the cut give."""
     content = (KINETO / name).read_bytes()
     content = gzip.decompress(content) if name.endswith(".gz") else content
-    borders = [match.start() + 1 for match in BORDER.finditer(content)]
+    borders = [match.start() + 1 for match in EVENT_BORDER.finditer(content)]
     random_ = random.Random(name)
     for size in sorted(random_.sample(range(borders[10], borders[-1]), 40)):
         found = lab.look(content[:size], store=False)
@@ -564,13 +564,13 @@ def test_a_process_that_is_a_list_hides_no_other() -> None:
     listed = CALL.replace(b'"pid": 42', b'"pid": [42]')
     decoder = Decoder(python_functions=False)
     piece = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
-    assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42]
+    assert arrays.tables_of(piece, 0)["kernel"]["pid"].tolist() == [42]
 
 
-def _decoded_one_by_one(*events: bytes, place: int = 0) -> Piece:
+def _decoded_one_by_one(*events: bytes, place: int = 0) -> Chunk:
     """A piece of which every event is a batch of its own."""
     text = b",\n".join(events)
-    assert len(list(batches(text, 100))) == len(events)
+    assert len(list(batch_bounds(text, 100))) == len(events)
     return Decoder(python_functions=False, batch_bytes=100).decode(text, place)
 
 
@@ -578,10 +578,10 @@ def test_gpu_rows_are_of_the_process_whose_rows_stand_before() -> None:
     """Also where that is in another batch, and the next batch's process is another."""
     second = CALL.replace(b'"pid": 42', b'"pid": 44')
     text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
-    parts = [text[low:high] for low, high in batches(text, 200)]
+    parts = [text[low:high] for low, high in batch_bounds(text, 200)]
     assert parts[1] == b",\n".join((KERNEL, second))
     piece = Decoder(python_functions=False, batch_bytes=200).decode(text, 0)
-    assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
+    assert arrays.tables_of(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
     assert piece.processes_seen == [42, 44]
 
 
@@ -590,7 +590,7 @@ def test_a_note_tells_where_its_batch_begins(number: int) -> None:
     calls = [CALL] * 6
     calls[number] = CALL.replace(b"0.500", b'"soon"')
     piece = _decoded_one_by_one(*calls, place=1000)
-    assert len(arrays.tables(piece, 0)["api_call"]["start_ns"]) == 5
+    assert len(arrays.tables_of(piece, 0)["api_call"]["start_ns"]) == 5
     assert piece.first == {"no time stamp": 1000 + number * len(CALL + b",\n")}
 
 
@@ -629,7 +629,7 @@ def test_times_of_a_repaired_event_are_exact() -> None:
     event = KERNEL.replace(b"1.000", b"1711964723456789.123").replace(b'"k"', rb'"C:\qk"')
     piece = Decoder(python_functions=False).decode(event, 0)
     assert piece.counts == {"lone backslash": 1}
-    assert arrays.nanoseconds(piece.tables["kernel"].start).tolist() == [1711964723456789123]
+    assert arrays.nanoseconds(piece.tables["kernel"].starts).tolist() == [1711964723456789123]
 
 
 @pytest.mark.parametrize("start", [b"0.000", b"3000000.000"])
@@ -638,7 +638,7 @@ def test_what_begins_and_ends_at_0_has_no_time(start: bytes) -> None:
     event = KERNEL.replace(b"1.000", start).replace(b"2.000", b"0.000")
     later = KERNEL.replace(b"1.000", b"3000001.000")
     piece = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
-    rows = arrays.tables(piece, 3_000_000_000)["kernel"]
+    rows = arrays.tables_of(piece, 3_000_000_000)["kernel"]
     assert rows["start_ns"].tolist() == [MISSING, 1000]
     assert rows["dur_ns"].tolist() == [MISSING, 2000]
 

@@ -1,4 +1,4 @@
-"""A plain trace is cut into pieces of whole events, the last of which are small."""
+"""A plain trace is cut into chunks of whole events, the last of which are small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 4000
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A trace of pieces of a thousandth of what they are otherwise."""
+    """A trace of chunks of a thousandth of what they are otherwise."""
     monkeypatch.setattr(traces, "_FIRST_BYTES", 1 << 10)
     monkeypatch.setattr(traces, "_BLOCK_BYTES", 1 << 13)
     monkeypatch.setattr(traces, "_EVENT_BYTES", 1 << 15)
@@ -30,18 +30,18 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_event_is_in_one_piece(source: Path) -> None:
     found: list[int] = []
     with source.open("rb") as file:
-        for span in Trace(source).pieces():
-            found += [event["ts"] for event in json.loads(b"[%b]" % span.read(file))]
+        for chunk in Trace(source).chunks():
+            found += [event["ts"] for event in json.loads(b"[%b]" % chunk.read(file))]
     assert found == list(range(COUNT))
 
 
 def test_pieces_that_end_together_are_small(source: Path) -> None:
-    """An eighth of what is left, but for what is too small to be worth a piece."""
+    """An eighth of what is left, but for what is too small to be worth a chunk."""
     size = source.stat().st_size
-    first, *others = [(span.place, span.length) for span in Trace(source).pieces()]
+    first, *others = [(chunk.offset, chunk.length) for chunk in Trace(source).chunks()]
     assert first[1] <= 1 << 10
-    for place, length in others[:-1]:
-        assert length <= min(max((size - place) // 8, 1 << 10), 1 << 13)
+    for offset, length in others[:-1]:
+        assert length <= min(max((size - offset) // 8, 1 << 10), 1 << 13)
     # Within an event of what they may have.
     assert others[0][1] > (1 << 13) - 100
     assert (1 << 10) - 100 < others[-2][1] <= 1 << 10
@@ -60,10 +60,10 @@ def test_a_large_trace_is_decoded_by_worker_processes(
 
 
 def test_an_event_may_be_as_long_as_is_read_at_most(tmp_path: Path) -> None:
-    """Also the first, and one that is longer than a piece by no whole number of them."""
+    """Also the first, and one that is longer than a chunk by no whole number of them."""
     path = tmp_path / "trace.json"
     long = {"ph": "X", "cat": "cpu_op", "name": "x" * (30 << 20), "ts": 1}
     path.write_text(json.dumps({"traceEvents": [long, {**long, "name": "y"}, {**long, "name": "z"}]}))
     with path.open("rb") as file:
-        found = [json.loads(b"[%b]" % span.read(file)) for span in Trace(path).pieces()]
-    assert [len(event["name"]) for piece in found for event in piece] == [30 << 20, 1, 1]
+        found = [json.loads(b"[%b]" % chunk.read(file)) for chunk in Trace(path).chunks()]
+    assert [len(event["name"]) for chunk in found for event in chunk] == [30 << 20, 1, 1]

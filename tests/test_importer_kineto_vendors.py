@@ -16,7 +16,8 @@ from nsysconv.importers import kineto
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 Event = dict[str, Any]
 

@@ -38,7 +38,8 @@ import nsysconv
 from nsysconv import api, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 KINETO = FIXTURES / "kineto"
 WORKLOADS = make_fixtures.KINETO_WORKLOADS

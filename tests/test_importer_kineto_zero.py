@@ -13,7 +13,7 @@ from conftest import EVENTS, event_rows
 import nsysconv
 from nsysconv import api
 from nsysconv.importers.kineto import trace as traces
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 
 S = 1_000_000
 """A second, as traces count."""

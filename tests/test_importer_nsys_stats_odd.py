@@ -27,7 +27,8 @@ from nsysconv.importers.detection import all_importers
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import REPORTS
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nsys_stats"
 PLAIN = "basic-2025-swiss.txt"

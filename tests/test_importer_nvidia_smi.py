@@ -24,8 +24,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import nvidia_smi
 from nsysconv.importers.contract import No, Yes
 from nsysconv.importers.nvidia_smi import reader
-from nsysconv.importers.nvidia_smi.clock import Clock
-from nsysconv.importers.nvidia_smi.headers import Metric, header_of
+from nsysconv.importers.nvidia_smi.columns import LogClock, MetricColumn, parse_header
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
 from nsysconv.report import MISSING
@@ -43,7 +42,7 @@ Sample = tuple[int | None, int | None, str, str, float]
 def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The machine's own zone is UTC, and nobody said so."""
     monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(reader, "zone_is_told", lambda: False)
+    monkeypatch.setattr(reader, "zone_is_set", lambda: False)
     yield
     monkeypatch.undo()
     time.tzset()
@@ -247,7 +246,7 @@ def test_that_the_zone_is_assumed_is_said(monkeypatch: pytest.MonkeyPatch) -> No
         (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
     assert note.severity is Severity.APPROXIMATED
     assert "UTC+02:00, this machine's zone" in note.text
-    monkeypatch.setattr(reader, "zone_is_told", lambda: True)
+    monkeypatch.setattr(reader, "zone_is_set", lambda: True)
     with api.open(FOLDER / "query.csv") as profile:
         (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
     assert note.severity is Severity.INFO
@@ -264,7 +263,7 @@ def test_without_a_date_the_day_is_not_known() -> None:
 def test_summer_time_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """On 31 March 2024 Berlin's clocks went from 02:00 to 03:00."""
     in_zone(monkeypatch, BERLIN)
-    clock = Clock()
+    clock = LogClock()
     before, after = (clock.stamp(f"2024/03/31 {at}") for at in ("01:59:59.500", "03:00:00.500"))
     assert before is not None
     assert after == before + SECOND
@@ -272,7 +271,7 @@ def test_summer_time_begins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_moments_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     in_zone(monkeypatch, "UTC0")
-    clock = Clock()
+    clock = LogClock()
     assert clock.stamp("1971/01/02 00:00:01.000000001") == 366 * 86_400 * SECOND + SECOND + 1
     assert clock.stamp(" 1971/01/02 00:00:00 ") == 366 * 86_400 * SECOND
     assert clock.date_time("19710102", "00:00:10") == 366 * 86_400 * SECOND + 10 * SECOND
@@ -281,7 +280,7 @@ def test_moments_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", ["", "now", "2024/13/01 10:00:00", "2024/05/17 25:00:00",
                                   "0001/01/01 00:00:00", "[N/A]"])  # fmt: skip
 def test_no_moments(text: str) -> None:
-    clock = Clock()
+    clock = LogClock()
     assert clock.stamp(text) is None
     assert clock.date_time(text.partition(" ")[0].replace("/", ""), text.partition(" ")[2]) is None
 
@@ -316,7 +315,7 @@ def test_samples_lie_beside_a_profile_of_the_same_time(
     ("[GPU is lost]", "", None), ("", "", None),
 ])  # fmt: skip
 def test_values(text: str, unit: str, expected: tuple[str, float] | None) -> None:
-    found = Metric(0, "x", unit).value(f" {text} ")
+    found = MetricColumn(0, "x", unit).value(f" {text} ")
     assert found == (
         None if expected is None else (codes.METRIC_UNITS.index(expected[0]), expected[1])
     )
@@ -325,7 +324,7 @@ def test_values(text: str, unit: str, expected: tuple[str, float] | None) -> Non
 @pytest.mark.parametrize("text", ["ERR!", "Default", "1,5", "1 2", "5..", "535.104.05", "9" * 400])
 def test_no_values(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
-        Metric(0, "x", "").value(text)
+        MetricColumn(0, "x", "").value(text)
 
 
 def test_a_unit_without_a_word_of_ours_stays_in_the_name(tmp_path: Path) -> None:
@@ -394,7 +393,7 @@ def test_a_log_without_a_sample_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bytes_at_once", few([1, 40, 200, 1000], 2))
 def test_in_pieces_of_any_size(bytes_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: (of(name), notes(FOLDER / name)) for name in READABLE}
-    monkeypatch.setattr(reader, "_PIECE_BYTES", bytes_at_once)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", bytes_at_once)
     assert {name: (of(name), notes(FOLDER / name)) for name in READABLE} == whole
 
 
@@ -407,11 +406,11 @@ def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, revers
              dmon(readings, times="", every=3))  # fmt: skip
     tables = []
     for text in texts:
-        header = header_of(text.splitlines()[0])
+        header = parse_header(text.splitlines()[0])
         assert header is not None
         log = reader._Log(Path("unused"))
         found = log._tables(text.splitlines(), 1, None, False)
-        batches = [b for first, table, rows in found for b in log._of_rows(table, rows, first)]
+        batches = [b for first, table, rows in found for b in log._row_samples(table, rows, first)]
         names = {number: name for name, number in log.names.items()}
         tables.append(sorted(
             (names[row["name_id"]], row["device_id"], row["unit"], row["value_avg"])
@@ -460,7 +459,7 @@ def test_what_stands_before_the_header_does_not_matter(tmp_path: Path) -> None:
 @given(st.text(alphabet="#gpu sm,[%]0123456789/:.-\n\ttimespaunlzr", max_size=80))
 def test_no_line_is_too_odd(text: str) -> None:
     for line in text.split("\n"):
-        header = header_of(line)
+        header = parse_header(line)
         assert header is None or np.all([m.place < len(header.cells) for m in header.metrics])
 
 

@@ -26,11 +26,12 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
 from nsysconv.importers.contract import Yes
-from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.printed.quantity import common
+from nsysconv.importers.nvprof_log.survey import spelled
+from nsysconv.importers.printed.quantities import intersection
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 FILES = sorted(FOLDER.iterdir())
@@ -140,7 +141,7 @@ def test_a_spelled_number_stands_for_the_one_that_was_meant(
     assert quantity is not None
     assert quantity.low <= value <= quantity.high
     assert quantity.is_exact == (step <= 1)
-    assert not quantity.is_exact or quantity.whole == value
+    assert not quantity.is_exact or quantity.integer == value
 
 
 def test_two_spellings_of_one_quantity_leave_what_both_allow() -> None:
@@ -148,10 +149,10 @@ def test_two_spellings_of_one_quantity_leave_what_both_allow() -> None:
     total, average = spelled("100.01ms"), spelled("9.0918ms")
     assert total is not None
     assert average is not None
-    both = common([total, average.times(11)])
+    both = intersection([total, average.times(11)])
     assert both is not None
     assert (both.low, both.high) == (100_009_250, 100_010_350)
-    contradicted = common([total, average.times(10)])
+    contradicted = intersection([total, average.times(10)])
     assert contradicted == total
 
 

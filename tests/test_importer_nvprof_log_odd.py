@@ -30,7 +30,8 @@ from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 FOREIGN = "odd-nsys.txt"

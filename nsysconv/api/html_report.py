@@ -21,7 +21,7 @@ from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
-from nsysconv.store.places import split
+from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
 
@@ -101,7 +101,7 @@ def page(
     profiles together); the time line has 50,000 events at most. A report that is not recorded says so in
     place of rows. The rest is as in `OpenProfile.report`, with what it raises.
     """
-    place, selector = split(target)
+    place, selector = split_target(target)
     names, idle = several(names or ()), several(idle)
     with ExitStack() as stack:
         profiles = open_all(place, selector, stack, say, include=several(include))

@@ -41,13 +41,12 @@ from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe
 from nsysconv.partials import building
 from nsysconv.phases import phase
-from nsysconv.store.census import Census, censuses
-from nsysconv.store.database import is_store
+from nsysconv.store.address import Url
+from nsysconv.store.filesystem import file_system
+from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
 from nsysconv.store.merging import stored
-from nsysconv.store.places import Place, Url, is_new, place
-from nsysconv.store.read import reading
-from nsysconv.store.sqlite.network import file_system
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.runs import RankCoverage, coverage_by_run
+from nsysconv.store.write import Imported, Writer
 
 # Of less text, processes have only just started when one alone is done.
 _FEW_BYTES = 100_000_000
@@ -222,7 +221,7 @@ class RunResult:
     """A run that profiles of an import are of, and who is there of it."""
 
     label: str
-    census: Census
+    census: RankCoverage
 
 
 @dataclass(frozen=True)
@@ -235,7 +234,7 @@ class ImportResult:
     the store holds one run, and a report needs no more than the store's name.
     """
 
-    store: Place
+    store: Location
     files: tuple[FileResult, ...]
     passed: tuple[SkippedFile, ...] = ()
     lost: tuple[MissingRank, ...] = ()
@@ -300,13 +299,13 @@ def import_files(
         _check_label(run, "run")
     _check_tags(tags or {})
     wanted = pattern(rank_from)
-    check_there(place(path) for path in paths)
-    target = place(store) if store is not None else _default_store(paths, join=join)
+    check_there(parse_location(path) for path in paths)
+    target = parse_location(store) if store is not None else _default_store(paths, join=join)
     inputs = joined(paths) if join else found(paths, target)
     if store is None and isinstance(target, Path):
         _check_default(target, inputs.read)
     if not inputs.read and not inputs.lost:
-        raise InputError("no files in it", where=", ".join(str(place(p)) for p in paths))
+        raise InputError("no files in it", where=", ".join(str(parse_location(p)) for p in paths))
     if wanted is not None:
         _check_matches(wanted, rank_from, inputs)
     results: list[FileResult] = []
@@ -370,7 +369,7 @@ def _at(imported: Sequence[Imported], there: Mapping[int, Imported]) -> Iterator
     return (there[one.profile_id] for one in imported if one.profile_id in there)
 
 
-def _say_where(target: Place, say: Say) -> None:
+def _say_where(target: Location, say: Say) -> None:
     """Says what to expect of adding to a store where other hosts may want to add, too."""
     kind = file_system(target) if isinstance(target, Path) and target.exists() else None
     if kind is not None:
@@ -383,7 +382,7 @@ def _say_where(target: Place, say: Say) -> None:
 def _results(
     inputs: Sequence[Input],
     away: frozenset[Work],
-    target: Place,
+    target: Location,
     writer: Writer,
     wishes: ImportOptions,
     jobs: int | None,
@@ -401,7 +400,7 @@ def _results(
 
 
 @contextmanager
-def _folder(target: Place, dask: str | None) -> Iterator[Path]:
+def _folder(target: Location, dask: str | None) -> Iterator[Path]:
     """A private folder for what workers make: beside the store, which is where there is room."""
     if isinstance(target, Path):
         with building(target) as folder:
@@ -415,12 +414,12 @@ def _folder(target: Place, dask: str | None) -> Iterator[Path]:
         yield Path(name).absolute()
 
 
-def _runs(target: Place, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
+def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
     """The runs of the profiles that came in or were there, and how many the store holds."""
     ids = {imported.run_id for result in results for imported in result.imported}
     with reading(target) as store:
         labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
-        counted = censuses(store)
+        counted = coverage_by_run(store)
     return tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted), len(
         counted
     )
@@ -480,7 +479,7 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
     """The store of an only input."""
     if len(paths) != 1 and not join:
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
-    given = place(paths[0])
+    given = parse_location(paths[0])
     if isinstance(given, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
     return Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")

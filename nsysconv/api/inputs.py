@@ -14,10 +14,9 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers.nsys_report import export_beside
 from nsysconv.importers.probe import Probe
 from nsysconv.record import Record
-from nsysconv.store.census import in_rows, spans
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, place
-from nsysconv.store.read import reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, parse_location, reading
+from nsysconv.store.runs import in_rows, spans
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """What job scripts, too, leave beside a record under its name."""
@@ -34,7 +33,7 @@ class Input:
 
     paths: tuple[Path, ...]
     from_folder: bool = False
-    store: Place | None = None
+    store: Location | None = None
     together: str | None = None
     label: str | None = None
     named: tuple[str, ...] = ()
@@ -67,7 +66,7 @@ class Inputs:
     lost: tuple[MissingRank, ...] = ()
 
 
-def check_there(places: Iterable[Place]) -> None:
+def check_there(places: Iterable[Location]) -> None:
     """Raises InputError for files and folders that there are not: all of them, before work begins."""
     missing = [str(each) for each in places if isinstance(each, Path) and not _is_there(each)]
     if missing:
@@ -98,12 +97,12 @@ def joined(paths: Sequence[Target]) -> Inputs:
     return Inputs((Input(files),))
 
 
-def found(paths: Sequence[Target], target: Place | None = None) -> Inputs:
+def found(paths: Sequence[Target], target: Location | None = None) -> Inputs:
     """Every file to read, folders' in the order of their names, numbers in them by size.
 
     The target of the import is none of them. Hidden files and folders are not looked at.
     """
-    named = [place(path) for path in paths]
+    named = [parse_location(path) for path in paths]
     files = [each for each in named if isinstance(each, Path) and not each.is_dir()]
     own = target if isinstance(target, Path) and target.exists() else None
     every: list[Input] = []

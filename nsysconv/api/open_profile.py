@@ -19,10 +19,10 @@ from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.read import Profile, Store, find_profile, reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile, Store, find_profile
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -285,7 +285,7 @@ def open(  # noqa: A001 - as gzip.open
     unless asked for, such as python_functions. Raises UsageError where there are several profiles and
     none was chosen, InputError where the file cannot be read.
     """
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         store, file = _store_of(place, stack, say, several(include))
         profile = _choose(store, place, selector)
@@ -294,7 +294,7 @@ def open(  # noqa: A001 - as gzip.open
 
 
 def open_all(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -310,7 +310,7 @@ def open_all(
 
 
 def open_run(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
@@ -322,7 +322,7 @@ def open_run(
     return [OpenProfile(each, ExitStack(), file) for each in of_one_run(store, place, selector)]
 
 
-def of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile]:
+def of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """As `chosen`. Raises UsageError where they are of several runs and none is named."""
     profiles = chosen(store, place, selector)
     if selector is None:
@@ -330,7 +330,7 @@ def of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile
     return profiles
 
 
-def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
+def chosen(store: Store, place: Location, selector: str | None) -> list[Profile]:
     """The profiles of a store in the order of ranks, at least one: all, those of a run of that label, or
     the one it names.
     """
@@ -345,7 +345,7 @@ def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
 
 
 def _store_of(
-    place: Place, stack: ExitStack, say: Say, include: Sequence[str]
+    place: Location, stack: ExitStack, say: Say, include: Sequence[str]
 ) -> tuple[Store, ProfileFile | None]:
     """The store at a place; or one over the profile file there, and the file."""
     path = file_at(place)
@@ -364,7 +364,7 @@ def _store_of(
     return file.store(frozenset(include)), file
 
 
-def file_at(place: Place) -> Path | None:
+def file_at(place: Location) -> Path | None:
     """The file at a place, which may be a profile; None where a store is there. Raises for a folder, and
     where there is nothing.
     """
@@ -381,7 +381,7 @@ def file_at(place: Place) -> Path | None:
     return place
 
 
-def _choose(store: Store, place: Place, selector: str | None) -> Profile:
+def _choose(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
         ranked = [
@@ -409,7 +409,7 @@ def _choose(store: Store, place: Place, selector: str | None) -> Profile:
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
 
 
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Place) -> None:
+def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
     runs: dict[str, list[Profile]] = {}
     for profile in profiles:
         runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
@@ -417,7 +417,7 @@ def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: P
         raise _ambiguous("runs", runs, place)
 
 
-def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Place) -> UsageError:
+def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
     """What is raised where one of several has to be named: the first with what there is of each."""
     lines = []
     for label, profiles in islice(choices.items(), _NAMED):
@@ -511,9 +511,9 @@ def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenP
     yield from map(tuple, repeats)
 
 
-def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
+def _targets(target: Target) -> Iterator[tuple[Location, str | None]]:
     """The files that an argument names, and what to take of them."""
-    where, word = split(target)
+    where, word = split_target(target)
     if isinstance(where, Url):
         yield where, word
         return
@@ -530,7 +530,7 @@ def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
             raise UsageError("no file matches", where=str(target))
         yield from ((Path(each), None) for each in found if not Path(each).is_dir())
     else:
-        yield split(target)
+        yield split_target(target)
 
 
 def _is_input(path: Path) -> bool:

@@ -26,14 +26,14 @@ from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.attached import NotInPlace, in_place
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import Stored, StoredRun, stored
-from nsysconv.store.private import private_folder
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import Store, reading
+from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
-from nsysconv.store.runs import Belonging
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.runs import RunMembership
+from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
 
@@ -318,7 +318,7 @@ def add_stored(
     item: Stored,
     writer: Writer,
     wishes: ImportOptions,
-    run: Belonging,
+    run: RunMembership,
     told: Sequence[RankClaim],
     path: Path,
 ) -> tuple[Imported, ...]:
@@ -350,11 +350,11 @@ def add_complete(
                 (there[item.profile_id],) = add_stored(item, writer, wishes, run, [], path)
 
 
-def belonging(each: Input, wishes: ImportOptions) -> Belonging:
+def belonging(each: Input, wishes: ImportOptions) -> RunMembership:
     """What is known of an input's run before it is read. Ranks in one file are of one run."""
     if each.together is None and not each.is_store:
-        return Belonging(wishes.run, f"file {each.path}", detection.label(each.path))
-    return Belonging(wishes.run, each.together, each.label)
+        return RunMembership(wishes.run, f"file {each.path}", detection.label(each.path))
+    return RunMembership(wishes.run, each.together, each.label)
 
 
 def _merged(each: Input, writer: Writer, wishes: ImportOptions) -> Iterator[Imported]:
@@ -371,13 +371,13 @@ def _merged(each: Input, writer: Writer, wishes: ImportOptions) -> Iterator[Impo
             )
 
 
-def _of_unit(item: Stored, each: Input, wishes: ImportOptions) -> Belonging | None:
+def _of_unit(item: Stored, each: Input, wishes: ImportOptions) -> RunMembership | None:
     """Profiles of one run stay one run; None for a run that is no more than its profile."""
     run: StoredRun = item.run
     if wishes.run is not None or (run.profile_count == 1 and run.label == item.origin.label):
         return None
     # Stores of parts of one run have it under one name.
-    return Belonging(
+    return RunMembership(
         together=f"run {run.label}",
         label=run.label,
         unit=f"run {run.id} of {each.path}",
@@ -523,7 +523,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
         """What the file is, and what reads it; as an import does."""
         label = detection.label(self._path)
-        run = Belonging(together=f"file {self._path}", label=label)
+        run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)
         told = rank_claims(self._path, None)

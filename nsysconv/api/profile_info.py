@@ -23,19 +23,19 @@ from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said, report_table
-from nsysconv.store.census import (
-    Census,
-    Member,
-    census,
-    censuses,
-    censuses_of_profiles,
+from nsysconv.store.location import ask, parse_location, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile
+from nsysconv.store.runs import (
+    ProfileProcesses,
+    RankCoverage,
+    coverage_by_profile,
+    coverage_by_run,
     in_rows,
+    rank_coverage,
     spans,
 )
-from nsysconv.store.places import place, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import Profile, ask, reading
+from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit, human, utc
@@ -88,9 +88,9 @@ def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownRepo
     InputError where the file cannot be read.
     """
     check_limit(limit)
-    place, selector = split(target)
+    parse_location, selector = split_target(target)
     with ExitStack() as stack:
-        opened = open_run(place, selector, stack, say)
+        opened = open_run(parse_location, selector, stack, say)
         if len(opened) == 1:
             return about(opened[0])
         profiles = [one.profile for one in opened]
@@ -104,7 +104,7 @@ def about(opened: OpenProfile) -> list[ShownReport]:
     return [_one(profile), _facts(profile)]
 
 
-def row_of(profile: Profile, told: Census) -> dict[str, Any]:
+def row_of(profile: Profile, told: RankCoverage) -> dict[str, Any]:
     """One profile as a row among others; `told` is what its processes say."""
     return {
         **{name: profile.attributes[name] for name in _ATTRIBUTES},
@@ -186,8 +186,8 @@ def _facts(profile: Profile) -> ShownReport:
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
     """A row per profile. What is the same in all of them people are told once."""
-    members: list[Member] = [(p.ref.label, p.rows("process")) for p in profiles]
-    rows = [row_of(p, census([m])) for p, m in zip(profiles, members, strict=True)]
+    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
+    rows = [row_of(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]
         for column in _PROFILES
@@ -208,7 +208,7 @@ def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
         f"{len(profiles):,} profiles of {target}",
         columns,
         rows,
-        notes=merged([*census(members).notes(), *notes]),
+        notes=merged([*rank_coverage(members).notes(), *notes]),
         said=[each for each in said if each.lines],
     )
 
@@ -339,7 +339,7 @@ def reports(
         return report_of("reports", "Reports", columns, rows, said=_in_words(rows))
     columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
     columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
-    where, selector = split(target)
+    where, selector = split_target(target)
     with ExitStack() as stack:
         missing = _missing(wanted, open_run(where, selector, stack, say))
     for row in rows:
@@ -442,16 +442,16 @@ def runs(store: Target) -> ShownReport:
 
     Raises InputError where there is no store, UsageError where it is of another version.
     """
-    with reading(place(store)) as opened:
+    with reading(parse_location(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
-        told = censuses_of_profiles(opened)
+        told = coverage_by_profile(opened)
         rows = [
             {"run": labels.get(p.attributes["run_id"]), **row_of(p, told[p.id])}
             for p in opened.profiles()
         ]
         notes = [
             replace(note, text=f"run {labels.get(run_id)}: {note.text}")
-            for run_id, of_run in censuses(opened).items()
+            for run_id, of_run in coverage_by_run(opened).items()
             if len(of_run.profiles) > 1
             for note in of_run.notes()
         ]
@@ -479,7 +479,7 @@ def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
     several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, where
     the query is wrong or no select, InputError where the file cannot be read.
     """
-    where = place(target)
+    where = parse_location(target)
     with ExitStack() as stack:
         file = file_at(where)
         if file is not None:

@@ -38,11 +38,10 @@ from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
 from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
-from nsysconv.store.census import census
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.read import reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
 
 _BYTES_PER_EVENT = 100
@@ -55,7 +54,7 @@ class ReportTarget:
     `profile` is None for a file; `selector` says what of it. A file `in_folder` may be a store, or none.
     """
 
-    place: Place
+    place: Location
     profile: int | None = None
     selector: str | None = None
     in_folder: bool = False
@@ -86,7 +85,7 @@ def report_targets(target: Target, say: Say = silent) -> list[ReportTarget]:
     Of a store they are in the order of ranks, of a folder in that of names. Raises UsageError where a
     store holds several runs and none is named, InputError where a folder holds nothing.
     """
-    where, selector = split(target)
+    where, selector = split_target(target)
     if isinstance(where, Path) and where.is_dir():
         # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
         return [_file(path, None, in_folder=True) for path in _files(where, say)]
@@ -197,12 +196,12 @@ class MergedReport:
             self._extremes.add(report, {who.label: who})
         self._beside.clear()
 
-    def report(self, members: Mapping[str, RankProfile], census: list[Note]) -> Report:
-        """The report; `members` are all profiles by label, `census` what is to be said of them."""
+    def report(self, members: Mapping[str, RankProfile], coverage_notes: list[Note]) -> Report:
+        """The report; `members` are all profiles by label, `coverage_notes` what is said of them."""
         found = self._report(members)
         if len(members) == 1:
             return found
-        return replace(found, notes=tuple(merged([*found.notes, *census])))
+        return replace(found, notes=tuple(merged([*found.notes, *coverage_notes])))
 
     def _report(self, members: Mapping[str, RankProfile]) -> Report:
         if self._over_ranks is not None:
@@ -469,7 +468,7 @@ class _Run:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
             raise InputError("no profile in it", where=target)
-        notes = census(self._processes).notes()
+        notes = rank_coverage(self._processes).notes()
         return [shown_report(each.report(self._members, notes)) for each in self._combined]
 
 

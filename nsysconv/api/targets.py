@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from nsysconv.store.places import Url
+from nsysconv.store.address import Url
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url

@@ -22,9 +22,9 @@ from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.places import split
-from nsysconv.store.publish import check_folder, followed
-from nsysconv.store.publish import replace as replace_file
+from nsysconv.store.filesystem import check_folder, followed
+from nsysconv.store.filesystem import replace as replace_file
+from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
     is replaced.
     """
     files = {profile.path for report in reports for profile in report.profiles}
-    files |= set() if source is None else {source, str(split(source)[0])}
+    files |= set() if source is None else {source, str(split_target(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:

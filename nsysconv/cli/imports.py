@@ -18,7 +18,7 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.notes import Note
-from nsysconv.store.places import Place
+from nsysconv.store.location import Location
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
@@ -187,7 +187,7 @@ def _next(result: ImportResult, came: Sequence[Imported], tell: Say) -> None:
         tell(f"now: nsysconv runs {store}")
 
 
-def _profile(imported: Imported, store: Place, tell: Say, *, named: bool) -> None:
+def _profile(imported: Imported, store: Location, tell: Say, *, named: bool) -> None:
     """What became of a recording. `named`: a label or tags were asked for it."""
     if imported.existing:
         # The label and tags asked for may be others: then it must be plain that they were not taken.

@@ -24,9 +24,9 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.notes import Severity, merged
 from nsysconv.phases import phase
 from nsysconv.report import Column, build_table
-from nsysconv.store.batches import ahead, arrow_field
-from nsysconv.store.profiles import tags_of
+from nsysconv.store.connection import ahead, arrow_field
 from nsysconv.store.read import Profile
+from nsysconv.store.write import tags_of
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 

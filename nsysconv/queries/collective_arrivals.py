@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result, aggregate_one
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.queries.stragglers import Gathered, partial
+from nsysconv.queries.stragglers import ANY_OF, USES, Gathered, partial
 from nsysconv.report import Column
 from nsysconv.timeline.collectives import CollectiveGroups
 from nsysconv.timeline.timeline import Timeline
@@ -58,6 +58,8 @@ def aggregator(request: Request) -> Aggregator:
 
 COLLECTIVE_ARRIVALS = Query(
     title="Collectives: who came first and who last",
+    any_of=ANY_OF,
+    uses=USES,
     options=(RULES,),
     columns=COLUMNS,
     compute=compute,

@@ -28,7 +28,8 @@ from nsysconv.timeline.collectives import (
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-ANY_OF = frozenset({Fact.KERNELS, Fact.MPI_CALLS})
+ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
+USES = {*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
 MEMBER = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
 COLUMNS = (
     PROFILE,
@@ -127,7 +128,7 @@ def aggregator(request: Request) -> Aggregator:
 STRAGGLERS = Query(
     title="Who is late into collectives",
     any_of=ANY_OF,
-    uses={*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC},
+    uses=USES,
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),

@@ -92,12 +92,12 @@ _LONGEST_SIGN = 1024
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """Text with the header of a table of nsys, or with what nsys says before one; none of nvprof's."""
+    """Accept text with the header of a table of nsys, or with its messages, and none of nvprof's."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    from nsysconv.importers.nsys_stats.survey import is_told
+    from nsysconv.importers.nsys_stats.survey import is_nsys_output
     from nsysconv.importers.nvprof_log.survey import SIGNATURE as NVPROF
-    from nsysconv.importers.printed.encoding import pieces
+    from nsysconv.importers.printed.text import text_chunks
 
     head = probe.head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if b"".join(head[:64].split()).startswith(_OURS_JSON) or head.startswith(_OURS_CSV):
@@ -106,18 +106,18 @@ def sniff(probe: Probe) -> Yes | No:
             close=True,
             hint="Import the file that the report is about.",
         )
-    found = False
-    for text in pieces(probe, _LONGEST_SIGN):
+    is_nsys = False
+    for text in text_chunks(probe, _LONGEST_SIGN):
         if NVPROF.search(text):
             return No("it holds what nvprof prints")
-        found = found or is_told(text)
-    if found:
+        is_nsys = is_nsys or is_nsys_output(text)
+    if is_nsys:
         return Yes()
     return No("it holds no header of a table that nsys stats prints")
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording for each run of nsys stats; the one that several files make together."""
-    from nsysconv.importers.nsys_stats.reader import Reader
+    """Yield a recording for each run of nsys stats, or the one that several files make together."""
+    from nsysconv.importers.nsys_stats.reader import read_recordings
 
-    yield from Reader(probes, POSSIBLE, ADVICE).recordings()
+    yield from read_recordings(probes, POSSIBLE, ADVICE)
