@@ -131,7 +131,7 @@ def test_an_unknown_category_beside_known_ones() -> None:
     assert chunk.counts == {"category assumed": 1}
 
 
-def test_text_that_is_no_utf8_is_told_of_also_where_it_is_passed_over() -> None:
+def test_bytes_that_are_no_utf8_are_noted_in_skipped_events() -> None:
     text = b'{"ph": "X", "cat": "gpu_user_annotation", "name": "a\xff", "ts": 5, "dur": 2}'
     chunk = Decoder(python_functions=False).decode(text, 0)
     assert chunk.counts == {"no UTF-8": 1}

@@ -669,7 +669,7 @@ def _basic(path: Path) -> tuple[list[Row], ...]:
     "odd-bare-inf.json", "odd-trailing-comma.json", "odd-compact.json", "odd-reprinted.json.gz",
     "odd-secrets.json", "odd-future.json",
 ])  # fmt: skip
-def test_what_does_not_matter(name: str) -> None:
+def test_irrelevant_differences_change_no_row(name: str) -> None:
     assert _basic(KINETO / name) == _basic(KINETO / "basic-2.13.json")
 
 

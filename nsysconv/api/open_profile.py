@@ -55,9 +55,9 @@ class ShownReport(Report):
         Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or where the
         report has no picture or was not answered.
         """
-        from nsysconv.render import plot
+        from nsysconv.render import pictures
 
-        return plot.draw(self)
+        return pictures.draw(self)
 
     def _repr_html_(self) -> str:
         from nsysconv.render import html

@@ -45,12 +45,12 @@ TIMES = st.one_of(WITH_DECIMALS, LONG_UPTIME, TIME_OF_DAY, MICROSECONDS)
 
 
 @given(st.lists(TIMES, min_size=1, max_size=20))
-def test_times_are_those_that_are_written(texts: list[str]) -> None:
+def test_times_are_exact_to_the_nanosecond(texts: list[str]) -> None:
     assert read(texts) == [int(Decimal(text) * 1000) for text in texts]
 
 
 @given(st.lists(WITH_DECIMALS, min_size=1, max_size=20))
-def test_relative_times_need_no_second_look(texts: list[str]) -> None:
+def test_relative_times_are_exact_as_doubles(texts: list[str]) -> None:
     found = nanoseconds(pack_times([float(text) for text in texts], refuse))
     assert found.tolist() == [int(Decimal(text) * 1000) for text in texts]
 
