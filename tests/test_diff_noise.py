@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from nsysconv.diff import noise
 from nsysconv.diff.noise import (
-    MIN_STEPS,
     ConfidenceInterval,
     _beta,
     deviations,
@@ -31,6 +30,7 @@ from nsysconv.diff.noise import (
     t_quantile,
     trimmed_mean,
 )
+from nsysconv.timeline.steps import MIN_STEPS
 
 Array = np.ndarray
 PAIRS = 200
