@@ -15,6 +15,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from nsysconv.timeline.steps import MIN_STEPS
+
 Array = np.ndarray
 
 CONFIDENCE = 0.95
