@@ -41,19 +41,18 @@ POSSIBLE = frozenset(
 JOINS = True
 INCLUDABLE: Mapping[str, str] = {}
 _EXPORT = "export the report itself and import that: `nsys export --type=sqlite REPORT.nsys-rep`"
-_TRACE = f"Print it with `nsys stats -r cuda_gpu_trace -f csv REPORT.nsys-rep`, or {_EXPORT}."
-_CALLS = f"Print it with `nsys stats -r cuda_api_trace -f csv REPORT.nsys-rep`, or {_EXPORT}."
+
+
+def _print(reports: str) -> str:
+    return f"Print it with `nsys stats -r {reports} -f csv REPORT.nsys-rep`, or {_EXPORT}."
+
+
+_TRACE = _print("cuda_gpu_trace")
+_CALLS = _print("cuda_api_trace")
 _BOTH = (
     f"Print both traces as CSV and import them together (`nsysconv import --join`), or {_EXPORT}."
 )
-_KERNEL_SUM = (
-    f"Print it with `nsys stats -r cuda_gpu_kern_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
-)
-_MEMORY_SUMS = (
-    "Print it with `nsys stats -r cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum -f csv REPORT.nsys-rep`, "
-    f"or {_EXPORT}."
-)
-_API = f"Print it with `nsys stats -r cuda_api_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
+_MEMORY_SUMS = _print("cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum")
 _RANGES = (
     "Put NVTX ranges into the program, record with `nsys profile --trace=cuda,nvtx …`, and print "
     "`nsys stats -r nvtx_sum -f csv REPORT.nsys-rep`."
@@ -71,9 +70,9 @@ ADVICE: Mapping[Fact, str] = {
     Fact.API_CALLS: _CALLS,
     Fact.API_LINKS: _BOTH,
     Fact.THREADS: _CALLS,
-    Fact.KERNEL_TOTALS: _KERNEL_SUM,
+    Fact.KERNEL_TOTALS: _print("cuda_gpu_kern_sum"),
     Fact.MEMORY_TOTALS: _MEMORY_SUMS,
-    Fact.API_TOTALS: _API,
+    Fact.API_TOTALS: _print("cuda_api_sum"),
     Fact.UNIFIED_MEMORY_TOTALS: _MEMORY_SUMS,
     Fact.RANGE_TOTALS: _RANGES,
     Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP with `nsys profile --trace=cuda,"

@@ -164,7 +164,7 @@ class PrintedRecording:
             refuse_quotations(self._probes, printed_rows)
         self._facts |= totals.facts
         if totals.facts & GPU_TOTALS:
-            # The GPU's work was recorded: what nsys found none of did not happen.
+            # The GPU's work was recorded: of what nsys did not find, nothing happened.
             self._facts |= {_NO_DATA[kind] for kind in self._no_data & _NO_DATA.keys()}
         self._notes += [*rows.tally.notes(), *_process_notes(rows), *totals.notes()]
         if sums.rows:

@@ -334,9 +334,11 @@ class Totals(PrintedTotals):
             kind = next((t for t in sources if t in tables and _holds(tables[t], t, group)), None)
             if kind is not None:
                 used.add(kind)
-                self._add_group(kind, group, tables)
+                self._add_table(kind, group, tables)
             elif group in sums:
-                self._add_sums(group, sums[group])
+                self._add_rows(group, sums[group])
+                if group == "api_call":
+                    self.facts.add(Fact.API_TOTALS)
         if "kernel" in sums:
             self.facts |= GPU_TOTALS
         whole = [t for t in (NsysTable.GPU, NsysTable.API_AND_GPU) if t in tables]
@@ -348,7 +350,7 @@ class Totals(PrintedTotals):
         for table in tables.values():
             self.unread += table.unread
 
-    def _add_group(
+    def _add_table(
         self, kind: NsysTable, group: str, tables: Mapping[NsysTable, PrintedTable]
     ) -> None:
         rows = [
@@ -357,31 +359,28 @@ class Totals(PrintedTotals):
             if kind in _OF_ONE_GROUP or _CATEGORIES.get(row.category) == group
         ]
         if group == "memory":
-            self._add_memory(rows, tables.get(NsysTable.MEMORY_SIZE))
-            return
-        self.facts.add(totals_fact(group))
-        self._add_named(group, rows)
-
-    def _add_sums(self, group: str, rows: Sequence[tuple[TotalsRow, TotalsRow | None]]) -> None:
-        if group == "memory":
-            for times, sizes in rows:
-                self._add_operation(times, sizes)
+            pairs = self._with_sizes(rows, tables.get(NsysTable.MEMORY_SIZE))
         else:
-            if group == "api_call":
-                self.facts.add(Fact.API_TOTALS)
-            self._add_named(group, [times for times, _ in rows])
+            self.facts.add(totals_fact(group))
+            pairs = ((row, None) for row in rows)
+        self._add_rows(group, pairs)
 
-    def _add_named(self, group: str, rows: Iterable[TotalsRow]) -> None:
-        for row in rows:
-            if group == "api_call":
-                layer = api_layer(row.name) if is_api_name(row.name) else None
-                self._put_times(
-                    group, row, {"layer": layer, "name_id": self.ids.api_name(row.name)}
-                )
+    def _add_rows(
+        self, group: str, rows: Iterable[tuple[TotalsRow | None, TotalsRow | None]]
+    ) -> None:
+        for times, sizes in rows:
+            if group == "memory" or times is None:
+                self._add_operation(times, sizes)
+            elif group == "api_call":
+                name = times.name
+                layer = api_layer(name) if is_api_name(name) else None
+                self._put_times(group, times, {"layer": layer, "name_id": self.ids.api_name(name)})
             else:
-                self._put_times(group, row, {"name_id": self.ids.kernel(row.name)[0]})
+                self._put_times(group, times, {"name_id": self.ids.kernel(times.name)[0]})
 
-    def _add_memory(self, times: Iterable[TotalsRow], size_table: PrintedTable | None) -> None:
+    def _with_sizes(
+        self, times: Iterable[TotalsRow], size_table: PrintedTable | None
+    ) -> Iterator[tuple[TotalsRow | None, TotalsRow | None]]:
         # Times and sizes of one operation become one row.
         self.facts.add(Fact.MEMORY_TOTALS)
         sizes = {row.name: row for row in self._rows(size_table)} if size_table is not None else {}
@@ -390,9 +389,8 @@ class Totals(PrintedTotals):
             if size is not None and size.count != row.count:
                 self.disagreeing.append(size.line)
                 size = None
-            self._add_operation(row, size)
-        for size in sizes.values():
-            self._add_operation(None, size)
+            yield row, size
+        yield from ((None, size) for size in sizes.values())
 
     def _add_operation(self, times: TotalsRow | None, sizes: TotalsRow | None) -> None:
         row = times or sizes
@@ -432,7 +430,7 @@ class Totals(PrintedTotals):
             set(_SOURCES["memory"]) & tables.keys()
         )
         if NsysTable.MEMORY_SIZE in tables and not has_times:
-            self._add_memory((), tables[NsysTable.MEMORY_SIZE])
+            self._add_rows("memory", self._with_sizes((), tables[NsysTable.MEMORY_SIZE]))
         return used
 
     def _range(self, row: TotalsRow, kind: int | None) -> Row:
@@ -495,14 +493,7 @@ class Totals(PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded, cut or left out."""
-        yield from self.rounding_notes()
-        for fact, sums in self.sizes.items():
-            if sums.count:
-                step = f"{float(sums.step):,.0f} bytes at the worst"
-                text = f"{fact.label}: sums of bytes are known to {step}"
-                yield Note(
-                    "rounded-bytes", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
+        yield from self.rounding_notes("{}: sums of bytes")
         yield from self._cell_notes()
         yield from self.incomplete_notes()
         for kind in self.repeated:

@@ -212,15 +212,7 @@ class Totals(PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded or left out."""
-        yield from self.rounding_notes()
-        for fact, sums in self.sizes.items():
-            if sums.count:
-                text = (
-                    f"bytes of migrations are known to {float(sums.step):,.0f} bytes at the worst"
-                )
-                yield Note(
-                    "rounded-bytes", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
+        yield from self.rounding_notes("bytes of migrations")
         for kind, count in self._unknown_types.items():
             text = f"totals of the unknown type {kind!r} were left out"
             yield Note("category-unknown", Severity.DROPPED, text, count)

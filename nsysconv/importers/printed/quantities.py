@@ -156,15 +156,18 @@ class PrintedTotals:
         sums = self.sizes.setdefault(totals_fact(kind), RoundedSums())
         return None if total is None else sums.add(total)
 
-    def rounding_notes(self) -> Iterator[Note]:
-        """Yield how exactly sums of times are known, by kind."""
-        for fact, sums in self.times.items():
-            if sums.count:
-                step = f"{float(sums.step):,.0f} ns at the worst"
-                text = f"{fact.label}: sums of time are known to {step}"
-                yield Note(
-                    "rounded-times", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
+    def rounding_notes(self, sizes: str) -> Iterator[Note]:
+        """Yield how exactly sums are known, by fact; those of bytes are called `sizes`."""
+        for slug, sums, words, unit in (
+            ("rounded-times", self.times, "{}: sums of time", "ns"),
+            ("rounded-bytes", self.sizes, sizes, "bytes"),
+        ):
+            for fact, rounded in sums.items():
+                if rounded.count:
+                    step = f"are known to {float(rounded.step):,.0f} {unit} at the worst"
+                    text = f"{words.format(fact.label)} {step}"
+                    facts = frozenset({fact})
+                    yield Note(slug, Severity.APPROXIMATED, text, rounded.count, "", facts)
 
     def incomplete_notes(self) -> Iterator[Note]:
         """Yield the note on tables of which rows are missing."""

@@ -126,7 +126,7 @@ def span_chunks(path: Path, spans: Iterable[RowSpan]) -> Iterator[tuple[bytes, i
 
 
 def csv_cells(line: str, delimiter: str) -> list[str] | None:
-    """Return the cells of one line of CSV, or None if it is none: its quotes may not close."""
+    """Return the cells of one line of CSV, or None for other lines: quotes may not close."""
     if line.count('"') % 2:
         return None
     try:
