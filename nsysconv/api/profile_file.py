@@ -32,7 +32,7 @@ from nsysconv.store.merging import Stored, StoredRun, stored
 from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 from nsysconv.store.runs import RunMembership
-from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.sqlite.virtual_store import in_place
 from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
@@ -511,10 +511,10 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         Of rows that are left out of imports unless asked for, those that `include` names are in it.
         """
         origin, recordings = self._source(include)
-        try:
-            return self._open.enter_context(in_place(next(recordings()), origin))
-        except NotInPlace:
-            return self._open.enter_context(reading(self._copy(origin, recordings)))
+        store = self._open.enter_context(in_place(next(recordings()), origin))
+        if store is None:
+            store = self._open.enter_context(reading(self._copy(origin, recordings)))
+        return store
 
     def copy(self) -> Path:
         """A store in a private folder, with the rows that an import of the file would make."""

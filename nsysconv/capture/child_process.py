@@ -61,20 +61,21 @@ class Course:
     """What to do when: signals and time in, steps out. Knows nothing of processes."""
 
     def __init__(self, grace_s: float, finish_s: float = FINISH_S) -> None:
+        """Give the program `grace_s` seconds to end, and the profiler `finish_s`."""
         self._grace_s, self._finish_s = grace_s, finish_s
         self._last: float | None = None
         self.step = Step.NOT_TOLD
         self.deadline: float | None = None
 
     def told(self, now: float) -> Step | None:
-        """A signal to end has come; the step that is due now, None where it is the same signal again."""
+        """Return the step that a signal to end causes, None for the same signal sent again."""
         if self._last is not None and now - self._last < _SAME_S:
             return None
         self._last = now
         return self._next(now)
 
     def late(self, now: float) -> Step | None:
-        """The step that is due because time has run out."""
+        """Return the step that is due because time has run out, or None."""
         if self.deadline is None or now < self.deadline:
             return None
         return self._next(now)
@@ -90,9 +91,11 @@ class Signals:
     """Takes signals for as long as its block runs; those that were ignored before stay ignored."""
 
     def __init__(self, numbers: Sequence[signal.Signals]) -> None:
+        """Take these signals; those that are ignored now stay ignored."""
         self._numbers = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
 
     def __enter__(self) -> Signals:
+        """Install the handlers."""
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         # With a handler, even one that does nothing, the status of children is kept for us, too.
@@ -106,6 +109,7 @@ class Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Restore the handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._fd_before)
@@ -113,7 +117,7 @@ class Signals:
         os.close(self._write)
 
     def wait(self, seconds: float | None) -> list[signal.Signals]:
-        """The signals that have come, after at most so long (None: until one comes)."""
+        """Wait for signals, at most `seconds` (None: until one comes); return those received."""
         if not select.select([self._read], [], [], seconds)[0]:
             return []
         try:
@@ -124,7 +128,7 @@ class Signals:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Signals are read from the pipe."""
+    pass
 
 
 def run(
@@ -134,7 +138,10 @@ def run(
     grace_s: float,
     say: Callable[[str], None],
 ) -> Ended:
-    """Runs a profiler's line, whose program is `program`. Raises CaptureError where it cannot start."""
+    """Run a profiler's line, whose program is `program`, to its end, and pass signals on.
+
+    `grace_s` is how long the program may take to end. Raises CaptureError where it cannot start.
+    """
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
     with Signals([*ENDING, *PASSED_ON]) as signals:
         profiler = _started(command, environment, own_session=not on_terminal)
@@ -187,14 +194,12 @@ class _Run:
         self.course = course
 
     def patience(self) -> float | None:
-        """How long nothing has to be done unless a signal comes."""
         if self._undelivered:
             return _LOOK_S
         deadline = self.course.deadline
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def take(self, number: signal.Signals) -> None:
-        """A signal has come."""
         if number in PASSED_ON:
             self._undelivered.append(number)
             return
@@ -208,7 +213,6 @@ class _Run:
             self._end(step)
 
     def on_time(self) -> None:
-        """Does what is due: signals for a program that was not there yet, and steps by the clock."""
         if self._undelivered:
             pid = find(self._profiler.pid, self._program)
             if pid is not None:
@@ -232,7 +236,6 @@ class _Run:
                 _send(pid, signal.SIGKILL)
 
     def bury(self, signals: Signals) -> None:
-        """Ends what a profiler left running that was killed; one that ended by itself meant it so."""
         if self._profiler.returncode >= 0:
             return
         for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
@@ -243,7 +246,6 @@ class _Run:
                 signals.wait(_LOOK_S)
 
     def _left(self) -> list[int]:
-        """The processes of the profiler's own session."""
         return [] if self._on_terminal else in_session(self._profiler.pid)
 
 
@@ -257,10 +259,10 @@ _TOOLS = ("nsys", "nvprof", "Qdstrm", "nsight-sys")
 
 
 def find(profiler: int, program: Sequence[str], proc: Path = PROC) -> int | None:
-    """The number of the process that runs `program` below the process `profiler`; None: there is none.
+    """Return the id of the process that runs `program` below the process `profiler`, or None.
 
-    The highest below it that has the program's arguments; where none has (programs may rename
-    themselves), the highest that is no tool of the profiler's.
+    The topmost one below it that has the program's arguments; where none has (programs may rename
+    themselves), the topmost that is no tool of the profiler's.
     """
     children = _children(proc)
     level = children.get(profiler, [])
@@ -276,7 +278,7 @@ def find(profiler: int, program: Sequence[str], proc: Path = PROC) -> int | None
 
 
 def in_session(session: int, proc: Path = PROC) -> list[int]:
-    """The processes of a session, zombies left out."""
+    """Return the ids of the processes of a session, without zombies."""
     return [
         pid for pid, (_, own, state) in _processes(proc).items() if own == session and state != "Z"
     ]
@@ -291,7 +293,6 @@ def _children(proc: Path) -> dict[int, list[int]]:
 
 
 def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
-    """Parent, session and state of every process."""
     found = {}
     try:
         names = [name for name in os.listdir(proc) if name.isdigit()]  # noqa: PTH208 - thousands
@@ -309,7 +310,6 @@ def _processes(proc: Path) -> dict[int, tuple[int, int, str]]:
 
 
 def _runs(pid: int, program: Sequence[str], proc: Path) -> bool:
-    """Whether the process has the program's arguments, an interpreter's before them or not."""
     try:
         line = (proc / str(pid) / "cmdline").read_bytes().removesuffix(b"\0").split(b"\0")
     except OSError:
@@ -323,7 +323,6 @@ def _runs(pid: int, program: Sequence[str], proc: Path) -> bool:
 
 
 def _is_tool(pid: int, proc: Path) -> bool:
-    """Whether a process is the profiler's own, by the file it runs."""
     try:
         program = PurePath(os.readlink(proc / str(pid) / "exe"))  # noqa: PTH115 - may dangle
     except OSError:

@@ -32,9 +32,9 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def completed(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) -> str:
-    """The pattern with what tells this process from others of its job, before a suffix of `suffixes`.
+    """Return the pattern made unique among the processes of a job, before a suffix of `suffixes`.
 
-    Nothing is added to a pattern that tells ranks apart already.
+    A pattern that tells ranks apart already is not changed.
     """
     told = _told(pattern)
     apart = "rank" in told or bool(told & {"host", "node"} and told & {"local rank", "process"})
@@ -52,10 +52,10 @@ def completed(pattern: str, suffixes: Sequence[str], launch: Launch, host: str) 
 
 
 def expanded(pattern: str, environment: Mapping[str, str], host: str) -> str:
-    """A folder's pattern as the profiler would read it.
+    """Return a folder's pattern expanded as the profiler would expand it.
 
     Raises CaptureError for variables that are not set, and for `%p`: the folder must be there before the
-    process has a number.
+    process has an id.
     """
 
     def value(part: re.Match[str]) -> str:
@@ -78,12 +78,12 @@ def expanded(pattern: str, environment: Mapping[str, str], host: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A pattern that stands for this text."""
+    """Return a pattern that expands to this text."""
     return text.replace("%", "%%")
 
 
 def split_folder(pattern: str) -> tuple[str, str]:
-    """The folder (`.` for none) and the name in it."""
+    """Return the folder (`.` for none) and the name. Raises CaptureError for a folder alone."""
     path = PurePosixPath(pattern)
     if pattern.endswith("/") or not path.name:
         raise CaptureError(
@@ -93,7 +93,6 @@ def split_folder(pattern: str) -> tuple[str, str]:
 
 
 def _told(pattern: str) -> set[str]:
-    """What a pattern tells of a process."""
     told = set()
     for part in _PART.finditer(pattern):
         variable, letter = part["variable"], part["letter"]

@@ -42,11 +42,11 @@ def capture(
     importing: Importing,
     say: Callable[[str], None],
 ) -> Captured:
-    """Runs a profiler's line where this rank is chosen; elsewhere this process becomes the program.
+    """Run a profiler's line where this rank is chosen; elsewhere become the program.
 
     `environment` is what the program gets; `importing` puts a file into a store. Raises CaptureError for
     what keeps the program from being started, and nothing afterwards: what goes wrong then is in the
-    record, and said.
+    record, and printed by `say`.
     """
     line = command.parse(arguments, wishes.program)
     launch = launch_of(environment)
@@ -102,7 +102,6 @@ def capture(
 
 
 def _first(record: Record, plan: stage_out.Plan, say: Callable[[str], None]) -> Path | None:
-    """Writes what a rank leaves that is killed before its end; None: it could not be written."""
     problem = (
         "no end is recorded: it is still running, or was killed outright; what it left is in "
         f"{plan.scratch} on {record.host}"
@@ -123,7 +122,6 @@ def _planned(
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> stage_out.Plan:
-    """Where everything goes; the folders are made. Raises CaptureError."""
     profiler = line.profiler
     given = line.outputs or (Output(0, "", profiler.default_name),)
     files = {output for output in given if output.value not in _OWN_STREAMS}
@@ -172,7 +170,6 @@ def _folder(name: str) -> Path:
 
 
 def _expected(name: str, environment: Mapping[str, str], host: str, suffixes: Sequence[str]) -> str:
-    """What the report's stem would be, for the record of a rank that left none."""
     name = name.removesuffix(next((s for s in suffixes if name.endswith(s)), ""))
     name = name.replace("%p", str(os.getpid()))
     with suppress(CaptureError):
@@ -181,7 +178,7 @@ def _expected(name: str, environment: Mapping[str, str], host: str, suffixes: Se
 
 
 def become(program: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Makes this process the program, with nothing of ours left in it.
+    """Replace this process by the program.
 
     Raises ProgramNotFoundError and ProgramNotRunError.
     """
@@ -235,7 +232,7 @@ class Choice:
     any_of: tuple[tuple[_Term, ...], ...] = ()
 
     def __contains__(self, launch: object) -> bool:
-        """Whether a process is chosen. Raises CaptureError where what is asked of it is not known."""
+        """Return whether a process is chosen. Raises CaptureError where its numbers are not known."""
         assert isinstance(launch, Launch)
         if not self.any_of:
             return True
@@ -253,7 +250,7 @@ class Choice:
 
 
 def choice(text: str | None) -> Choice:
-    """Reads a choice: items are joined by `,` (any of them), their terms by `:` (all of them).
+    """Parse a choice of ranks: items joined by `,` (any of them), their terms by `:` (all of them).
 
     A term is `8`, `16-31` or `%8` (every eighth), of ranks, or with `local` or `node` before it of local
     ranks or nodes. None or `all`: every rank. Raises CaptureError for anything else.

@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def destination(self) -> Path:
-        """Where reports are kept."""
+        """Return the folder in which reports are kept."""
         return self.outputs[0][1]
 
 
@@ -126,10 +126,10 @@ def bring(
     importing: Importing,
     say: Callable[[str], None],
 ) -> Home:
-    """Brings home what the profiler left, and says in a line per report what became of it.
+    """Move what the profiler left from scratch to where it is kept, then export and import it.
 
-    `profiler` is the file that ran, `record` what is known before. Signals to end are held back but while
-    nsys exports and while files are imported.
+    Prints a line per report. Signals to end are deferred but while nsys exports and while files are
+    imported.
     """
     errand = _Errand(plan, line, profiler, environment, record, wishes, importing, say)
     with Interruptions(came=ended.told_to_end) as interruptions:
@@ -165,7 +165,6 @@ def bring(
 
 
 def _reports(errand: _Errand) -> list[_Report]:
-    """The reports on scratch. nsys leaves other files beside its reports, nvprof does not."""
     folder = errand.plan.outputs[0][0]
     suffixes = errand.line.profiler.suffixes if errand.line.profiler.adds_suffix else None
     files = [p for p in sorted(folder.iterdir()) if p.is_file()]
@@ -178,7 +177,6 @@ def _reports(errand: _Errand) -> list[_Report]:
 
 
 def _keep(errand: _Errand, report: _Report) -> bool:
-    """Gives a report its place. False: it had to stay on scratch."""
     if report.size_bytes == 0:
         report.problems.append("the report is empty")
     folder = errand.plan.destination
@@ -197,7 +195,6 @@ def _keep(errand: _Errand, report: _Report) -> bool:
 
 
 def _keep_after_all(errand: _Errand, report: _Report) -> bool:
-    """Gives a report that was not to be kept the place beside its record. False: it stays on scratch."""
     target = errand.plan.destination / (report.stem + report.source.suffix)
     try:
         report.kept = atomic_move.put_other(report.source, target, overwrite=errand.line.overwrites)
@@ -208,7 +205,6 @@ def _keep_after_all(errand: _Errand, report: _Report) -> bool:
 
 
 def _keep_others(errand: _Errand, reports: list[_Report]) -> bool:
-    """Gives everything else that the profiler wrote its place. False: something stayed on scratch."""
     sources = {report.source for report in reports}
     stems = {report.source.stem: report.stem for report in reports}
     found = [
@@ -234,7 +230,6 @@ def _keep_others(errand: _Errand, reports: list[_Report]) -> bool:
 
 
 def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
-    """The record of a rank that left no report."""
     name = errand.line.profiler.name
     if ended.killed_by is not None:
         why = f"{name} was killed (signal {ended.killed_by})"
@@ -255,7 +250,6 @@ def _without(errand: _Errand, ended: Ended, safe: bool) -> Home:
 
 
 def _write(errand: _Errand, report: _Report, pending: Sequence[str] = ()) -> Path | None:
-    """Writes the record of a report; called again when more is known. `pending` is still to be done."""
     path = errand.plan.destination / (report.stem + records.SUFFIX)
     told = replace(
         errand.record,
@@ -276,14 +270,12 @@ def _written(errand: _Errand, told: Record, path: Path) -> bool:
 
 
 def _is_refined(errand: _Errand, report: _Report) -> bool:
-    """Whether a report is to be exported and imported."""
     wishes = errand.wishes
     asked = "export" in wishes.keep or "store" in wishes.keep or bool(wishes.stores)
     return asked and report.size_bytes > 0
 
 
 def _refine(errand: _Errand, report: _Report, interruptions: Interruptions) -> None:
-    """Exports and imports a report, as far as that is asked for."""
     if not _is_refined(errand, report):
         return
     wishes = errand.wishes
@@ -306,7 +298,6 @@ def _refine(errand: _Errand, report: _Report, interruptions: Interruptions) -> N
 
 
 def _exported(errand: _Errand, report: _Report) -> Path | None:
-    """The file to import: nsys exports its reports, nvprof's are read as they are."""
     if not errand.line.profiler.adds_suffix:
         return report.source
     target = report.source.with_suffix(atomic_move.EXPORT_SUFFIX)
@@ -326,7 +317,6 @@ def _exported(errand: _Errand, report: _Report) -> Path | None:
 
 
 def _imported(errand: _Errand, report: _Report, source: Path, store: str | None) -> Path | None:
-    """Imports into a store by its name, or into a new one on scratch, which is returned."""
     made = source.with_suffix(atomic_move.STORE_SUFFIX) if store is None else None
     try:
         report.kernels = errand.importing(source, store, made)
@@ -338,7 +328,6 @@ def _imported(errand: _Errand, report: _Report, source: Path, store: str | None)
 
 
 def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None:
-    """Gives an export or a store its place beside the report."""
     target = errand.plan.destination / (report.stem + path.suffix)
     try:
         atomic_move.put(path, target)
@@ -349,7 +338,6 @@ def _put(report: _Report, path: Path, what: str, errand: _Errand) -> Path | None
 
 
 def _summarize(errand: _Errand, report: _Report) -> None:
-    """The line on a report."""
     record = errand.record
     kept = report.kept or report.store
     parts = [str(kept) if kept is not None else report.source.name]
@@ -372,6 +360,7 @@ class ExportError(Exception):
     """The export failed; the text says how, `words` what nsys said last."""
 
     def __init__(self, text: str, words: str = "") -> None:
+        """Say how the export failed; `words` is what nsys printed last."""
         super().__init__(text)
         self.words = words
 
@@ -379,7 +368,10 @@ class ExportError(Exception):
 def export(
     nsys: str, report: Path, target: Path, environment: Mapping[str, str], timeout_s: float
 ) -> None:
-    """Makes `target`, which must not be there, of a report. Raises ExportError; then it is not there."""
+    """Have nsys export a report to `target`, a path that does not exist.
+
+    Raises ExportError; then there is no `target`.
+    """
     command = [nsys, "export", "--type", "sqlite", "--output", str(target), str(report)]
     # A file takes what it says, not a pipe: a helper that outlives nsys would hold the pipe open.
     with tempfile.TemporaryFile(dir=target.parent) as said:
@@ -433,10 +425,12 @@ class Interruptions:
     """Holds signals to end for as long as its block runs. `came` says whether there was one."""
 
     def __init__(self, came: bool = False) -> None:
+        """Say whether a signal to end `came` before."""
         self.came = came
         self._breaking = False
 
     def __enter__(self) -> Interruptions:
+        """Install the handlers."""
         numbers = [n for n in ENDING if signal.getsignal(n) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._take) for number in numbers}
         return self
@@ -447,12 +441,13 @@ class Interruptions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Restore the handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     @contextmanager
     def breaking(self) -> Iterator[None]:
-        """What runs in this block is broken off by a signal: BrokenOff is raised, once."""
+        """Let a signal end this block: BrokenOff is raised, once."""
         if self.came:
             raise BrokenOff
         self._breaking = True

@@ -56,7 +56,10 @@ class Stored:
 
 @contextmanager
 def stored(place: Location) -> Iterator[Iterator[Stored]]:
-    """The profiles of a store, in their order. Raises where it is no store or of another version."""
+    """Open a store and yield its profiles, in their order, as recordings.
+
+    Raises InputError where it is no store or one of another version.
+    """
     with reading(place) as store:
         runs = _runs(store)
         yield (
@@ -145,7 +148,6 @@ def _rows(profile: Profile, table: sa.Table, without: tuple[str, ...]) -> Iterat
 
 
 def _source_rows(table: sa.Table, extent: Extent) -> SourceRows:
-    """Rows that the database itself copies: none passes through Python."""
     names = [c.name for c in table.columns if c.name not in ("id", "profile_id")]
     source = sa.table(table.name, *(sa.column(c.name, c.type) for c in table.c), schema=SOURCE)
 

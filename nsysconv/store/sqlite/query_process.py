@@ -73,10 +73,10 @@ class Denied(Exception):  # noqa: N818
 
 
 def answering(uri: str, tables: Collection[str], parent: int) -> Callable[[str], Rows | None]:
-    """What gives the rows of a query on the file at a URI, the next ones each time; None: no more.
+    """Return a function that gives the rows of a query on the file at a URI, some per call; None: no more.
 
-    It may read these tables and views, and the list of them. The process ends when it is no child of the
-    process `parent` any more.
+    The query may read these tables and views, and the list of them. The process ends when it is no longer
+    a child of the process `parent`.
     """
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     asked = _Asked(uri, frozenset(name.lower() for name in tables) | _LISTS)
@@ -100,7 +100,6 @@ class _Asked:
         self._cursor: sqlite3.Cursor | None = None
 
     def next_rows(self, sql: str) -> Rows | None:
-        """Further rows of the query; of its first some, though there be none."""
         try:
             if self._cursor is None:
                 self._cursor = self._connected().execute(sql)
@@ -133,7 +132,6 @@ class _Asked:
         database: str | None,
         by: str | None,
     ) -> int:
-        """Whether a statement may do this. What is not named here it may not."""
         match action:
             case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
                 return sqlite3.SQLITE_OK

@@ -58,7 +58,6 @@ class _Changing(SqliteConnection):
         self._file = file  # until now nothing was written
 
     def translated(self, error: BaseException) -> NsysconvError:
-        """As for any connection."""
         if self._file is None or "disk I/O error" not in str(error):
             return super().translated(error)
         reason = write_failure(self._file, _journal(self._file))
@@ -72,7 +71,7 @@ class _Changing(SqliteConnection):
 
 
 def _require_readable(source: Path) -> None:
-    """Raises InputError where it is the source that the disk refuses to read."""
+    """Raise InputError where it is the source that the disk refuses to read."""
     try:
         with source.open("rb") as file:
             while file.read(_READ_BYTES):
@@ -82,7 +81,6 @@ def _require_readable(source: Path) -> None:
 
 
 def _journal(file: Path) -> Path:
-    """Where SQLite keeps what a transaction has overwritten: not beside a link to the file."""
     real = file.resolve()
     return real.with_name(f"{real.name}-journal")
 
@@ -109,7 +107,6 @@ class SqliteWriter(Writer):
             self._connection.execute(f"DETACH {SOURCE}")
 
     def _is_sound(self, database: str) -> bool:
-        """Reads all of an attached database to see whether SQLite can."""
         try:
             return self._connection.value(f"PRAGMA {database}.quick_check(1)") == "ok"
         except DamagedError:
@@ -129,10 +126,10 @@ class SqliteWriter(Writer):
             raise
 
     def _set_strict(self, *, strict: bool) -> None:
-        """Makes the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
+        """Make the event tables STRICT while rows come in: SQLite then refuses cells of a wrong type.
 
         STRICT is a word in the table's definition and nothing in its rows, but SQLite before 3.37 cannot
-        open a file that has it. So it stands there only inside this transaction (docs/decisions/0008); a
+        open a file that has it. So it is there only inside this transaction (docs/decisions/0008); a
         check of every cell in SQL costs as much as copying the rows.
         """
         sql = "sql || ' STRICT'" if strict else "substr(sql, 1, length(sql) - length(' STRICT'))"
@@ -173,8 +170,10 @@ class _Adding(SqliteWriter):
             raise
 
     def _take_back(self) -> None:
-        """After a write that failed SQLite leaves this to whoever looks at the file next. It needs no
-        room: what was there is written to where it was.
+        """Have SQLite take back what a failed transaction has written.
+
+        SQLite leaves this to whoever looks at the file next. It needs no room on the disk: the old bytes are
+        written to where they were.
         """
         journal = _journal(self._path)
         if not journal.exists():
@@ -193,7 +192,6 @@ class _Adding(SqliteWriter):
 
 
 def _opened(path: Path) -> _Changing:
-    """A connection to add to a store. Raises UsageError also where the file system knows no locks."""
     try:
         return _Changing(path, "rw", path)
     except InputError:
@@ -211,7 +209,10 @@ def _opened(path: Path) -> _Changing:
 def write_file(
     path: Path, on_name_taken: Callable[[Path, Path], None] | None
 ) -> Iterator[SqliteWriter]:
-    """A writer on the store at `path`, as `write.writing`."""
+    """Open a writer on the store at `path`, as `location.writing`.
+
+    `on_name_taken` gets the complete new store and `path`, where a store has that name by then.
+    """
     followed(path)
     sweep(path)
     if path.exists():
@@ -253,19 +254,28 @@ _REFUSED = ("constraint failed", "cannot store")
 _ROWS_AT_ONCE = 500_000
 
 
+def with_profile_id(rows: pa.Table, profile_id: int) -> pa.Table:
+    """Return the rows with a further column `profile_id`."""
+    columns = [Column("profile_id", Unit.ID, "")]
+    ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
+    return rows.append_column("profile_id", ids.column(0))
+
+
 class SqliteRows(ProfileRows):
     """The database numbers the rows; those of a profile are contiguous (docs/decisions/0004)."""
 
     def __init__(self, connection: SqliteConnection, profile_id: int) -> None:
+        """Number the rows of the new profile from behind the last ones of each table."""
         self._connection = connection
         self._profile_id = profile_id
         self._before = {name: self._last_id(name) for name in schema.EVENT_TABLES}
 
     def add(self, batch: Batch, progress: Progress) -> list[Note]:
-        """As for any database."""
+        """Write a batch; return notes on rows that were left out."""
         if not isinstance(batch, SourceRows):
             if batch.count:
-                self._ingest(batch.table, batch.rows)
+                rows = with_profile_id(batch.rows, self._profile_id)
+                self._connection.ingest(batch.table, rows)
             if batch.done:
                 progress(batch.done, batch.count)
             return []
@@ -285,7 +295,7 @@ class SqliteRows(ProfileRows):
         return notes
 
     def spans(self) -> dict[str, Span]:
-        """As for any database."""
+        """Return by event table the ids of the profile's rows; tables without rows are left out."""
         last = {name: self._last_id(name) for name in self._before}
         return {
             name: Span(before + 1, last[name])
@@ -309,11 +319,6 @@ class SqliteRows(ProfileRows):
             )
             self._connection.execute(sa.insert(table).from_select(names, piece))
             progress(batch.table, high - low + 1)
-
-    def _ingest(self, table: str, rows: pa.Table) -> None:
-        columns = [Column("profile_id", Unit.ID, "")]
-        ids = build_table(columns, {"profile_id": np.full(rows.num_rows, self._profile_id)})
-        self._connection.ingest(table, rows.append_column("profile_id", ids.column(0)))
 
     def _last_id(self, name: str) -> int:
         table = schema.metadata.tables[name]

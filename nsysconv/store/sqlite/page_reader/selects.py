@@ -54,9 +54,10 @@ class UnknownError(Exception):
 
 
 def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
-    """Return what works out a select's columns in the rows where `where` holds; None: SQLite has to.
+    """Return a function that computes a select's columns in the rows where `where` holds, or None.
 
-    None among `columns` stands for the row's id; `where` may be None.
+    None where SQLite has to compute them. None among `columns` stands for the row's id; `where` may be
+    None.
     """
     try:
         work = [None if column is None else value(column) for column in columns]
@@ -85,8 +86,9 @@ def columns_read(expressions: Iterable[sa.ClauseElement]) -> list[str]:
 
 
 def value(expression: Any) -> Work:
-    """How to tell what an expression comes to in each row. Raises UnknownError where that is not known
-    here, now or when rows are given.
+    """Return a function that computes an expression in each row.
+
+    Raises UnsupportedError for what SQLite has to compute; the function may raise it, too.
     """
     match expression:
         case elements.Label() | elements.Grouping():
@@ -119,7 +121,10 @@ def value(expression: Any) -> Work:
 
 
 def truth(expression: Any) -> Test:
-    """How to tell where a condition holds; a comparison with null holds nowhere. Raises as `value`."""
+    """Return a function that computes where a condition holds; a comparison with null holds nowhere.
+
+    Raises as `value`.
+    """
     match expression:
         case elements.Grouping():
             return truth(expression.element)
@@ -177,7 +182,6 @@ def _always(number: int) -> Work:
 def _reduced(
     work: Callable[[Any, Any], _Result], parts: Iterable[Callable[[Columns], Any]]
 ) -> Callable[[Columns], _Result]:
-    """Works on what the first two parts come to, on what comes of that and of the third, and so on."""
     first, *others = parts
     if len(others) == 1:
         (second,) = others
@@ -215,7 +219,6 @@ def _of_length(found: Value, count: int) -> Array:
 
 
 def _single(values: Array) -> Value:
-    """A column, or the number that all its rows share."""
     return int(values[0]) if len(values) and values.strides == (0,) else values
 
 
