@@ -180,6 +180,13 @@ def rows_of(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> ArrowRows:
     return ArrowRows(table.name, build_table(columns, data))
 
 
+def with_profile_id(rows: pa.Table, profile_id: int) -> pa.Table:
+    """Return the rows with a further column `profile_id`."""
+    columns = [Column("profile_id", Unit.ID, "")]
+    ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
+    return rows.append_column("profile_id", ids.column(0))
+
+
 def _unit(table: sa.Table, name: str) -> Unit:
     # Whole numbers are whole numbers here, bytes per second too.
     unit: Unit = table.columns[name].info["unit"]

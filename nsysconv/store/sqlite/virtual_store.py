@@ -23,7 +23,15 @@ from nsysconv.notes import merged
 from nsysconv.report import MISSING
 from nsysconv.store.connection import Connection, from_rows
 from nsysconv.store.read import Columns, Extent, Store, pieces_of
-from nsysconv.store.recording import SOURCE, Batch, Recording, SourceRows, Summary, take_batches
+from nsysconv.store.recording import (
+    SOURCE,
+    Batch,
+    Recording,
+    SourceRows,
+    Summary,
+    take_batches,
+    with_profile_id,
+)
 from nsysconv.store.runs import RunAssignment, collect_rank_info
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import (
@@ -34,7 +42,6 @@ from nsysconv.store.sqlite.connection import (
     shared_descriptor,
     view_statements,
 )
-from nsysconv.store.sqlite.writer import with_profile_id
 from nsysconv.store.write import Origin, add_profile, note_row
 from nsysconv.units import Unit
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import sqlalchemy as sa
 
 from nsysconv import schema
@@ -26,9 +24,8 @@ from nsysconv.refusals import (
     refusal_error,
     write_failure,
 )
-from nsysconv.report import Column, build_table
 from nsysconv.store.filesystem import alone, check_folder, file_system, followed, publish
-from nsysconv.store.recording import SOURCE, Batch, SourceRows
+from nsysconv.store.recording import SOURCE, Batch, SourceRows, with_profile_id
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
@@ -39,7 +36,6 @@ from nsysconv.store.sqlite.connection import (
     sqlite_uri,
 )
 from nsysconv.store.write import ProfileRows, Progress, Span, Writer
-from nsysconv.units import Unit
 
 _READ_BYTES = 1 << 20
 
@@ -252,13 +248,6 @@ _REFUSED = ("constraint failed", "cannot store")
 
 # Source rows copied by one statement: half a second, so that Ctrl-C and progress are not kept waiting.
 _ROWS_AT_ONCE = 500_000
-
-
-def with_profile_id(rows: pa.Table, profile_id: int) -> pa.Table:
-    """Return the rows with a further column `profile_id`."""
-    columns = [Column("profile_id", Unit.ID, "")]
-    ids = build_table(columns, {"profile_id": np.full(rows.num_rows, profile_id)})
-    return rows.append_column("profile_id", ids.column(0))
 
 
 class SqliteRows(ProfileRows):
