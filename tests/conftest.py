@@ -24,7 +24,7 @@ from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
 from nsysconv.store.location import reading, writing
 from nsysconv.store.read import Profile, Store
-from nsysconv.store.sqlite.virtual_store import in_place
+from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,7 +161,7 @@ def store_in_place(source: Path, include: Iterable[str] = ()) -> Iterator[Store]
         importer = detect(probe)
         (recording,) = importer.read([probe], Options(frozenset(include), in_place=True))
         origin = Origin(source.name, importer.NAME, str(source), probe.sha256(), "in place")
-        with in_place(recording, origin) as store:
+        with open_virtual_store(recording, origin) as store:
             if store is not None:
                 yield store
                 return

@@ -42,9 +42,9 @@ from nsysconv.importers.probe import Probe
 from nsysconv.partials import building
 from nsysconv.phases import phase
 from nsysconv.store.address import Url
-from nsysconv.store.filesystem import file_system
+from nsysconv.store.filesystem import network_file_system
 from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
-from nsysconv.store.merging import stored
+from nsysconv.store.merging import stored_profiles
 from nsysconv.store.runs import RankCoverage, coverage_by_run
 from nsysconv.store.write import Imported, Writer
 
@@ -191,7 +191,7 @@ def _merged(each: Input, made: _Made, writer: Writer, wishes: ImportOptions) -> 
         writer.met(existing, run)
         return replace(result, imported=existing)
     assert made.store is not None
-    with stored(made.store) as profiles:
+    with stored_profiles(made.store) as profiles:
         imported = [
             one for item in profiles for one in add_stored(item, writer, wishes, run, [], each.path)
         ]
@@ -371,7 +371,7 @@ def _at(imported: Sequence[Imported], there: Mapping[int, Imported]) -> Iterator
 
 def _say_where(target: Location, say: Say) -> None:
     """Says what to expect of adding to a store where other hosts may want to add, too."""
-    kind = file_system(target) if isinstance(target, Path) and target.exists() else None
+    kind = network_file_system(target) if isinstance(target, Path) and target.exists() else None
     if kind is not None:
         say(
             f"{target} is on a network file system ({kind}): one import adds to it at a time. Many write "

@@ -28,11 +28,11 @@ from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.store.filesystem import private_folder
 from nsysconv.store.location import reading, writing
-from nsysconv.store.merging import Stored, StoredRun, stored
+from nsysconv.store.merging import StoredProfile, StoredRun, stored_profiles
 from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
 from nsysconv.store.runs import RunMembership
-from nsysconv.store.sqlite.virtual_store import in_place
+from nsysconv.store.sqlite.virtual_store import open_virtual_store
 from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
@@ -315,7 +315,7 @@ def digest(digests: Sequence[str]) -> str:
 
 
 def add_stored(
-    item: Stored,
+    item: StoredProfile,
     writer: Writer,
     wishes: ImportOptions,
     run: RunMembership,
@@ -343,7 +343,7 @@ def add_complete(
     what became of them, and which need not be added again. `path` is the file that progress names.
     """
     each = Input((store,), store=store)
-    with stored(store) as profiles:
+    with stored_profiles(store) as profiles:
         for item in profiles:
             if item.profile_id not in there:
                 run = _of_unit(item, each, wishes) or belonging(each, wishes)
@@ -359,7 +359,7 @@ def belonging(each: Input, wishes: ImportOptions) -> RunMembership:
 
 def _merged(each: Input, writer: Writer, wishes: ImportOptions) -> Iterator[Imported]:
     assert each.store is not None
-    with stored(each.store) as profiles:
+    with stored_profiles(each.store) as profiles:
         every = list(profiles)
         told = rank_claims(each.path, wishes.rank_from) if len(every) == 1 else []
         for item in every:
@@ -371,7 +371,7 @@ def _merged(each: Input, writer: Writer, wishes: ImportOptions) -> Iterator[Impo
             )
 
 
-def _of_unit(item: Stored, each: Input, wishes: ImportOptions) -> RunMembership | None:
+def _of_unit(item: StoredProfile, each: Input, wishes: ImportOptions) -> RunMembership | None:
     """Profiles of one run stay one run; None for a run that is no more than its profile."""
     run: StoredRun = item.run
     if wishes.run is not None or (run.profile_count == 1 and run.label == item.origin.label):
@@ -511,7 +511,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         Of rows that are left out of imports unless asked for, those that `include` names are in it.
         """
         origin, recordings = self._source(include)
-        store = self._open.enter_context(in_place(next(recordings()), origin))
+        store = self._open.enter_context(open_virtual_store(next(recordings()), origin))
         if store is None:
             store = self._open.enter_context(reading(self._copy(origin, recordings)))
         return store

@@ -29,11 +29,11 @@ from nsysconv.store.read import Profile
 from nsysconv.store.runs import (
     ProfileProcesses,
     RankCoverage,
+    contiguous_ranges,
     coverage_by_profile,
     coverage_by_run,
-    in_rows,
+    ranges_as_text,
     rank_coverage,
-    spans,
 )
 from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
@@ -112,7 +112,7 @@ def row_of(profile: Profile, told: RankCoverage) -> dict[str, Any]:
         "label": profile.ref.label,
         "source": profile.ref.source,
         "path": profile.ref.path,
-        "ranks": spans(in_rows(told.ranks)) or None,
+        "ranks": ranges_as_text(contiguous_ranges(told.ranks)) or None,
         "host": profile.attributes["host"] or ", ".join(told.hosts) or None,
         "job": ", ".join(told.jobs) or None,
         "tags": _tags_text(tags_of(profile)),

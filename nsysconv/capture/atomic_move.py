@@ -65,7 +65,7 @@ def make_scratch(root: Path) -> Path:
         ) from error
 
 
-def put_first_record(told: Record, folder: Path, stem: str) -> Path:
+def put_first_record(record: Record, folder: Path, stem: str) -> Path:
     """Write a rank's first record under a name that nothing of another report has; return its path.
 
     Raises OSError where it cannot be written.
@@ -77,7 +77,7 @@ def put_first_record(told: Record, folder: Path, stem: str) -> Path:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             break
     try:
-        told.write(path)
+        record.write(path)
     except OSError:
         with suppress(OSError):
             path.unlink()

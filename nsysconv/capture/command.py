@@ -16,7 +16,7 @@ from nsysconv.errors import CaptureError
 class Profiler:
     """A profiler's command and what its options take.
 
-    `words` stand before the options, `valued` take a value, `flags` none. `outputs` name files that it
+    `words` come before the options, `valued` take a value, `flags` none. `outputs` name files that it
     writes, the first the report; `overwrite` is the option that allows it to replace them; `suffixes`
     are those a report may have, the first of which the profiler adds itself where `adds_suffix`.
     """

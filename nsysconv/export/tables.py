@@ -24,7 +24,7 @@ from nsysconv.export.contract import Options, Written
 from nsysconv.notes import Severity, merged
 from nsysconv.phases import phase
 from nsysconv.report import Column, build_table
-from nsysconv.store.connection import ahead, arrow_field
+from nsysconv.store.connection import arrow_field, prefetched
 from nsysconv.store.read import Profile
 from nsysconv.store.write import tags_of
 from nsysconv.timeline.timeline import Timeline
@@ -142,7 +142,7 @@ class _Rows:
         """The rows, at most ROWS_AT_ONCE at a time."""
         name, timeline = self._table, self._timeline
         kept = timeline.columns(name, ("id",))["id"] if self._cut else None
-        for batch in ahead(timeline.profile.batches(name, ROWS_AT_ONCE)):
+        for batch in prefetched(timeline.profile.batches(name, ROWS_AT_ONCE)):
             chosen = batch if kept is None else _chosen(batch, kept)
             if len(chosen):
                 arrays = [column.values(chosen) for column in self._columns]

@@ -1,6 +1,6 @@
-"""A connection to a database through ADBC: the only way a store is opened.
+"""A connection to a database through ADBC, the only way a store is opened, and tables as Arrow batches.
 
-What is the same for every database is here; `sqlite.py` and `postgresql.py` say what differs.
+What is the same for every database is here; `sqlite/connection.py` and `postgresql.py` have what differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nsysconv.units import Unit
 
 # Rows per Arrow batch. Small batches stay in the cache: 1,024 to 4,096 were the fastest of 2^10 … 2^16.
 _EVENT_BATCH_ROWS = 2048
-# SQLite's driver tells a column's type from the first batch; small tables fit into one.
+# SQLite's driver takes a column's type from the first batch; small tables fit into one.
 _SMALL_BATCH_ROWS = 1 << 17
 
 Sql = str | sa.ClauseElement
@@ -34,7 +34,7 @@ Sql = str | sa.ClauseElement
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextColumn:
     """Texts of rows: `numbers` says per row of `ids` which of `texts` is its own."""
 
     ids: np.ndarray
@@ -42,7 +42,7 @@ class Texts:
     texts: list[str]
 
     @classmethod
-    def joined(cls, parts: Sequence[Texts]) -> Texts:
+    def joined(cls, parts: Sequence[TextColumn]) -> TextColumn:
         """Return the texts of all parts, one part after the other; at least one is given."""
         known: dict[str, int] = {}
         numbers = []
@@ -164,8 +164,8 @@ class Connection(ABC):
     ) -> Generator[list[np.ndarray]]:
         """Yield integer columns of an event table, in batches of one array per column.
 
-        The rows are a profile's with ids from `first_id` to `last_id`, in that order. Arrays are int64, or
-        int32 where all values of a batch fit; null is MISSING.
+        The rows are a profile's with ids from `first_id` to `last_id`, in that order. Arrays are int64,
+        or int32 where all values of a batch fit; null is MISSING.
         """
         table = columns[0].table
         of = self.within(table, profile_id, first_id, last_id)
@@ -174,7 +174,7 @@ class Connection(ABC):
             for batch in reader_of(statement):
                 yield [_int64(column) for column in batch.columns]
 
-    def texts(self, sql: Sql) -> Texts:
+    def texts(self, sql: Sql) -> TextColumn:
         """Return the rows of a query of an id and a text that is not null."""
         known: dict[Any, int] = {}
         ids, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
@@ -186,7 +186,7 @@ class Connection(ABC):
                 ids.append(_int64(batch.column(0)))
                 numbers.append(np.array(ours, np.int32))
         texts = [_text(cell) if isinstance(cell, bytes) else cell for cell in known]
-        return Texts(np.concatenate(ids), np.concatenate(numbers), texts)
+        return TextColumn(np.concatenate(ids), np.concatenate(numbers), texts)
 
     def ingest(self, table: str, rows: pa.Table) -> None:
         """Append Arrow rows to a table, columns by name."""
@@ -211,8 +211,8 @@ class Connection(ABC):
     def _statement(self, sql: str, batch_rows: int) -> _Statement:
         return _Statement(self._connection, sql, self.batch_options(batch_rows))
 
-    def _errors(self) -> Errors:
-        return Errors(self.translated)
+    def _errors(self) -> ErrorTranslation:
+        return ErrorTranslation(self.translated)
 
 
 def check_version(version: int, location: object, other: str) -> None:
@@ -233,7 +233,7 @@ def _closed(handle: adbc.AdbcConnection | adbc.AdbcDatabase) -> None:
         handle.close()
     except RuntimeError as error:
         # Where a signal came while one was made nobody holds it, and yet it counts as open. What is to be
-        # told then is the signal; the driver closes all when nobody holds this any more.
+        # raised then is the signal; the driver closes all when nobody holds this any more.
         if error.__context__ is None:
             raise
 
@@ -259,7 +259,7 @@ class _Statement:
         self._statement.close()
 
 
-class Errors:
+class ErrorTranslation:
     """Turns what the driver raises into errors with a place and a hint."""
 
     def __init__(self, translated: Callable[[BaseException], NsysconvError]) -> None:
@@ -268,7 +268,6 @@ class Errors:
 
     def __enter__(self) -> None:
         """Do nothing."""
-        return None
 
     def __exit__(
         self,
@@ -336,7 +335,7 @@ def _int64(column: pa.Array) -> np.ndarray:
 
 T = TypeVar("T")
 
-# The driver tells a column's type from its first batch, where all may be null: numbers that are not
+# The driver takes a column's type from its first batch, where all may be null: numbers that are not
 # whole, and texts, are read as values without nulls, each with a column that says which were null.
 _INSTEAD_OF_NULL: dict[Unit, sa.ColumnElement[Any]] = {
     Unit.REAL: sa.literal_column("0.0"),
@@ -365,8 +364,8 @@ def arrow_field(column: sa.Column[Any]) -> pa.Field:
     return pa.field(column.name, arrow_type(column), column.nullable is not False, about)
 
 
-def selected(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
-    """Return a select of these columns of all rows of a table, to be read by `converted`."""
+def select_columns(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
+    """Return a select of these columns of all rows of a table, to be read by `to_schema_types`."""
     chosen: list[sa.ColumnElement[Any]] = []
     for column in columns:
         instead = _INSTEAD_OF_NULL.get(column.info["unit"])
@@ -378,8 +377,8 @@ def selected(columns: Iterable[sa.Column[Any]]) -> sa.Select[Any]:
     return sa.select(*chosen)
 
 
-def converted(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.RecordBatch:
-    """Return a batch of `selected`'s rows with the schema's types. Raises InputError for other types."""
+def to_schema_types(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.RecordBatch:
+    """Return a batch of `select_columns` with the schema's types. Raises InputError for others."""
     arrays, names, left = [], [], iter(batch.columns)
     for column in columns:
         values, wanted = next(left), arrow_type(column)
@@ -392,7 +391,7 @@ def converted(batch: pa.RecordBatch, columns: Iterable[sa.Column[Any]]) -> pa.Re
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def ahead(batches: Iterator[T]) -> Generator[T]:
+def prefetched(batches: Iterator[T]) -> Generator[T]:
     """Yield the same batches; the next one is read in a thread while this one is used."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         coming = pool.submit(next, batches, None)
@@ -401,7 +400,7 @@ def ahead(batches: Iterator[T]) -> Generator[T]:
             yield batch
 
 
-def from_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+def batch_of_rows(table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Return rows given as dictionaries as a batch of a table's columns; absent cells are null."""
     # Whole numbers are whole numbers here, bytes per second too.
     columns = [

@@ -1,4 +1,16 @@
-"""How a new store or export gets its name: only when it is complete, and never in another's place."""
+"""Files of stores and exports: names given at the end, temporary folders, locks on network file systems.
+
+Something new gets its name only when it is complete, and never in another's place.
+
+A process that is killed cannot remove its temporary folder. So each is locked while it is in use, and
+whoever makes one removes those of the same user that nobody has locked: the kernel drops a lock with its
+process, in whatever container that was.
+
+On network file systems SQLite's own locks may hold on one host only, or not at all: Lustre mounted with
+`localflock`, old NFS and others let two hosts write at once, which destroys a SQLite file. A file that is
+made with O_EXCL is one host's alone everywhere, so who adds to a store there makes one beside it first. A
+new store needs none: it grows under a name that nobody else uses.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +36,7 @@ from nsysconv.partials import alive, building, pid_namespace, sweep
 _MAX_LINKS = 40
 
 
-def check_folder(path: Path) -> None:
+def require_folder(path: Path) -> None:
     """Raise UsageError unless the folder of the future file or folder `path` exists."""
     if not path.parent.is_dir():
         raise UsageError(
@@ -66,13 +78,13 @@ def _appeared(what: str, path: Path) -> InUseError:
     )
 
 
-def replace(path: Path, write: Callable[[TextIO], object]) -> None:
+def write_atomically(path: Path, write: Callable[[TextIO], object]) -> None:
     """Write a text file atomically: until it is complete the old one keeps its name.
 
     A link stays a link, and what is no regular file, such as a pipe, is written to. Raises OSError, and
     UsageError for a link that is not followed.
     """
-    real = followed(path)
+    real = follow_links(path)
     if real.exists() and not real.is_file():
         with path.open("w", encoding="utf-8", newline="") as file:
             write(file)
@@ -90,7 +102,7 @@ def replace(path: Path, write: Callable[[TextIO], object]) -> None:
         partial.replace(real)
 
 
-def followed(path: Path) -> Path:
+def follow_links(path: Path) -> Path:
     """Return the path that a link, or a chain of links, leads to.
 
     Raises UsageError for a link of another user in a sticky folder that everybody may write to, such as
@@ -174,7 +186,7 @@ _WAIT_S = 5.0
 _POLL_S = 0.1
 
 
-def file_system(path: Path, mounts: str | None = None) -> str | None:
+def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     """Return the type of the network file system of a path, or None.
 
     None also where the type cannot be found out. `mounts` is the text of /proc/self/mountinfo.
@@ -204,19 +216,19 @@ def lock_file(store: Path) -> Path:
     return real.with_name(f".{real.name}.lock")
 
 
-def is_added_to(store: Path) -> bool:
+def is_locked(store: Path) -> bool:
     """Return whether a lock file says that somebody adds to a store on a network file system."""
     return lock_file(store).exists()
 
 
 @contextmanager
-def alone(store: Path, wait_s: float | None = None) -> Iterator[None]:
+def lock_for_adding(store: Path, wait_s: float | None = None) -> Iterator[None]:
     """Keep other processes from adding to a store on a network file system; elsewhere SQLite does.
 
     The lock of a killed process of this host is taken over. Raises InUseError, naming the process that
     adds to it, where the lock is not free within `wait_s` seconds.
     """
-    if file_system(store) is None:
+    if network_file_system(store) is None:
         yield
         return
     lock = lock_file(store)

@@ -1,7 +1,10 @@
-"""A connection to a PostgreSQL database.
+"""Stores in PostgreSQL databases: connections, tables with the mark of a store, and rows into them.
 
 The driver runs a query as `COPY (…) TO STDOUT` and takes in rows by `COPY … FROM STDIN`, both binary.
 Passwords are the business of PostgreSQL's own library: PGPASSWORD, ~/.pgpass, or the address.
+
+An import is one connection and one transaction. Many run at once: rows of events come in by COPY and are
+numbered by the writer, and only what makes them a profile is written by one after the other.
 """
 
 from __future__ import annotations
@@ -30,20 +33,20 @@ from nsysconv.store import user_sql
 from nsysconv.store.address import Url
 from nsysconv.store.connection import (
     Connection,
-    Errors,
+    ErrorTranslation,
     Sql,
-    ahead,
     arrow_type,
     check_version,
-    converted,
+    prefetched,
     reader_of,
-    selected,
+    select_columns,
+    to_schema_types,
     without_nul,
 )
 from nsysconv.store.recording import Batch, SourceRows
 from nsysconv.store.sqlite.virtual_store import ViewsConnection
 from nsysconv.store.user_sql import views
-from nsysconv.store.write import ProfileRows, Progress, Span, Writer
+from nsysconv.store.write import IdRange, ProfileRows, Progress, Writer
 from nsysconv.units import Unit
 
 # A row's bytes on the wire: a length of its own, and of each cell beside the cell.
@@ -101,12 +104,12 @@ class PostgresqlConnection(Connection):
         waiting: list[pa.RecordBatch] = []
         for batch in super().batches(sql, rows):
             waiting.append(batch)
-            if sum(len(each) for each in waiting) >= rows:
-                whole = _one(waiting)
+            if sum(len(part) for part in waiting) >= rows:
+                whole = _concatenated(waiting)
                 yield whole.slice(0, rows)
                 waiting = [whole.slice(rows)]
-        if any(len(each) for each in waiting):
-            yield _one(waiting)
+        if any(len(part) for part in waiting):
+            yield _concatenated(waiting)
 
     def roll_back(self) -> None:
         """End a transaction that failed. Where the connection is lost the server does it."""
@@ -135,17 +138,18 @@ class PostgresqlConnection(Connection):
         """Return the rows of a user's query. Raises UsageError where it is wrong or no select.
 
         Whatever is raised meanwhile, a signal's exception too, ends the query on the server. What it has
-        changed nevertheless is undone: before PostgreSQL 16 `lo_create` runs in read-only transactions, too.
+        changed nevertheless is undone: before PostgreSQL 16 `lo_create` runs in read-only
+        transactions, too.
         """
         self.execute("BEGIN")
         with (
-            Errors(lambda error: self._misunderstood(error, sql)),
+            ErrorTranslation(lambda error: self._misunderstood(error, sql)),
             self._undone(),
             self._statement(self.compiled(sql), _ANSWER_BATCH_ROWS) as statement,
             ThreadPoolExecutor(max_workers=1) as pool,
         ):
             # In a thread: while the library waits for the server it hears no signal.
-            answer = pool.submit(_answered, statement)
+            answer = pool.submit(_query_rows, statement)
             try:
                 rows = answer.result()
             finally:
@@ -153,7 +157,7 @@ class PostgresqlConnection(Connection):
                 while not answer.done():
                     statement.cancel()
                     wait([answer], _CANCEL_S)
-        return plain(rows)
+        return simple_types(rows)
 
     def translated(self, error: BaseException) -> NsysconvError:
         """Return the error to raise for what the server or its library said."""
@@ -247,7 +251,7 @@ _CANNOT_DO = (
 )
 
 
-# While rows stream the driver tells no state.
+# While rows stream the driver gives no state.
 _STATES = {
     "read-only transaction": "25006",
     "permission denied": "42501",
@@ -257,8 +261,8 @@ _STATES = {
 
 
 def _state(error: BaseException) -> str:
-    told = getattr(error, "sqlstate", None)
-    return told or next((state for words, state in _STATES.items() if words in str(error)), "")
+    state = getattr(error, "sqlstate", None)
+    return state or next((state for words, state in _STATES.items() if words in str(error)), "")
 
 
 def open_for_reading(url: Url) -> PostgresqlConnection:
@@ -267,12 +271,12 @@ def open_for_reading(url: Url) -> PostgresqlConnection:
 
 
 def run_query(url: Url, sql: str) -> pa.Table:
-    """Return the rows of a user's query on the store at an address. Raises as `PostgresqlConnection.ask`."""
+    """Return the rows of a user's query on the store at an address. Raises as its `ask`."""
     with open_for_reading(url) as connection:
         return connection.ask(sql)
 
 
-def _answered(statement: adbc.AdbcStatement) -> pa.Table:
+def _query_rows(statement: adbc.AdbcStatement) -> pa.Table:
     handle = statement.execute_schema()
     if not len(pa.Schema._import_from_c(handle.address)):
         raise UsageError(user_sql.ONLY_SELECTS)
@@ -289,19 +293,19 @@ def _driver() -> str:
     return str(adbc_driver_postgresql._driver_path())
 
 
-def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def plain(rows: pa.Table) -> pa.Table:
-    """Return the rows with whole numbers as int64, other numbers as float64, and all else as text."""
-    columns = [_plain(column) for column in rows.columns]
+def simple_types(rows: pa.Table) -> pa.Table:
+    """Return the rows with whole numbers as int64, other numbers as float64, else text."""
+    columns = [_simple_type(column) for column in rows.columns]
     return pa.Table.from_arrays(columns, names=rows.column_names)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _simple_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if getattr(kind, "type_name", None) == "numeric":
         return _numbers([None if text is None else text.as_py() for text in column])
@@ -515,8 +519,8 @@ class _PostgresqlRows(ProfileRows):
             progress(batch.done, batch.count)
         return []
 
-    def spans(self) -> dict[str, Span]:
-        return {name: Span(1, count) for name, count in self._counts.items() if count}
+    def spans(self) -> dict[str, IdRange]:
+        return {name: IdRange(1, count) for name, count in self._counts.items() if count}
 
     def _copy(self, batch: SourceRows, progress: Progress) -> list[Note]:
         count = self._counts[batch.table]
@@ -528,8 +532,8 @@ class _PostgresqlRows(ProfileRows):
             # A wrong type, which is noticed here, or an impossible time, which the database notices.
             self._connection.execute("ROLLBACK TO batch")
             self._counts[batch.table] = count
-            careful, notes = batch.guarded()
-            self._stream(careful, lambda table, rows: None)
+            guarded, notes = batch.guarded()
+            self._stream(guarded, lambda table, rows: None)
         self._connection.execute("RELEASE batch")
         return notes
 
@@ -537,10 +541,12 @@ class _PostgresqlRows(ProfileRows):
         assert self._source is not None
         table, columns = schema.metadata.tables[batch.table], schema.event_columns
         self._source.lay(table.name, [batch], self._profile_id)
-        parts = self._source.batches(selected(table.columns), _ROWS_READ)
-        with closing(ahead(_gathered(parts))) as several:
+        parts = self._source.batches(select_columns(table.columns), _ROWS_READ)
+        with closing(prefetched(_in_groups(parts))) as several:
             for some in several:
-                rows = pa.Table.from_batches([converted(part, table.columns) for part in some])
+                rows = pa.Table.from_batches(
+                    [to_schema_types(part, table.columns) for part in some]
+                )
                 self._ingest(table.name, rows.select(columns(table)))
                 progress(table.name, rows.num_rows)
 
@@ -565,7 +571,7 @@ class _PostgresqlRows(ProfileRows):
         )
 
 
-def _gathered(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _in_groups(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     while several := list(islice(parts, _ROWS_AT_ONCE // _ROWS_READ)):
         yield several
 

@@ -1,4 +1,9 @@
-"""Profiles out of a store: small tables as rows, event tables as numpy columns."""
+"""Read profiles from a store: small tables as rows, event tables as numpy columns.
+
+Most ids, and durations below two seconds, fit in 32 bits; many columns hold one value throughout. Memory
+that a process touches for the first time is expensive (on virtual machines often more so than computing
+with it), so a column takes more only when a value needs it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
-from nsysconv.store.connection import Connection, Texts
+from nsysconv.store.connection import Connection, TextColumn
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
@@ -35,7 +40,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Extent:
-    """Where a profile's rows stand in an event table."""
+    """The ids of a profile's rows in an event table, first to last, and its constant columns."""
 
     first_id: int
     last_id: int
@@ -70,7 +75,7 @@ class Profile:
         self.advice = advice
         self._notes = notes
         self._columns: dict[str, Columns] = {}
-        # Two that ask for columns of one table: the second finds what the first has read.
+        # Of two threads that ask for columns of a table the second finds what the first has read.
         self._locks = {table: Lock() for table in schema.metadata.tables}
 
     @property
@@ -92,8 +97,8 @@ class Profile:
     def columns(self, table: str, names: Sequence[str]) -> Columns:
         """Return integer columns of an event table as read-only arrays of equal length.
 
-        An array is int64 where a value needs it, and int32 where none does; `start_ns` is always int64, so
-        that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
+        An array is int64 where a value needs it, and int32 where none does; `start_ns` is always int64,
+        so that adding to it cannot overflow. Null is MISSING. Rows come in the order of their ids.
         """
         with self._locks[table]:
             known = self._columns.setdefault(table, {})
@@ -121,7 +126,7 @@ class Profile:
         """Drop all cached columns."""
         self._columns.clear()
 
-    def texts(self, table: str, column: str, prefix: str = "") -> Texts:
+    def texts(self, table: str, column: str, prefix: str = "") -> TextColumn:
         """Return a text column of an event table, without nulls.
 
         Only texts that begin with `prefix`; upper and lower case may count as equal.
@@ -135,10 +140,10 @@ class Profile:
     def batches(
         self, table: str, rows: int, names: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield this profile's rows of any table, `rows` at a time, in the order of `columns`; cache nothing.
+        """Yield this profile's rows of any table, `rows` at a time, in `columns`' order; cache nothing.
 
-        All columns, or those of `names`, with the schema's names and types (int64, float64, string); null is
-        null. For the table `run` it is the profile's run.
+        All columns, or those of `names`, with the schema's names and types (int64, float64, string); null
+        is null. For the table `run` it is the profile's run.
         """
         return self._store.batches(self.id, table, rows, names)
 
@@ -299,7 +304,7 @@ class Store:
         extent = self.extents(profile_id).get(table)
         if extent is None:
             return {name: np.empty(0, np.int64) for name in names}
-        pieces = pieces_of(extent)
+        pieces = split_extent(extent)
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in names]
         sizes = [piece.last_id - piece.first_id + 1 for piece in pieces]
@@ -328,14 +333,14 @@ class Store:
             hint="Import the original files again.",
         )
 
-    def read_texts(self, profile_id: int, table: str, column: str, prefix: str = "") -> Texts:
+    def read_texts(self, profile_id: int, table: str, column: str, prefix: str = "") -> TextColumn:
         """Return a text column of a profile's rows without nulls; only texts that begin with `prefix`."""
         extent = self.extents(profile_id).get(table)
         if extent is None:
-            return Texts(np.empty(0, np.int64), np.empty(0, np.int32), [])
-        pieces = pieces_of(extent)
+            return TextColumn(np.empty(0, np.int64), np.empty(0, np.int32), [])
+        pieces = split_extent(extent)
         source = schema.metadata.tables[table]
-        text, found = source.c[column], dict[int, Texts]()
+        text, found = source.c[column], dict[int, TextColumn]()
 
         def read(part: int, connection: Connection) -> None:
             piece = pieces[part]
@@ -346,7 +351,7 @@ class Store:
             found[part] = connection.texts(asked.order_by(source.c.id))
 
         self._in_threads(read, len(pieces))
-        return Texts.joined([found[part] for part in range(len(pieces))])
+        return TextColumn.joined([found[part] for part in range(len(pieces))])
 
     def batches(
         self, profile_id: int, table: str, rows: int, names: Sequence[str] | None = None
@@ -415,7 +420,7 @@ def _begins(text: sa.ColumnElement[str], prefix: str) -> sa.ColumnElement[bool]:
     return text.startswith(prefix, autoescape=True)
 
 
-def pieces_of(extent: Extent) -> list[Extent]:
+def split_extent(extent: Extent) -> list[Extent]:
     """Return an extent cut into as many pieces as are worth reading at the same time."""
     rows = extent.last_id - extent.first_id + 1
     count = max(1, min(cores(), _MAX_THREADS, rows // _ROWS_PER_THREAD))
@@ -474,7 +479,7 @@ class ColumnPart:
             return np.broadcast_to(np.int64(self._only), self._count)
         return self._room[: self._count]
 
-    def stands(self) -> bool:
+    def fills_slice(self) -> bool:
         """Return whether the materialised values fill the preallocated slice exactly."""
         if self._only is not None:
             self._spell_out(self._count)
@@ -512,5 +517,5 @@ class ColumnBuilder:
         if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
             return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
         # Every part is asked: one that holds a constant spells it out when it is.
-        stand = [part.stands() for part in self.parts]
-        return self._whole if all(stand) else np.concatenate([p.values() for p in self.parts])
+        filled = [part.fills_slice() for part in self.parts]
+        return self._whole if all(filled) else np.concatenate([p.values() for p in self.parts])

@@ -42,7 +42,7 @@ class SourceRows:
 class ArrowRows:
     """Rows of any table as Arrow, columns named as ours (`profile_id` is the store's).
 
-    `done` tells people how far the source is read.
+    `done` says, for the progress display, how far the source is read.
     """
 
     table: str

@@ -1,4 +1,7 @@
-"""Which run a profile is of: the profiles of one execution find each other here, whenever they come."""
+"""Which run a profile is of, and which ranks of a run are there.
+
+The profiles of one execution are brought together here, in whatever order they are imported.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ RANK_REPEATED = "rank-repeated"
 class RunMembership:
     """What an import says of a profile's run, beside the ranks and the job of its processes.
 
-    `name` is the run that the user names. `together` is what the profiles of one folder, or of one list
+    `name` is the run that the user named. `together` is what the profiles of one folder, or of one list
     of files, have in common, and `label` what a run of them is called. `unit` is what the profiles of a
     run in another store have in common, and `ranks` are the ranks of all of these.
     """
@@ -37,7 +40,7 @@ class RunMembership:
 
 @dataclass(frozen=True)
 class RankInfo:
-    """What a profile, or a run's profiles, tell: the importer, and what the processes know."""
+    """What is known of a profile, or a run's profiles: the importers, and the processes' ranks."""
 
     sources: frozenset[str]
     ranks: frozenset[int] = frozenset()
@@ -60,7 +63,7 @@ class RunAssignment:
     """A profile's place in a run: that of `run_id`, or None: a new one, of that `job`.
 
     `label` is what the run is called once it holds several profiles, and before if it is `named`; until
-    then it has the profile's own label. `note` tells of a recording of the same rank in another run.
+    then it has the profile's own label. `note` reports a recording of the same rank in another run.
     """
 
     run_id: int | None
@@ -214,7 +217,7 @@ class RankCoverage:
 
     @property
     def world_size(self) -> int:
-        """Return the number of ranks that the run had: as the ranks say, at least as many as are there."""
+        """Return the number of ranks that the run had: what the ranks say, at least those there."""
         return max((*self.world_sizes, *(rank + 1 for rank in self.ranks)), default=0)
 
     @property
@@ -241,10 +244,12 @@ class RankCoverage:
         found = []
         if self.missing_count:
             text = f"of {self.world_size:,} ranks {len(self.ranks):,} are there; missing: "
-            text += spans(self.missing())
+            text += ranges_as_text(self.missing())
             found.append(_note("ranks-missing", text, self.missing_count))
         if self.clashing:
-            text = "several profiles hold the same rank: " + spans(in_rows(self.clashing))
+            text = "several profiles hold the same rank: " + ranges_as_text(
+                contiguous_ranges(self.clashing)
+            )
             found.append(_note("rank-repeated", text, len(self.clashing)))
         if self.unranked:
             text = f"profiles without a rank in a run of ranks, the first {self.unranked[0]}"
@@ -314,7 +319,7 @@ def _members(store: Store) -> dict[int, tuple[int, ProfileProcesses]]:
     return dict(found)
 
 
-def in_rows(numbers: Iterable[int]) -> list[tuple[int, int]]:
+def contiguous_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return numbers as first and last of each sequence of them without a gap."""
     found: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
@@ -325,7 +330,7 @@ def in_rows(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def spans(parts: Iterable[tuple[int, int]]) -> str:
+def ranges_as_text(parts: Iterable[tuple[int, int]]) -> str:
     """Return ranges of numbers as text, the first few: `0, 3-7 and 12 more`."""
     every = list(parts)
     words = [str(low) if low == high else f"{low}-{high}" for low, high in every[:_SHOWN]]

@@ -1,4 +1,4 @@
-"""Views with names resolved, for people who open a store in sqlite3, DB Browser, pandas or DuckDB."""
+"""What people's own SQL meets in a store: views with names resolved, and errors that suggest names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings into a store: all of one, or none of it.
+"""Write recordings into a store: all of a file, or nothing.
 
 How rows come into a database is said by `sqlite/writer.py` and `postgresql/writer.py`; what is the same
 is here.
@@ -57,15 +57,15 @@ class _AlreadyThere(Exception):  # noqa: N818 - ends a transaction, is no error
 
 
 @dataclass(frozen=True)
-class Span:
-    """Where the rows of a profile stand in an event table: ids from `first` to `last`."""
+class IdRange:
+    """Ids of a profile's rows in an event table, from `first` to `last`."""
 
     first: int
     last: int
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _WrittenRows:
     """A recording whose rows are in the database, and that has no profile yet."""
 
     possible: frozenset[Fact]
@@ -84,7 +84,7 @@ class ProfileRows(ABC):
         """Write a batch; return notes on rows that had to be left out."""
 
     @abstractmethod
-    def spans(self) -> dict[str, Span]:
+    def spans(self) -> dict[str, IdRange]:
         """Return by event table the ids of the profile's rows; tables without rows are left out."""
 
 
@@ -161,10 +161,10 @@ class Writer(ABC):
     ) -> tuple[Imported, ...]:
         """Write a file's recordings in one transaction, or find that the store holds them already.
 
-        `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept` gets
-        the notes before anything is final and may raise. `replacing` are the ids of profiles that the
-        recordings take the place of, in the same transaction. Raises whatever `accept`, the importer or the
-        database raise; the store then holds nothing of the file.
+        `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
+        gets the notes before anything is final and may raise. `replacing` are the ids of profiles that the
+        recordings take the place of, in the same transaction. Raises whatever `accept`, the importer or
+        the database raise; the store then holds nothing of the file.
         """
         waiting = iter(recordings)
         first = next(waiting)
@@ -214,7 +214,7 @@ class Writer(ABC):
         profile_id: int,
         progress: Progress,
         accept: Callable[[Sequence[Note]], None],
-    ) -> _Taken:
+    ) -> _WrittenRows:
         notes: list[Note] = []
         rows = self._rows_of(profile_id)
         processes: list[dict[str, Any]] = []
@@ -237,9 +237,9 @@ class Writer(ABC):
             counts[schema.aggregate.name] = totals
         all_notes = merged([*summary.notes, *notes])
         accept(all_notes)
-        return _Taken(recording.possible, summary, profile_id, counts, all_notes, processes)
+        return _WrittenRows(recording.possible, summary, profile_id, counts, all_notes, processes)
 
-    def _finish(self, taken: _Taken, origin: Origin, home: int | None) -> Imported:
+    def _finish(self, taken: _WrittenRows, origin: Origin, home: int | None) -> Imported:
         summary = taken.summary
         if summary.part:
             origin = replace(
@@ -247,12 +247,12 @@ class Writer(ABC):
                 identity=origin.identity + _PART + summary.part,
                 label=f"{origin.label}-{summary.part}",
             )
-        told = collect_rank_info(origin.source, taken.processes)
-        place = self._runs.place(told, origin.run, home)
-        notes = [*taken.notes, *([place.note] if place.note else [])]
+        ranks = collect_rank_info(origin.source, taken.processes)
+        run = self._runs.place(ranks, origin.run, home)
+        notes = [*taken.notes, *([run.note] if run.note else [])]
         summary = replace(summary, notes=notes)
         label, run_id = add_profile(
-            self._connection, taken.profile_id, taken.possible, summary, origin, place
+            self._connection, taken.profile_id, taken.possible, summary, origin, run
         )
         self._runs.meet(run_id, origin.run)
         return Imported(
@@ -266,7 +266,7 @@ class Writer(ABC):
             tuple(notes),
         )
 
-    def _move(self, profile_id: int, spans: Mapping[str, Span], by_ns: int) -> None:
+    def _move(self, profile_id: int, spans: Mapping[str, IdRange], by_ns: int) -> None:
         for name, span in spans.items():
             table = schema.metadata.tables[name]
             for low in range(span.first, span.last + 1, _ROWS_AT_ONCE):
@@ -283,7 +283,7 @@ class Writer(ABC):
     def _write_extents(
         self,
         profile_id: int,
-        spans: Mapping[str, Span],
+        spans: Mapping[str, IdRange],
         constants: Mapping[str, Mapping[str, int]],
     ) -> dict[str, int]:
         counts = dict.fromkeys(schema.EVENT_TABLES, 0)
@@ -316,7 +316,7 @@ class Origin:
     """Where a recording comes from: `source` the importer's name, `identity` what makes it the same.
 
     `label` and `tags` are what the user calls it and wants kept with it, `run` says which run it is of;
-    none of them is part of its identity.
+    they are no part of its identity.
     """
 
     label: str

@@ -30,8 +30,8 @@ from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
-from nsysconv.store.connection import Connection, check_version, converted, selected
-from nsysconv.store.filesystem import file_system, is_added_to
+from nsysconv.store.connection import Connection, check_version, select_columns, to_schema_types
+from nsysconv.store.filesystem import is_locked, network_file_system
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.user_sql import views
 
@@ -99,8 +99,10 @@ class SqliteConnection(Connection):
         self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield columns with the schema's types; here any cell can have any type, so each is checked."""
-        statement = selected(columns).where(of).order_by(*columns[0].table.primary_key.columns)
-        return (converted(batch, columns) for batch in self.batches(statement, rows))
+        statement = (
+            select_columns(columns).where(of).order_by(*columns[0].table.primary_key.columns)
+        )
+        return (to_schema_types(batch, columns) for batch in self.batches(statement, rows))
 
     def read_pages(self, descriptor: int | None, path: Path) -> None:
         """Let `columns` read pages through a descriptor that was taken before this connected to `path`.
@@ -155,25 +157,29 @@ class SqliteConnection(Connection):
         # What is asked within a transaction leaves a lock: until its end nobody writes.
         self.execute("BEGIN")
         try:
-            found = self.rows(
+            roots = self.rows(
                 f"SELECT rootpage FROM {database}.sqlite_schema WHERE name = '{table}'"
             )
-            there = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
-            if self._descriptor is None or len(found) != 1 or any(row["hidden"] for row in there):
+            declared = self.rows(f"PRAGMA {database}.table_xinfo('{table}')")
+            if (
+                self._descriptor is None
+                or len(roots) != 1
+                or any(row["hidden"] for row in declared)
+            ):
                 return
             # Only of a column so declared are the values the rows' numbers.
-            keys = [(row["name"], row["type"]) for row in there if row["pk"]]
+            keys = [(row["name"], row["type"]) for row in declared if row["pk"]]
             if key is not None and keys != [(key, "INTEGER")]:
                 return
             places = {
                 str(row["name"]): place
-                for place, row in enumerate(there)
+                for place, row in enumerate(declared)
                 if page_reader.are_stored_as_read(str(row["type"]), is_key=bool(row["pk"]))
             }
             if not places.keys() >= set(names) - {None}:
                 return
             wanted = [page_reader.ID if name is None else places[name] for name in names]
-            root = int(str(found[0]["rootpage"]))
+            root = int(str(roots[0]["rootpage"]))
             yield from page_reader.read(self._descriptor, root, wanted, first, last)
         finally:
             self.execute("COMMIT")
@@ -288,7 +294,7 @@ def schema_version(path: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        # The marks stand in the header; the tables of a file that is no store may have no end.
+        # The marks are in the header; the tables of a file that is no store may have no end.
         uri = sqlite_uri(path, "ro&immutable=1")
         with SqliteConnection(uri, str(path), reads_schema=False) as connection:
             if connection.number("PRAGMA application_id") != schema.APPLICATION_ID:
@@ -315,10 +321,11 @@ def check_store(path: Path) -> None:
 def open_for_reading(path: Path) -> SqliteConnection:
     """Open a store for reading.
 
-    It is opened read-write where that is allowed: only then can SQLite roll back what a killed writer left.
+    It is opened read-write where that is allowed: only then can SQLite roll back what a
+    killed writer left.
     """
     modes = ["rw", "ro"]
-    if file_system(path) is not None and not is_added_to(path):
+    if network_file_system(path) is not None and not is_locked(path):
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
     hold_descriptors()
@@ -371,8 +378,8 @@ def shared_descriptor(path: Path) -> int | None:
     Call it only between `hold_descriptors` and `release_descriptors`, and never close what it returns.
     """
     with _descriptor_lock, suppress(OSError):
-        found = path.stat()
-        known = _shared_descriptors.get((found.st_dev, found.st_ino))
+        status = path.stat()
+        known = _shared_descriptors.get((status.st_dev, status.st_ino))
         if known is None and len(_shared_descriptors) < _MOST_SHARED_FILES:
             number = os.open(path, os.O_RDONLY)
             about = os.fstat(number)

@@ -35,16 +35,16 @@ def run_query(path: Path, sql: str) -> pa.Table:
     Bytes are written as in SQL. Raises UsageError where the query is wrong, or no select on the schema's
     tables and views. Whatever is raised meanwhile, a signal's exception too, ends the query.
     """
-    # While this is open what a killed writer left is rolled back, and the log of one that writes to a
-    # log is there, which who only reads cannot do.
+    # Opening it rolls back what a killed writer left, and makes a write-ahead log's index, which the
+    # process of the query, which only reads, could not.
     with open_for_reading(path) as connection:
         tables = [*schema.metadata.tables, *views()]
         try:
             with Processes[str, Rows | None](
                 1, answering, connection.reading_uri, tables, os.getpid()
             ) as process:
-                found = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
-                return _table([_batch(rows) for rows in found if rows is not None])
+                batches = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
+                return _table([_batch(rows) for rows in batches if rows is not None])
         except Denied as denied:
             raise _denied(*denied.args) from None
         except QueryFailed as failed:

@@ -21,8 +21,8 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.notes import merged
 from nsysconv.report import MISSING
-from nsysconv.store.connection import Connection, from_rows
-from nsysconv.store.read import Columns, Extent, Store, pieces_of
+from nsysconv.store.connection import Connection, batch_of_rows
+from nsysconv.store.read import Columns, Extent, Store, split_extent
 from nsysconv.store.recording import (
     SOURCE,
     Batch,
@@ -51,7 +51,7 @@ _NOT_INTEGERS = (Unit.TEXT, Unit.REAL)
 
 
 @contextmanager
-def in_place(recording: Recording, origin: Origin) -> Iterator[Store | None]:
+def open_virtual_store(recording: Recording, origin: Origin) -> Iterator[Store | None]:
     """Open a store of one profile over a recording of a SQLite source. Nothing is written anywhere.
 
     None where the rows have to be imported to be read: the source is no SQLite file, or its row numbers
@@ -198,7 +198,7 @@ class _VirtualStore(Store):
         self._check_all_rows(table)
         yield from super().batches(profile_id, table, rows, names)
         if table == schema.note.name and self.late_notes:
-            yield from_rows(schema.note, list(self._late_rows()))
+            yield batch_of_rows(schema.note, list(self._late_rows()))
 
     def distinct(self, profile_id: int, table: str, names: Sequence[str]) -> dict[str, set[int]]:
         self._check_all_rows(table)
@@ -212,7 +212,7 @@ class _VirtualStore(Store):
                 self._guard(table)
 
     def _are_all_rows_valid(self, table: str) -> bool:
-        pieces = pieces_of(self.extents(_PROFILE_ID)[table])
+        pieces = split_extent(self.extents(_PROFILE_ID)[table])
         valid = [False] * len(pieces)
 
         def check(part: int, connection: Connection) -> None:

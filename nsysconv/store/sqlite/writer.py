@@ -24,7 +24,13 @@ from nsysconv.refusals import (
     refusal_error,
     write_failure,
 )
-from nsysconv.store.filesystem import alone, check_folder, file_system, followed, publish
+from nsysconv.store.filesystem import (
+    follow_links,
+    lock_for_adding,
+    network_file_system,
+    publish,
+    require_folder,
+)
 from nsysconv.store.recording import SOURCE, Batch, SourceRows, with_profile_id
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
@@ -35,7 +41,7 @@ from nsysconv.store.sqlite.connection import (
     schema_version,
     sqlite_uri,
 )
-from nsysconv.store.write import ProfileRows, Progress, Span, Writer
+from nsysconv.store.write import IdRange, ProfileRows, Progress, Writer
 
 _READ_BYTES = 1 << 20
 
@@ -168,8 +174,8 @@ class _Adding(SqliteWriter):
     def _take_back(self) -> None:
         """Have SQLite take back what a failed transaction has written.
 
-        SQLite leaves this to whoever looks at the file next. It needs no room on the disk: the old bytes are
-        written to where they were.
+        SQLite leaves this to whoever looks at the file next. It needs no room on the disk: the old bytes
+        are written to where they were.
         """
         journal = _journal(self._path)
         if not journal.exists():
@@ -191,7 +197,7 @@ def _opened(path: Path) -> _Changing:
     try:
         return _Changing(path, "rw", path)
     except InputError:
-        kind = file_system(path)
+        kind = network_file_system(path)
         if kind is None:
             raise
         raise UsageError(
@@ -209,11 +215,11 @@ def write_file(
 
     `on_name_taken` gets the complete new store and `path`, where a store has that name by then.
     """
-    followed(path)
+    follow_links(path)
     sweep(path)
     if path.exists():
         check_store(path)
-        with alone(path), _opened(path) as connection:
+        with lock_for_adding(path), _opened(path) as connection:
             yield _Adding(connection, path)
         return
     if path.is_symlink():
@@ -222,7 +228,7 @@ def write_file(
             where=str(path),
             hint="Remove it, or name the file that is to be made.",
         )
-    check_folder(path)
+    require_folder(path)
     with building(path) as partial:
         # Nobody else knows the name: no locks, which some network file systems do not have.
         with _Changing(partial, "rwc&nolock=1", path) as connection:
@@ -283,11 +289,11 @@ class SqliteRows(ProfileRows):
         self._connection.execute("RELEASE batch")
         return notes
 
-    def spans(self) -> dict[str, Span]:
+    def spans(self) -> dict[str, IdRange]:
         """Return by event table the ids of the profile's rows; tables without rows are left out."""
         last = {name: self._last_id(name) for name in self._before}
         return {
-            name: Span(before + 1, last[name])
+            name: IdRange(before + 1, last[name])
             for name, before in self._before.items()
             if last[name] > before
         }

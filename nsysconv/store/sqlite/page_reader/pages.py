@@ -34,7 +34,7 @@ _LARGEST_NUMBER, _REAL, _ZERO, _ONE, _UNUSED_TYPES, _LONG_TYPES = 6, 7, 8, 9, (1
 _WITHOUT_BYTES = np.array([MISSING, *[0] * (_ONE - 1), 1], np.int64)
 # What of eight bytes that begin with a value is not its, in bits; all but the sign where it has none.
 _SPARE_BITS = np.minimum(64 - 8 * _LENGTHS[: _ONE + 1], 63)
-# As what a value of so many bytes is read, and the bits that are not its.
+# By a value's length in bytes: the type it is read as, and how many of its bits belong to the next value.
 _READ_AS = {
     1: (">i1", 0),
     2: (">i2", 0),
@@ -78,7 +78,7 @@ def read(
 
     `root` is the page on which the table's tree has its root. `places` are the columns' numbers in a
     record, from 0, or ID for the ids. Each batch comes with the id from which reading goes on; its
-    columns are arrays of int64, or of int32 where all values fit, one value broadcast where all are equal;
+    columns are arrays of int64, or of int32 where all values fit, broadcast where all are equal;
     null is MISSING.
 
     Ends early where the pages hold what is not read here, damage above all: SQLite has to go on from the
@@ -127,7 +127,7 @@ class Pages:
             if before is not None and int(records.ids[0]) <= before:
                 raise UnreadableError
             before = int(records.ids[-1])
-            # At the ends of a range others stand beside the wanted ones.
+            # The first and the last page also hold rows outside of the range.
             begin = int(np.searchsorted(records.ids, first))
             end = int(np.searchsorted(records.ids, last, side="right"))
             several = records.part(begin, end).columns(places) if begin < end else []
@@ -240,7 +240,7 @@ class Pages:
             sizes = np.where(long, (sizes & 127) << 7 | second, sizes)
             eight >>= long.astype(np.uint64) << np.uint64(3)
             places = places + long
-        if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest stands on other pages
+        if len(sizes) and int(sizes.max()) > self._usable - 35:  # the rest is on overflow pages
             raise UnreadableError
         eight >>= np.uint64(8)
         return sizes, places + 1, eight
@@ -368,7 +368,7 @@ def _numbers(
     # A longer header has varints for lengths; a shorter one leaves out columns that were added later.
     if not count < int(header.min()) <= int(header.max()) < _LONG_HEADER:
         raise UnreadableError
-    # Values stand so many bytes behind a base: as long as that is where records begin, in their tops.
+    # A value is `at` bytes behind a base. As long as that is a record's begin, it is in `tops`.
     base, at, in_tops = records.begin, first[0], True
     if 0 in differing:
         base, at, in_tops = base + header, 0, False

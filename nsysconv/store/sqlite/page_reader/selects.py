@@ -1,6 +1,6 @@
 """Selects over whole numbers, worked out by numpy as SQLite would.
 
-A source's rows are told as selects (`recording.SourceRows`). Where values come from pages rather than
+A source's rows are stated as selects (`recording.SourceRows`). Where values come from pages rather than
 from SQLite, the same select says what becomes of them; there is no second wording of it. What is not
 known here SQLite has to work out.
 """
@@ -49,7 +49,7 @@ _ALL_OR_ANY: Mapping[Any, Callable[[Any, Any], Any]] = {
 }
 
 
-class UnknownError(Exception):
+class UnsupportedError(Exception):
     """An expression, or a value, that is not worked out here."""
 
 
@@ -62,14 +62,14 @@ def evaluator(columns: Sequence[Any], where: Any) -> Evaluate | None:
     try:
         work = [None if column is None else value(column) for column in columns]
         kept = None if where is None else truth(where)
-    except UnknownError:
+    except UnsupportedError:
         return None
 
     def evaluate(ids: Array, found: Columns) -> list[Array] | None:
         try:
             every = [ids if each is None else _of_length(each(found), len(ids)) for each in work]
             rows = True if kept is None else kept(found)
-        except UnknownError:
+        except UnsupportedError:
             return None
         if not np.all(rows):
             every = [values[np.broadcast_to(rows, ids.shape)] for values in every]
@@ -117,7 +117,7 @@ def value(expression: Any) -> Work:
         case elements.ExpressionClauseList():
             work = partial(_calculated, _calculation(expression.operator))
             return _reduced(work, map(value, expression.clauses))
-    raise UnknownError
+    raise UnsupportedError
 
 
 def truth(expression: Any) -> Test:
@@ -132,7 +132,7 @@ def truth(expression: Any) -> Test:
             return _reduced(_ALL_OR_ANY[expression.operator], map(truth, expression.clauses))
         case elements.BinaryExpression():
             return _condition(expression)
-    raise UnknownError
+    raise UnsupportedError
 
 
 def _condition(expression: elements.BinaryExpression[Any]) -> Test:
@@ -152,7 +152,7 @@ def _condition(expression: elements.BinaryExpression[Any]) -> Test:
             return lambda columns: _is_null(tested(columns))
         case elements.Null() if sign is operators.is_not:
             return lambda columns: np.logical_not(_is_null(tested(columns)))
-    raise UnknownError
+    raise UnsupportedError
 
 
 def _case(expression: elements.Case[Any]) -> Work:
@@ -194,13 +194,13 @@ def _calculation(sign: Any) -> Callable[[Any, Any], Any]:
         _BITS.get(sign.opstring) if isinstance(sign, operators.custom_op) else _ARITHMETIC.get(sign)
     )
     if known is None:
-        raise UnknownError
+        raise UnsupportedError
     return known
 
 
 def _calculated(work: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
     if work in _ARITHMETIC.values() and not (_is_safe(left) and _is_safe(right)):
-        raise UnknownError
+        raise UnsupportedError
     # Of narrower columns, because what comes out may need more.
     result: Array = work(np.asarray(left, np.int64), np.asarray(right, np.int64))
     null = np.logical_or(_is_null(left), _is_null(right))
@@ -226,7 +226,7 @@ def _spelled(number: str) -> int:
     try:
         return int(number)
     except ValueError as error:
-        raise UnknownError from error
+        raise UnsupportedError from error
 
 
 def _is_null(tested: Value) -> Truth:
@@ -255,7 +255,7 @@ def _is_none_of(tested: Value, listed: Sequence[Any]) -> Truth:
 
 def _is_one_of(tested: Value, listed: Sequence[Any]) -> Truth:
     if not listed or not all(type(number) is int for number in listed):
-        raise UnknownError
+        raise UnsupportedError
     found: Truth = False
     for number in listed:
         found = np.logical_or(found, _compared(operator.eq, tested, number))
