@@ -330,7 +330,7 @@ def test_what_a_killed_writer_left_is_rolled_back(store: Path, tmp_path: Path) -
         shutil.copy(store, left / "job.db")
         shutil.copy(f"{store}-journal", left / "job.db-journal")
         theirs.execute("ROLLBACK")
-    found = user_query(left / "job.db", "SELECT label FROM run").to_pylist()
+    found = ask(left / "job.db", "SELECT label FROM run").to_pylist()
     assert found == ask(store, "SELECT label FROM run").to_pylist()
     assert [path.name for path in left.iterdir()] == ["job.db"]
 
@@ -360,7 +360,7 @@ def test_a_store_on_a_network_file_system_is_read(
 @pytest.mark.usefixtures("here")
 def test_any_name_of_a_store(store: Path, name: str) -> None:
     named = store.rename(store.with_name(name))
-    assert user_query(named, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
+    assert ask(named, "SELECT count(*) AS n FROM kernel").to_pylist() == [{"n": 8}]
 
 
 # -- queries without end
