@@ -29,8 +29,7 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries import parse_spec
 from nsysconv.queries.stats import ALIASES, REPORTS
-from nsysconv.queries.stats.api_calls import shown_name
-from nsysconv.queries.stats.kernels import innermost_around
+from nsysconv.queries.stats.cuda_names import function_name, innermost_around
 from nsysconv.render import Options, renderer
 
 CUDA = tuple(name for name in REPORTS if name.startswith("cuda_"))
@@ -90,7 +89,7 @@ def test_runtime_and_driver_are_one_table() -> None:
     ("", ""),
 ])  # fmt: skip
 def test_a_version_of_four_characters_is_not_shown(symbol: str, shown: str) -> None:
-    assert shown_name(symbol) == shown
+    assert function_name(symbol) == shown
 
 
 def test_two_versions_of_a_function_are_two_rows() -> None:
@@ -272,7 +271,7 @@ def test_size_of_memory_operations() -> None:
     ]
 
 
-def test_a_direction_that_is_not_told_is_unknown() -> None:
+def test_unrecorded_direction_is_unknown() -> None:
     assert lines("cuda_gpu_mem_time_sum", Memcpy(0, 10, direction=None)) == [
         "100.0,10,1,10.0,10.0,10,10,0.0,[CUDA memcpy Unknown]"]  # fmt: skip
 
@@ -386,7 +385,7 @@ def test_without_a_queue_time_there_are_no_statistics_of_it() -> None:
     assert line.split(",")[15:20] == [""] * 5
 
 
-def test_clocks_that_disagree_tell_no_queue_and_no_total() -> None:
+def test_disagreeing_clocks_leave_queue_and_total_null() -> None:
     rows = Call(0, 10, 1), Kernel(9_000_000_000, 9_000_000_020, 1, name="k")
     (line,) = lines("cuda_kern_exec_trace", *rows)
     assert line == "0,10,,,9000000000,20,,1,11,0,cudaLaunchKernel,,,k"
@@ -490,7 +489,7 @@ def test_a_table_read_back_prints_the_same(report: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("report", CUDA)
-def test_nothing_of_the_kind_is_a_table_without_rows(report: str) -> None:
+def test_recorded_fact_without_events_is_a_table_without_rows(report: str) -> None:
     assert lines(report, Range(0, 1, "r")) == []
 
 

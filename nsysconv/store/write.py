@@ -163,8 +163,8 @@ class Writer(ABC):
 
         `origin` is asked last: hashing the source's bytes may run while its rows are copied. `accept`
         gets the notes before anything is final and may raise. `replacing` are the ids of profiles that
-        the recordings take the place of, in the same transaction. Raises whatever `accept`, the importer or
-        the database raise; the store then holds nothing of the file.
+        the recordings take the place of, in the same transaction. Raises whatever `accept`, the importer
+        or the database raise; the store then holds nothing of the file.
         """
         waiting = iter(recordings)
         first = next(waiting)
