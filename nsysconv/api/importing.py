@@ -116,7 +116,7 @@ def import_files(
     if isinstance(paths, (str, os.PathLike, Url)):
         paths = [paths]
     options = Options(frozenset(several(include)))
-    detection.check(options)
+    detection.check_included(options)
     if label is not None:
         _check_label(label, "profile")
     if run is not None:
@@ -306,7 +306,9 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
     given = place(paths[0])
     if isinstance(given, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
-    return Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")
+    return Path(
+        (given.resolve().name if given.is_dir() else detection.profile_label(given)) + ".db"
+    )
 
 
 def _check_default(target: Path, inputs: Sequence[Input]) -> None:

@@ -33,7 +33,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._path = path
         self._open = ExitStack()
         with ExitStack() as stack:
-            self._probe = stack.enter_context(detection.opened(path, say))
+            self._probe = stack.enter_context(detection.open_probe(path, say))
             self._importer = detection.detect(self._probe)
             self._open = stack.pop_all()
         # The word that includes rows of a kind is the fact's own.
@@ -59,7 +59,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
 
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
         """What the file is, and what reads it; as an import does."""
-        label = detection.label(self._path)
+        label = detection.profile_label(self._path)
         run = Belonging(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)

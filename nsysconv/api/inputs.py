@@ -12,7 +12,7 @@ from nsysconv import record
 from nsysconv.api.lost import Lost
 from nsysconv.api.words import Target
 from nsysconv.errors import InputError, NsysconvError, UsageError
-from nsysconv.importers.nsys_report import export_beside
+from nsysconv.importers.nsys_report import export_path
 from nsysconv.importers.probe import Probe
 from nsysconv.store.database import is_store
 from nsysconv.store.places import Place, Url, place
@@ -202,7 +202,7 @@ def _doubled(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
             files.discard(path)
             yield path, f"its recording is in {store.name}"
     for report in sorted(files):
-        export = export_beside(report)
+        export = export_path(report)
         if export is None or export not in files:
             continue
         if export.stat().st_mtime_ns < report.stat().st_mtime_ns:

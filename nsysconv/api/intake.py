@@ -73,7 +73,7 @@ def take_in(each: Input, writer: Writer, wishes: Wishes, find: Find | None = Non
             return FileResult(each.path, tuple(_merged(each, writer, wishes)))
         with ExitStack() as stack:
             probes = [
-                stack.enter_context(detection.opened(one, wishes.say, threads=wishes.threads))
+                stack.enter_context(detection.open_probe(one, wishes.say, threads=wishes.threads))
                 for one in each.paths
             ]
             try:
@@ -134,7 +134,7 @@ def add_complete(
 def belonging(each: Input, wishes: Wishes) -> Belonging:
     """What is known of an input's run before it is read. Ranks in one file are of one run."""
     if each.together is None and not each.is_store:
-        return Belonging(wishes.run, f"file {each.path}", detection.label(each.path))
+        return Belonging(wishes.run, f"file {each.path}", detection.profile_label(each.path))
     return Belonging(wishes.run, each.together, each.label)
 
 
@@ -179,7 +179,7 @@ def _written(
 
     def hash_sources() -> None:
         if not hashing:
-            hashing.extend(probe.beside(probe.sha256) for probe in probes)
+            hashing.extend(probe.submit(probe.sha256) for probe in probes)
 
     def hashed() -> str:
         hash_sources()
@@ -195,7 +195,7 @@ def _written(
 
     def origin() -> Origin:
         return Origin(
-            wishes.label or detection.label(each.path),
+            wishes.label or detection.profile_label(each.path),
             importer.NAME,
             " + ".join(map(str, each.named or each.paths)),
             hashed(),

@@ -78,7 +78,7 @@ def report_on(
     _check(by, wanted)
     request = request_of(0, idle, kernel_names, "step" if by == "step" else None, step_range)
     shown_rows = {name: rows(name, limit, for_people=for_people) for name in wanted}
-    detection.check(Options(frozenset(several(include))))
+    detection.check_included(Options(frozenset(several(include))))
     asked = _Asked(wanted, (), request, slice, several(include))
     combined = [Combined(name, by, shown_rows[name], request) for name in wanted]
     run = _Run(combined)

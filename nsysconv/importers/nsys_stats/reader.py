@@ -9,7 +9,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
+from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
 from nsysconv.importers.nsys_stats import remarks
 from nsysconv.importers.nsys_stats.cells import TraceReader
 from nsysconv.importers.nsys_stats.gathered import Gathered
@@ -73,8 +73,8 @@ class Reader:
             for file, parts in zip(files, told, strict=True):
                 _refuse_empty(file, [part.run for part in parts])
             found = _joined([[part for part in parts if part.run.blocks] for parts in told])
-            if len(found) > MOST_RECORDINGS:
-                raise too_many_recordings(str(self._probes[0].origin))
+            if len(found) > MAX_RECORDINGS:
+                raise too_many_recordings_error(str(self._probes[0].origin))
             for number, parts in enumerate(found, 1):
                 yield self._recording(parts, f"run-{number}" if found[1:] else "")
 

@@ -42,7 +42,7 @@ class Reader:
                 made: Future[list[Cells]] = Future()
                 made.set_result(self._piece(rows, span))
             else:
-                made = self.probe.beside(self._piece, rows, span)
+                made = self.probe.submit(self._piece, rows, span)
             ahead.append((made, span.end))
             if len(ahead) > _PIECES_AHEAD:
                 yield from _of_piece(*ahead.popleft())

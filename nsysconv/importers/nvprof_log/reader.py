@@ -10,7 +10,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
+from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
 from nsysconv.importers.nsys_stats.runs import tables_in
 from nsysconv.importers.nvprof_log import messages, remarks
 from nsysconv.importers.nvprof_log.counters import Counters
@@ -80,8 +80,8 @@ class Reader:
             ]
             self._refuse_empty(files, runs)
             found = _joined(runs)
-            if len(found) > MOST_RECORDINGS:
-                raise too_many_recordings(str(self._probes[0].origin))
+            if len(found) > MAX_RECORDINGS:
+                raise too_many_recordings_error(str(self._probes[0].origin))
             firsts = [each[0] for each in found]
             for parts in found:
                 yield self._recording(parts, _name_of(parts[0], firsts) if found[1:] else "")
