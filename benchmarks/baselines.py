@@ -47,7 +47,7 @@ COLUMNS = {
 
 
 def raw_copy(*paths: Path) -> None:
-    """Copies the columns with the SQLite library that nsysconv uses; the last path is the target."""
+    """Copy the columns with the SQLite library that nsysconv uses; the last path is the target."""
     from nsysconv.store.sqlite.connection import PAGE_SIZE, SqliteConnection, sqlite_uri
 
     *sources, target = paths
@@ -69,7 +69,7 @@ def raw_copy(*paths: Path) -> None:
 
 
 def chrome_loop(source: Path, target: Path) -> None:
-    """The rows of an export as a Chrome trace, one after the other."""
+    """Write the rows of an export as a Chrome trace, one after the other."""
     with closing(sqlite3.connect(f"file:{source}?mode=ro&immutable=1", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
         names = dict(connection.execute("SELECT id, value FROM StringIds").fetchall())
@@ -116,7 +116,7 @@ def _event(row: sqlite3.Row, category: str, name: str, args: dict[str, object]) 
 
 
 def pandas_sums(*sources: Path) -> None:
-    """Kernel and API time by name, of each file."""
+    """Sum kernel and API time by name, of each file."""
     import pandas as pd
 
     for source in sources:
@@ -132,7 +132,7 @@ def pandas_sums(*sources: Path) -> None:
 
 
 def json_load(source: Path) -> None:
-    """Total kernel time of a Kineto trace."""
+    """Add up the kernel time of a Kineto trace with `json.load`."""
     with source.open(encoding="utf-8") as file:
         trace = json.load(file)
     kernels = [event["dur"] for event in trace["traceEvents"] if event.get("cat") == "kernel"]
@@ -140,13 +140,13 @@ def json_load(source: Path) -> None:
 
 
 def json_load_nogc(source: Path) -> None:
-    """The same without garbage collection."""
+    """Add up the kernel time of a Kineto trace without garbage collection."""
     gc.disable()
     json_load(source)
 
 
 def hta_parse(source: Path) -> None:
-    """HTA's data frame of a trace."""
+    """Parse a trace into HTA's data frame."""
     from hta.common.trace import parse_trace_file
 
     _, events, _ = parse_trace_file(str(source))
@@ -154,7 +154,7 @@ def hta_parse(source: Path) -> None:
 
 
 def pandas_to_sql(source: Path, target: Path, rows_an_insert: int | None = None) -> None:
-    """All columns of a GPU trace; the connection is sqlite3's, with which pandas is faster."""
+    """Write all columns of a GPU trace through sqlite3, with which pandas is fastest."""
     import pandas as pd
     from generate_nvprof import HEADER_LINE, UNITS_LINE
 
@@ -167,12 +167,12 @@ def pandas_to_sql(source: Path, target: Path, rows_an_insert: int | None = None)
 
 
 def pandas_to_sql_multi(source: Path, target: Path) -> None:
-    """The same with many rows an INSERT; the most that SQLite takes is 32766 values."""
+    """Write all columns with many rows an INSERT; SQLite takes at most 32766 values."""
     pandas_to_sql(source, target, rows_an_insert=1000)
 
 
 def pandas_to_parquet(source: Path, target: Path) -> None:
-    """Kernels and API calls, a file each."""
+    """Write kernels and API calls, a file each."""
     import pandas as pd
 
     target.mkdir()

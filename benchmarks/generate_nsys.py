@@ -145,13 +145,13 @@ class Writer:
             )
 
     def close(self) -> None:
-        """Commit; the file is complete."""
+        """Commit and close the file."""
         self.connection.execute("COMMIT")
         self.connection.close()
 
 
 def write_calls(out: Writer, thread: Thread, chunk: Chunk, names: Names) -> int:
-    """The chunk's API rows, the nested driver calls among them."""
+    """Return the chunk's API rows, the nested driver calls among them."""
     fixed: Columns = {"globalTid": thread.global_tid}
     # 600 is cudaErrorNotReady: the usual answer to a query.
     result = np.where((chunk.kind == job.QUERY) & (chunk.bytes % 3 > 0), 600, 0)
@@ -169,7 +169,7 @@ def write_calls(out: Writer, thread: Thread, chunk: Chunk, names: Names) -> int:
 
 
 def op_columns(thread: Thread, chunk: Chunk, at: Flags, start: Ints, end: Ints) -> Columns:
-    """The columns that rows of kernels, copies, memsets and synchronisations share."""
+    """Return the columns that rows of kernels, copies, memsets and synchronisations share."""
     return {
         "start": start[at], "end": end[at], "deviceId": thread.device,
         "contextId": thread.context, "greenContextId": None, "streamId": chunk.stream[at],
@@ -178,7 +178,7 @@ def op_columns(thread: Thread, chunk: Chunk, at: Flags, start: Ints, end: Ints) 
 
 
 def write_ops(out: Writer, thread: Thread, chunk: Chunk, names: Names, most: int) -> int:
-    """The chunk's GPU work, at most `most` kernels of it; returns the number of kernels."""
+    """Return the chunk's GPU work, at most `most` kernels of it; returns the number of kernels."""
     at = chunk.kind <= job.LAUNCH_EX
     at &= np.cumsum(at).reshape(at.shape) <= most
     ids, shape = names.kernels[chunk.kernel[at]], names.shape[chunk.kernel[at]]
@@ -222,7 +222,7 @@ def write_ops(out: Writer, thread: Thread, chunk: Chunk, names: Names, most: int
 
 
 def write_ranges(out: Writer, thread: Thread, chunk: Chunk, strings: Strings) -> int:
-    """The chunk's push/pop ranges, and the profiler's overhead between some steps.
+    """Return the chunk's push/pop ranges, and the profiler's overhead between some steps.
 
     Ranges of outer levels begin earlier and end later by 40 ns per level; calls are at least
     600 ns apart, so neighbours of one level stay apart.
@@ -254,7 +254,7 @@ def write_ranges(out: Writer, thread: Thread, chunk: Chunk, strings: Strings) ->
 
 
 def write_session(out: Writer, threads: Sequence[Thread], strings: Strings) -> None:
-    """Everything that is not an event: machine, processes, threads, GPUs, metadata, strings."""
+    """Write everything that is not an event: machine, processes, threads, GPUs, metadata, strings."""
     end = max(thread.now for thread in threads) + 1_000_000
     out.rows("ANALYSIS_DETAILS", [(job.VM, end, SESSION_RAW_NS, SESSION_RAW_NS + end)])
     date = "2026-01-01T00:00:00"
@@ -301,7 +301,7 @@ def write_session(out: Writer, threads: Sequence[Thread], strings: Strings) -> N
 
 
 def write_gpu(out: Writer, gpu: int, uuid: str) -> None:
-    """The row of one GPU, all of one model."""
+    """Write the row of a GPU; all are of one model."""
     out.rows("TARGET_INFO_GPU", [(
         job.VM, gpu, "NVIDIA H100 80GB HBM3", f"0000:{gpu + 16:02x}:00.0", 1, 52428800, 85024112640,
         3352320000000, 1980000000, 132, gpu, uuid, 0, "GH100", gpu, "", "", 161, 0, 65536, 4,

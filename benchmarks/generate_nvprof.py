@@ -52,7 +52,7 @@ SUMS = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes", "
 
 
 def kernel_names() -> Iterator[str]:
-    """60 names as nvprof demangles them: template arguments that are values carry their type."""
+    """Yield 60 names as nvprof demangles them: template arguments that are values carry their type."""
     native, array = "at::native::", "at::detail::Array<char*, int={}>"
     types = ("float", "c10::Half", "long")
     functors = ("AddFunctor", "MulFunctor", "BUnaryFunctor", "FillFunctor", "AbsFunctor")
@@ -115,7 +115,7 @@ class Operation:
 
 
 def row_template(cells: str, throughput: str, kinds: str, name: str) -> str:
-    """A row to be formatted with Start (ms, ns), Duration (us, ns), throughput, stream, correlation."""
+    """Return a row's format: Start (ms, ns), Duration (us, ns), throughput, stream, correlation."""
     return (
         f"{{0}}.{{1:06d}},{{2}}.{{3:03d}}000,{cells},{throughput},{kinds},"
         f'"{DEVICE}","{CONTEXT}","{{5}}","{name}",{{6}}\n'
@@ -123,7 +123,7 @@ def row_template(cells: str, throughput: str, kinds: str, name: str) -> str:
 
 
 def kernels() -> Iterator[Operation]:
-    """All kernels: each name with three grids. Few names make up most launches, as in real jobs."""
+    """Yield all kernels: each name with three grids. Few names make up most launches, as in real jobs."""
     names = list(kernel_names())
     weights = [1 / (1 + n * 7 % len(names)) for n in range(len(names))]
     for n, (name, weight) in enumerate(zip(names, weights, strict=True)):
@@ -145,7 +145,7 @@ def kernels() -> Iterator[Operation]:
 
 
 def transfers() -> Iterator[Operation]:
-    """Copies and sets. Large batches are rare; most copies are a few bytes."""
+    """Yield copies and sets. Large batches are rare; most copies are a few bytes."""
     for kind, source, target, size, bytes_per_ns, weight in (
         ("HtoD", "Pageable", "Device", 38_535_168, 6, 0.1),
         ("HtoD", "Pinned", "Device", 2048, 8, 2),
@@ -185,7 +185,7 @@ class Trace:
         }
 
     def pieces(self) -> Iterator[str]:
-        """The file's text; `totals` counts the pieces taken so far."""
+        """Yield the file's text; `totals` counts the pieces taken so far."""
         yield (
             f"=={PID}== NVPROF is profiling process {PID}, command: ./train\n"
             f"=={PID}== Profiling application: ./train\n"
@@ -198,7 +198,7 @@ class Trace:
             yield text
 
     def _step(self, rng: np.random.Generator, first: int, rows: int, zero: int) -> tuple[str, int]:
-        """A step's rows, and when the next one begins."""
+        """Return a step's rows, and when the next one begins."""
         kind = rng.choice(len(self.operations), rows, p=self.shares)
         stream = rng.choice(STREAMS, rows, p=STREAM_SHARES)
         ready = zero + np.cumsum(rng.exponential(LAUNCH_NS, rows).astype(np.int64))
@@ -218,7 +218,7 @@ class Trace:
         return text, int((start + dur).max()) + 25_000 + int(rng.exponential(40_000))
 
     def _text(self, kind: Ints, start: Ints, dur: Ints, stream: Ints, correlation: Ints) -> str:
-        """Rows as nvprof prints them."""
+        """Return rows as nvprof prints them."""
         throughput = self.size[kind] / dur * 1e9 / 2**30
         columns = (
             *np.divmod(start, 1_000_000),
@@ -235,7 +235,7 @@ class Trace:
         )
 
     def totals(self) -> Totals:
-        """What the rows written so far add up to."""
+        """Return what the rows written so far add up to."""
         found: Totals = {}
         for number, operation in enumerate(self.operations):
             table = found.setdefault(operation.table, Counter())
@@ -246,7 +246,7 @@ class Trace:
 
 
 def generate(path: Path, rows: int, seed: int = 1) -> Totals:
-    """Writes a trace of so many rows and says what is in it."""
+    """Write a trace of so many rows and says what is in it."""
     trace = Trace(rows, seed)
     with path.open("w", encoding="ascii", newline="\n") as out:
         out.writelines(trace.pieces())
@@ -254,7 +254,7 @@ def generate(path: Path, rows: int, seed: int = 1) -> Totals:
 
 
 def main() -> None:
-    """Command line."""
+    """Write the files that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", type=int, default=1_000_000)

@@ -4,7 +4,7 @@
 
 Each is an export as `generate_nsys.py` writes it, `rank<N>.sqlite`, of a process of its own. Beyond that:
 
-* the environment that was captured tells rank, local rank (8 a host), world size and job;
+* the environment that was captured names rank, local rank (8 a host), world size and job;
 * every session began at another time, up to 5 ms apart, and hosts' clocks are up to 20 us off;
 * one kernel in 100 is an all-reduce on a stream of its own. The k-th ends on all ranks within 2 us; ranks
   come up to 120 us before the last, and that is mostly the straggler, number ranks // 3;
@@ -35,12 +35,12 @@ NAME = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 
 
 def straggler(ranks: int) -> int:
-    """The rank that is late most of the time."""
+    """Return the rank that is late most of the time."""
     return ranks // 3
 
 
 def schedule(ranks: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """When each rank comes to each collective and when it leaves it, in ns of the job's time:
+    """Return when each rank comes to each collective and when it leaves it, in ns of the job's time:
     (ranks, count) each.
     """
     rng = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ def schedule(ranks: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def clock(ranks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per rank, in ns: when its session began in the job's time, and by how much its clock is off."""
+    """Return per rank, in ns: the start of its session in the job's time, and the error of its clock."""
     rng = np.random.default_rng(seed + 1)
     began = rng.integers(0, 5_000_000, ranks)
     hosts = rng.integers(-20_000, 20_000, -(-ranks // RANKS_PER_HOST))
@@ -60,7 +60,7 @@ def clock(ranks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def add_collectives(connection: sqlite3.Connection, came: np.ndarray, left: np.ndarray) -> None:
-    """The all-reduces of a rank and the calls that launched them, on a thread of its own."""
+    """Add the all-reduces of a rank and the calls that launched them, on a thread of its own."""
     ((pid, device, context),) = connection.execute(
         "SELECT DISTINCT globalPid, deviceId, contextId FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1")
     ((last_id,),) = connection.execute("SELECT max(correlationId) FROM CUPTI_ACTIVITY_KIND_RUNTIME")
@@ -95,7 +95,7 @@ def add_collectives(connection: sqlite3.Connection, came: np.ndarray, left: np.n
 
 
 def add_place(connection: sqlite3.Connection, rank: int, ranks: int, zero_utc_ns: int) -> None:
-    """Where the process ran, as which rank, and when its session began by its host's clock."""
+    """Add the process's host and rank, and the start of its session by its host's clock."""
     host, local = divmod(rank, RANKS_PER_HOST)
     variables = {"SLURM_JOB_ID": JOB, "SLURM_STEP_ID": 0, "SLURM_PROCID": rank, "SLURM_LOCALID": local,
                  "SLURM_NODEID": host, "SLURM_STEP_NUM_TASKS": ranks, "SLURM_NTASKS": ranks}

@@ -88,7 +88,7 @@ class CommandStart:
 
     @property
     def third_party(self) -> tuple[str, ...]:
-        """The packages that are neither Python's nor nsysconv."""
+        """Return the packages that are neither Python's nor nsysconv."""
         return tuple(sorted(third_party(each.name for each in self.packages)))
 
 
@@ -102,12 +102,12 @@ class Cold:
 
     @property
     def side(self) -> Side:
-        """As the program that users run."""
+        """Return the command as the program that users run."""
         return Side(self.name, [*NSYSCONV, *self.arguments], self.outputs)
 
 
 def commands(folder: Path) -> list[Cold]:
-    """Every command on small files; stores are made in the folder, where results go as well."""
+    """Return every command on small files; stores are made in the folder, where results go as well."""
     store, other = folder / "job.db", folder / "other.db"
     for path in (store, other):
         if not path.exists():
@@ -143,14 +143,14 @@ def commands(folder: Path) -> list[Cold]:
 
 
 def loaded_by(code: str, environment: Mapping[str, str]) -> list[str]:
-    """The modules that are loaded when this code has run."""
+    """Return the modules that are loaded when this code has run."""
     done = subprocess.run([sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], check=True,
                           env=environment, stdout=subprocess.PIPE, text=True)  # fmt: skip
     return [name for name in done.stdout.split() if not name.startswith("__")]
 
 
 def traced(each: Cold) -> tuple[Mapping[str, float], Mapping[str, str]]:
-    """The time in ms of each module that one run loads, and who asked for each package.
+    """Return the time in ms of each module that one run loads, and who asked for each package.
 
     Processes that it starts do the same and are counted with it.
     """
@@ -169,7 +169,7 @@ def traced(each: Cold) -> tuple[Mapping[str, float], Mapping[str, str]]:
 
 def start_of(each: Cold, runs: Sequence[Run], traces: Sequence[Mapping[str, float]],
              asked: Mapping[str, str]) -> CommandStart:  # fmt: skip
-    """What was measured of a command as one."""
+    """Return the measurements of a command as one."""
     counts = Counter(map(package_of, traces[0]))
     times = {package: statistics.median(
         sum(ms for name, ms in trace.items() if package_of(name) == package) for trace in traces
@@ -187,19 +187,19 @@ def start_of(each: Cold, runs: Sequence[Run], traces: Sequence[Mapping[str, floa
 
 
 def package_of(module: str) -> str:
-    """The top-level package of a module."""
+    """Return the top-level package of a module."""
     return module.partition(".")[0]
 
 
 def third_party(modules: Iterable[str]) -> frozenset[str]:
-    """The packages of these modules that are neither Python's nor nsysconv."""
+    """Return the packages of these modules that are neither Python's nor nsysconv."""
     return frozenset(name for name in map(package_of, modules)
                      if name not in sys.stdlib_module_names and name != "nsysconv"
                      and not _NOT_OURS.fullmatch(name))  # fmt: skip
 
 
 def measure(runs: int, only: Sequence[str] = ()) -> list[CommandStart]:
-    """All commands (or those whose names begin with one of `only`) in turn, after a warm-up of each.
+    """Measure all commands (or those whose names begin with one of `only`) in turn, after warm-ups.
 
     Raises RuntimeError where one fails.
     """
@@ -222,7 +222,7 @@ def measure(runs: int, only: Sequence[str] = ()) -> list[CommandStart]:
 
 
 def table(starts: Sequence[CommandStart]) -> list[str]:
-    """The lines of a Markdown table, one row per command."""
+    """Return the lines of a Markdown table, one row per command."""
     return [
         "| command | wall | CPU | modules | packages loaded |", "|---|---:|---:|---:|---|",
         *(f"| {each.command} | {each.wall_ms:.0f} ms | {each.cpu_ms:.0f} ms | {each.modules} | "
@@ -231,7 +231,7 @@ def table(starts: Sequence[CommandStart]) -> list[str]:
 
 
 def reasons(starts: Sequence[CommandStart]) -> list[str]:
-    """Who asks for what: a Markdown table, one row per third-party package, over all commands."""
+    """Return who imports what: a Markdown table, one row per third-party package, over all commands."""
     rows: dict[str, list[tuple[CommandStart, Package]]] = {}
     for start in starts:
         for package in start.packages:
@@ -247,7 +247,7 @@ def reasons(starts: Sequence[CommandStart]) -> list[str]:
 
 
 def main() -> None:
-    """Measures and prints: a block per command, then both tables."""
+    """Measure and prints: a block per command, then both tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", nargs="+", default=[], metavar="COMMAND")

@@ -19,30 +19,30 @@ GENERATORS = ("generate_*.py", "repeat_*.py", "training_job.py")
 
 @cache
 def version() -> str:
-    """A digest of the generators."""
+    """Return a digest of the generators."""
     paths = sorted(path for pattern in GENERATORS for path in HERE.glob(pattern))
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:6]
 
 
 def real(folder: Path, name: str) -> Path | None:
-    """The real file of this name in a folder or those below; None where there is none."""
+    """Return the real file of this name in a folder or below it; None if it is not there."""
     return next((path for path in sorted(folder.rglob("*")) if path.name == name), None)
 
 
 def nsys(kernels: int, seed: int = 1) -> Path:
-    """An export of Nsight Systems, made up."""
+    """Return an export of Nsight Systems, made up."""
     return _made("generate_nsys.py", f"nsys-{kernels}-seed{seed}", ".sqlite", "--kernels", kernels,
                  "--seed", seed)  # fmt: skip
 
 
 def export(source: Path, kernels: int) -> Path:
-    """An export of Nsight Systems, repeated."""
+    """Return an export of Nsight Systems, repeated."""
     stem = f"{source.name.removesuffix('.sqlite')}-{kernels}"
     return _made("repeat_export.py", stem, ".sqlite", source, "--kernels", kernels)
 
 
 def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = False) -> Path:
-    """A trace of PyTorch, repeated to so many MB before it is compressed; `.gz` compresses it."""
+    """Return a trace of PyTorch, repeated to so many MB before it is compressed; `.gz` compresses it."""
     stem = source.name.removesuffix(".gz").removesuffix(".json")
     flags = ["--metadata"] if metadata else []
     return _made("repeat_trace.py", f"{stem}-{megabytes}{''.join(flags)}", f".json{suffix}", source,
@@ -50,12 +50,12 @@ def trace(source: Path, megabytes: int, suffix: str = "", *, metadata: bool = Fa
 
 
 def nvprof(rows: int) -> Path:
-    """A GPU trace that nvprof printed, CSV, made up."""
+    """Return a GPU trace that nvprof printed, CSV, made up."""
     return _made("generate_nvprof.py", f"nvprof-{rows}", ".csv", "--rows", rows)
 
 
 def ranks(count: int, kernels: int) -> Path:
-    """A folder of exports of the ranks of one job, made up."""
+    """Return a folder of exports of the ranks of one job, made up."""
     return _made("generate_ranks.py", f"ranks-{count}x{kernels}", "", "--ranks", count, "--kernels",
                  kernels)  # fmt: skip
 

@@ -22,7 +22,7 @@ SEEDS = (1, 2)
 
 
 def jobs(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
-    """Straight from the exports, then from stores that were imported before."""
+    """Return the jobs: straight from the exports, then from stores that were imported before."""
     sources = [inputs.nsys(kernels, seed) for seed in SEEDS]
     stores = [DATA / f"diff-{seed}.db" for seed in SEEDS]
     for source, store in zip(sources, stores, strict=True):
@@ -52,7 +52,7 @@ def jobs(kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
 
 
 def run(kernels: int, runs: int, setting: str) -> Group:
-    """All of them."""
+    """Run all jobs of the group."""
     group = Group("Two runs compared", setting)
     peers = present((NSYS_AI,), group.skipped)
     group.setting += "".join(f", {version(peer)}" for peer in peers)

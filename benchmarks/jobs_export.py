@@ -26,20 +26,20 @@ EVER_S = "1000000"
 
 
 def imported(source: Path, store: Path) -> None:
-    """Makes a store of an export."""
+    """Make a store of an export."""
     remove(store)
     command = [*NSYSCONV, "import", str(source), "-o", str(store)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def trace(target: Path, made: Path, most_runs: int | None = None) -> Side:
-    """The Chrome trace of a file or of a store."""
+    """Return the Chrome trace of a file or of a store."""
     command = [*NSYSCONV, "export", str(target), "--to", "chrome", "-o", str(made)]
     return Side("nsysconv export", command, (made,), most_runs)
 
 
 def store_jobs(kernels: int, runs: int) -> list[Job]:
-    """What is made of one store: all formats of tables, in turn with the peer, a page, and a trace."""
+    """Return the jobs on a store: all table formats, in turn with the peer, a page, and a trace."""
     store, theirs = DATA / "export.db", DATA / "export_pandas"
     folder, page, traced = DATA / "export_ours", DATA / "export.html", DATA / "export.json"
     imported(inputs.nsys(kernels), store)
@@ -68,7 +68,7 @@ def store_jobs(kernels: int, runs: int) -> list[Job]:
 
 
 def chrome_jobs(kernels: int, runs: int) -> list[Job]:
-    """A Chrome trace of a file, and of its store, beside a loop over the file's rows.
+    """Return a Chrome trace of a file, and of its store, beside a loop over the file's rows.
 
     The loop writes each row as one event. nsysconv also writes arrows, more arguments, and waits.
     """
@@ -87,7 +87,7 @@ def chrome_jobs(kernels: int, runs: int) -> list[Job]:
 
 
 def peer_job(kernels: int, runs: int) -> Job:
-    """A trace of a file beside nsys-ai's, which is no match: it is told, and held against nothing."""
+    """Return the job that writes a trace beside nsys-ai's; it is not comparable and has no bar."""
     source = inputs.nsys(kernels)
     ours, folder = DATA / "trace.json", DATA / "trace_peer"
     command = [str(NSYS_AI.python), "-m", "nsys_ai", "export", str(source), "--gpu", "0"]
@@ -101,7 +101,7 @@ def peer_job(kernels: int, runs: int) -> Job:
 
 
 def run(kernels: int, trace_kernels: int, runs: int, setting: str) -> Group:
-    """All of them."""
+    """Return all of them."""
     group = Group("Exports", setting)
     peers = present((NSYS_AI,), group.skipped)
     group.setting += "".join(f", {version(peer)}" for peer in peers)

@@ -69,7 +69,7 @@ LAYOUTS = (
 
 
 def source(layout: Layout, real: Path, skipped: list[str]) -> Path | None:
-    """The trace that is repeated; says in `skipped` where it is not the real one."""
+    """Return the trace that is repeated; says in `skipped` where it is not the real one."""
     if found := inputs.real(real, layout.trace):
         return found
     instead = f"a fixture took its place, {layout.fixture}" if layout.fixture else "not run"
@@ -79,19 +79,19 @@ def source(layout: Layout, real: Path, skipped: list[str]) -> Path | None:
 
 
 def importing(title: str, trace: Path) -> Side:
-    """An import into a new store."""
+    """Return an import into a new store."""
     store = DATA / "kineto.db"
     return Side(title, [*NSYSCONV, "import", str(trace), "-o", str(store)], (store,))
 
 
 def parses(trace: Path) -> bool:
-    """Whether HTA can read a trace."""
+    """Return whether HTA can read a trace."""
     command = baseline("hta_parse", trace, python=str(HTA.python))
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def of_layout(layout: Layout, trace: Path, megabytes: int, runs: int, skipped: list[str]) -> list[Job]:
-    """A plain trace, perhaps a compressed one, into a store, beside the baselines."""
+    """Return a plain trace, perhaps a compressed one, into a store, beside the baselines."""
     plain = inputs.trace(trace, megabytes, metadata=layout.metadata)
     sides = [Side(title, baseline(name, plain), most_runs=SLOW_RUNS) for title, name in BASELINES.items()]
     no_parse = layout.no_parse or ("" if not version(HTA) or parses(trace) else "it cannot read it")
@@ -111,7 +111,7 @@ def of_layout(layout: Layout, trace: Path, megabytes: int, runs: int, skipped: l
 
 
 def run(real: Path, megabytes: int, flat: int, runs: int, setting: str) -> Group:
-    """All of them; `flat` is the size of the large one, 0 for none."""
+    """Return all of them; `flat` is the size of the large one, 0 for none."""
     group = Group("Kineto traces", setting, across=ACROSS)
     group.setting += "".join(f", {version(peer)}" for peer in present((HTA,), group.skipped))
     found = {layout: path for layout in LAYOUTS if (path := source(layout, real, group.skipped))}

@@ -45,7 +45,7 @@ MADE_UP = Export("made up", "", 5_000_000)
 
 
 def sources(real: Path, kernels: list[int], skipped: list[str]) -> Iterator[tuple[Export, Path, int]]:
-    """The exports of each size, of each kind; says in `skipped` which are missing."""
+    """Yield the exports of each size, of each kind; says in `skipped` which are missing."""
     there = {export: inputs.real(real, export.file) for export in EXPORTS}
     skipped += [f"{export.file}, an export with {export.name}, is not there"
                 for export, path in there.items() if path is None]  # fmt: skip
@@ -60,12 +60,12 @@ def sources(real: Path, kernels: list[int], skipped: list[str]) -> Iterator[tupl
 
 
 def caches(source: Path) -> tuple[Path, ...]:
-    """What nsys-ai leaves beside an export."""
+    """Return what nsys-ai leaves beside an export."""
     return source.with_suffix(".nsys-cache"), source.with_suffix(".nsys-cache.build.lock")
 
 
 def peer_sides(source: Path) -> tuple[Side, Side]:
-    """nsys-ai's import and its sums of kernels; the second finds what the first has left."""
+    """Return nsys-ai's import and its sums of kernels; the second finds what the first has left."""
     command = [str(NSYS_AI.python), "-m", "nsys_ai"]
     return (
         Side(WARM, [*command, "warm", str(source)], caches(source), most_runs=1),
@@ -74,7 +74,7 @@ def peer_sides(source: Path) -> tuple[Side, Side]:
 
 
 def of_source(kind: Export, source: Path, kernels: int, runs: int, *, with_peer: bool) -> list[Job]:
-    """Import, reports from the store, and reports straight from the file."""
+    """Return the jobs: import, reports from the store, and reports straight from the file."""
     store, raw, answers = DATA / "store.db", DATA / "raw.db", DATA / "answers.json"
     warm, summary = peer_sides(source)
 
@@ -113,7 +113,7 @@ def of_source(kind: Export, source: Path, kernels: int, runs: int, *, with_peer:
 
 
 def cold_jobs(runs: int) -> list[Job]:
-    """What a person waits for with a small file."""
+    """Return what a person waits for with a small file."""
     store = DATA / "small.db"
     DATA.mkdir(exist_ok=True)
     jobs = [
@@ -131,7 +131,7 @@ def cold_jobs(runs: int) -> list[Job]:
 
 
 def run(real: Path, kernels: list[int], runs: int, setting: str) -> Group:
-    """All of them."""
+    """Return all of them."""
     group = Group("Nsight Systems exports", setting)
     peers = present((NSYS_AI,), group.skipped)
     group.setting += "".join(f", {version(peer)}" for peer in peers)

@@ -17,7 +17,7 @@ PEERS = {FASTER: "pandas_to_sql_multi", "pandas read_csv + to_sql": "pandas_to_s
 
 
 def import_job(rows: int, runs: int) -> Job:
-    """A trace into a store, beside the peers, which write a file of their own."""
+    """Return a trace into a store, beside the peers, which write a file of their own."""
     source, store, table = inputs.nvprof(rows), DATA / "nvprof.db", DATA / "pandas.db"
     ours = Side("nsysconv import", [*NSYSCONV, "import", str(source), "-o", str(store)], (store,))
     peers = [Side(title, baseline(name, source, table), (table,)) for title, name in PEERS.items()]
@@ -29,7 +29,7 @@ def import_job(rows: int, runs: int) -> Job:
 
 
 def run(rows: int, runs: int, setting: str) -> Group:
-    """All of them."""
+    """Return all of them."""
     group = Group("nvprof GPU traces (CSV)", setting)
     group.say(import_job(rows, runs))
     return group

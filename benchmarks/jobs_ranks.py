@@ -27,13 +27,13 @@ ONE, TWO = "one process", "two processes"
 
 
 def importing(name: str, inputs: Sequence[Path], store: Path, *flags: str) -> Side:
-    """An import into a new store."""
+    """Return an import into a new store."""
     command = [*NSYSCONV, "import", *map(str, inputs), "-o", str(store), *flags]
     return Side(name, command, (store,))
 
 
 def reporting(name: str, store: Path, *flags: str) -> Side:
-    """The report over ranks."""
+    """Return the report over ranks."""
     answer = DATA / "ranks.json"
     command = [*NSYSCONV, "report", str(store), "rank_summary", "-o", str(answer), *flags]
     return Side(name, command, (answer,))
@@ -41,7 +41,7 @@ def reporting(name: str, store: Path, *flags: str) -> Side:
 
 @contextmanager
 def cluster(workers: int) -> Iterator[str]:
-    """A Dask cluster of so many workers of one thread, on loopback; the path of its scheduler file."""
+    """Run a Dask cluster of `workers` workers on loopback; yield the path of its scheduler file."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str) -> None:
@@ -69,7 +69,7 @@ def cluster(workers: int) -> Iterator[str]:
 
 
 def of_size(ranks: int, kernels: int, sources: Sequence[Path], runs: int) -> list[Job]:
-    """Import and report beside what a script would do; leaves the store."""
+    """Return the jobs import and report beside what a script would do; they leave the store."""
     store, raw = DATA / f"ranks-{ranks}.db", DATA / "ranks-raw.db"
     unit = f"ranks of {kernels / 1e6:g} M kernels"
     copy = Side(COPY, baseline("raw_copy", *sources, raw), (raw,))
@@ -87,7 +87,7 @@ def of_size(ranks: int, kernels: int, sources: Sequence[Path], runs: int) -> lis
 
 
 def of_workers(store: Path, folder: Path, ranks: int, unit: str, runs: int) -> list[Job]:
-    """One process and two; Dask with one worker and with two."""
+    """Return one process and two; Dask with one worker and with two."""
     made = DATA / "ranks-made.db"
 
     def both(title: str, *flags: str) -> tuple[Measured, Measured]:
@@ -109,7 +109,7 @@ def of_workers(store: Path, folder: Path, ranks: int, unit: str, runs: int) -> l
 
 
 def run(ranks: int, kernels: int, runs: int, setting: str) -> Group:
-    """All of them."""
+    """Return all of them."""
     group = Group("Many ranks", setting)
     folder = inputs.ranks(ranks, kernels)
     every = sorted(folder.iterdir())

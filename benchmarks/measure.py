@@ -46,7 +46,7 @@ class Side:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that any thread of a process has started and that still run."""
+    """Return the processes that any thread of a process has started and that still run."""
     found: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -56,7 +56,7 @@ def children(pid: int) -> list[int]:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """Return a process and its descendants."""
     found = [pid]
     for process in found:
         found += children(process)
@@ -64,7 +64,7 @@ def tree(pid: int) -> list[int]:
 
 
 def resident_bytes(processes: Sequence[int]) -> int:
-    """The resident memory of processes; those that have ended count as 0."""
+    """Return the resident memory of processes; those that have ended count as 0."""
     pages = 0
     for process in processes:
         with suppress(OSError, IndexError):
@@ -82,7 +82,7 @@ class Sampler(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Samples; the work of one sample is some reads of /proc."""
+        """Sample until stopped; a sample is a few reads of /proc."""
         processes: list[int] = []
         for number in itertools.count():
             if self._stopped.wait(SAMPLE_S):
@@ -92,13 +92,13 @@ class Sampler(threading.Thread):
             self.peak = max(self.peak, resident_bytes(processes))
 
     def stop(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         self._stopped.set()
         self.join()
 
 
 def largest(usage: resource.struct_rusage) -> int:
-    """The size in KiB of the largest process that was waited for, 0 where that says nothing.
+    """Return the size in KiB of the largest process that was waited for, 0 where that says nothing.
 
     The system counts what the process was before it became the command: a copy of this one.
     """
@@ -108,7 +108,7 @@ def largest(usage: resource.struct_rusage) -> int:
 
 
 def remove(path: Path) -> None:
-    """Removes a file or a folder with all that is in it, where there is one."""
+    """Remove a file or a folder with all that is in it, where there is one."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -116,19 +116,19 @@ def remove(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, or of all files in a folder; 0 where there is none."""
+    """Return the bytes of a file, or of all files in a folder; 0 where there is none."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def sources(side: Side) -> list[Path]:
-    """The files that a command names and does not make itself."""
+    """Return the files that a command names and does not make itself."""
     named = [Path(word) for word in side.command if Path(word).is_absolute()]
     return [path for path in named if path.is_relative_to(DATA) and path.is_file()]
 
 
 def run_once(side: Side) -> Run:
-    """Runs a command to its end. Raises where it fails: a failed run measures nothing.
+    """Return runs a command to its end. Raises where it fails: a failed run measures nothing.
 
     Its sources are read before, so that the system has them in memory whatever ran last: a baseline that
     fills the memory would otherwise have the next side wait for the disk.
@@ -157,7 +157,7 @@ def run_once(side: Side) -> Run:
 
 
 def in_turn(sides: Sequence[Side], runs: int) -> list[Measured]:
-    """All sides in turn (ABAB), after a warm-up of each.
+    """Return all sides in turn (ABAB), after a warm-up of each.
 
     Beside those that take long the others are warmed up before each of their runs: what they load would
     not be in memory any more, as it is the first time.
@@ -174,12 +174,12 @@ def in_turn(sides: Sequence[Side], runs: int) -> list[Measured]:
 
 
 def baseline(name: str, *arguments: Path, python: str = sys.executable) -> list[str]:
-    """The command of a baseline."""
+    """Return the command of a baseline."""
     return [python, str(HERE / "baselines.py"), name, *map(str, arguments)]
 
 
 def available_mb() -> float:
-    """The memory that new processes can have without swapping; infinite where nobody says."""
+    """Return the memory that new processes can have without swapping; infinite if unknown."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

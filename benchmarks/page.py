@@ -21,7 +21,7 @@ counts: seconds are this machine's. Peers run in environments of their own (`mak
 
 
 def slug(text: str) -> str:
-    """The anchor that a heading has."""
+    """Return the anchor of a heading."""
     kept = "".join(c for c in text.lower() if c.isalnum() or c in " -")
     return kept.replace(" ", "-")
 
@@ -29,7 +29,7 @@ def slug(text: str) -> str:
 def document(
     groups: Sequence[Group], notes: str, plots: Mapping[str, str], extra: Iterable[str] = ()
 ) -> str:
-    """The page. `plots`: paths of pictures, relative to the page, by the group's title."""
+    """Return the page. `plots`: paths of pictures, relative to the page, by the group's title."""
     lines = [INTRO, *_bars(groups)]
     for group in groups:
         lines += [f"## {group.title}", "", f"{group.setting}.", "", *_compared(group)]
@@ -62,7 +62,7 @@ def _verdict(bar: Bar, value: float) -> str:
 
 
 def compared(group: Group) -> list[Job]:
-    """The jobs that the bars over a group are about: those with a side that such a bar names."""
+    """Return the jobs that the bars over a group compare."""
     named = {bar.than for bar in group.across}
     return [job for job in group.jobs if any(side.name in named for side in job.sides)]
 
@@ -107,7 +107,7 @@ def _times(job: Job, than: str) -> str:
 
 
 def unexplained(groups: Sequence[Group], notes: str) -> list[str]:
-    """The bars that are missed without a section of the notes that says why."""
+    """Return the missed bars that no section of the notes explains."""
     known = {slug(line.lstrip("# ")) for line in notes.splitlines() if line.startswith("#")}
     return [
         f"{title}: {bar} ({bar.value_text(value)})"
@@ -118,7 +118,7 @@ def unexplained(groups: Sequence[Group], notes: str) -> list[str]:
 
 
 def draw(group: Group, path: Path) -> bool:
-    """Time and memory against size, a row of two pictures per job; False where no job has two sizes."""
+    """Draw time and memory against size, two pictures per job; return False if no job has two sizes."""
     jobs = {name: jobs for name, jobs in group.by_size().items() if len(jobs) > 1}
     if not jobs:
         return False

@@ -33,11 +33,11 @@ class Peer:
 
     @property
     def python(self) -> Path:
-        """The interpreter of its environment."""
+        """Return the interpreter of its environment."""
         return DATA / "peers" / self.name / "bin" / "python"
 
     def install(self) -> None:
-        """Makes its environment."""
+        """Make its environment."""
         subprocess.run([sys.executable, "-m", "venv", str(self.python.parent.parent)], check=True)
         pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *self.requirements], check=True)
@@ -68,7 +68,7 @@ PEERS = (NSYS_AI, HTA)
 
 @cache
 def version(peer: Peer) -> str | None:
-    """Its version, where it can be run; None where it is absent."""
+    """Return the peer's version; None if it cannot be run."""
     try:
         asked = subprocess.run(
             [str(peer.python), "-c", peer.check], capture_output=True, text=True, check=False
@@ -79,13 +79,13 @@ def version(peer: Peer) -> str | None:
 
 
 def present(peers: tuple[Peer, ...], skipped: list[str]) -> list[Peer]:
-    """Those that can be run; says in `skipped` which cannot."""
+    """Return those that can be run; says in `skipped` which cannot."""
     skipped += [f"{peer.name}: not installed ({HOW})" for peer in peers if version(peer) is None]
     return [peer for peer in peers if version(peer)]
 
 
 def main() -> None:
-    """Installs what is named, or all."""
+    """Install what is named, or all."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

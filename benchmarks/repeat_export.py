@@ -7,7 +7,7 @@ What it promises:
 * the fewest whole copies that hold so many kernels; tables and indexes are those of the export;
 * rows of tables with times are there once a copy, later by the extent of the export from copy to copy;
   names, devices, settings and diagnostics are there once;
-* correlations and other ids that link rows are others in each copy; 0, which stands for no id, null,
+* correlations and other ids that link rows are others in each copy; 0, which means no id, null,
   names, threads, streams, graph nodes and handles of events are kept.
 """
 
@@ -33,7 +33,7 @@ COPIES = "WITH RECURSIVE copies(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM copi
 
 
 def event_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
-    """The tables that are repeated, and their columns."""
+    """Return the tables that are repeated, and their columns."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     columns = {name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
                for (name,) in names}  # fmt: skip
@@ -44,7 +44,7 @@ def event_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
 
 
 def steps(connection: sqlite3.Connection, tables: dict[str, list[str]]) -> dict[str, int]:
-    """What each column grows by from copy to copy."""
+    """Return what each column grows by from copy to copy."""
     def ask(function: str, names: tuple[str, ...]) -> int:
         found = [connection.execute(f'SELECT {function}("{column}") FROM {table} {NAMING.get(table, "")}')
                  for table, columns in tables.items() for column in columns if column in names]
@@ -60,7 +60,7 @@ def _uri(path: Path, mode: str) -> str:
 
 
 def generate(target: Path, source: Path, kernels: int) -> int:
-    """Writes the export; returns how many copies it has."""
+    """Write the export; returns how many copies it has."""
     shutil.copyfile(source, target)
     with closing(sqlite3.connect(_uri(target, "rw"), isolation_level=None, uri=True)) as connection:
         connection.execute("ATTACH ? AS original", (_uri(source, "ro&immutable=1"),))
@@ -86,7 +86,7 @@ def generate(target: Path, source: Path, kernels: int) -> int:
 
 
 def main() -> None:
-    """Reads the command line, writes the file, says what is in it."""
+    """Read the command line, writes the file, says what is in it."""
     parser = argparse.ArgumentParser(description="write an export of Nsight Systems, repeated")
     parser.add_argument("out", type=Path)
     parser.add_argument("export", type=Path)

@@ -8,7 +8,7 @@ Works on the text, so white space, order of keys and line breaks stay as they ar
 * head and tail, which hold names of processes and what the profiler marks, are there once; with
   `--metadata` the names are in each copy, among its events, as in traces that were put together;
 * times are later by the extent of the trace from copy to copy, and ids are others in each copy, so links
-  stay in their copy; 0 where it stands for no id, names, devices, threads and streams are kept;
+  stay in their copy; 0 where it means no id, names, devices, threads and streams are kept;
 * one copy is the trace itself; memory is that of a few copies.
 """
 
@@ -41,13 +41,13 @@ _BETWEEN = re.compile(r"\s*,\s*")
 
 
 def read(path: Path) -> str:
-    """The text of a trace, a character per byte."""
+    """Return the text of a trace, a character per byte."""
     data = path.read_bytes()
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("latin-1")
 
 
 def events(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """Each event of a trace, and where its text begins and ends."""
+    """Yield each event of a trace, and where its text begins and ends."""
     decoder = json.JSONDecoder(strict=False)
     found = _EVENTS.search(text)
     while found:
@@ -69,7 +69,7 @@ class Trace:
 
     @classmethod
     def of(cls, text: str, *, metadata: bool = False) -> Trace:
-        """Takes a text apart. What is on no process, as the profiler's own marks, is not repeated."""
+        """Take a text apart. Marks of the profiler itself, which are on no process, are not repeated."""
         found = [(event, begin, end) for event, begin, end in events(text)]
         kept = [n for n, (event, *_) in enumerate(found)
                 if isinstance(event.get("pid"), int) and (metadata or event.get("ph") != "M")]
@@ -91,27 +91,27 @@ class Trace:
         return cls(text[:begin], fixed, numbers, steps, between, text[end:])
 
     def copy(self, number: int) -> str:
-        """One copy of what is repeated; copy 0 is the original."""
+        """Return one copy of what is repeated; copy 0 is the original."""
         parts = [""] * (2 * len(self.numbers) + 1)
         parts[::2] = self.fixed
         parts[1::2] = map(str, (self.numbers + number * self.steps).tolist())
         return "".join(parts)
 
     def pieces(self, copies: int) -> Iterator[str]:
-        """The text of a trace with so many copies."""
+        """Yield the text of a trace with so many copies."""
         yield self.head + self.copy(0)
         for number in range(1, copies):
             yield self.between + self.copy(number)
         yield self.tail
 
     def copies_in(self, size: int) -> int:
-        """How many copies come next to so many bytes; at least one."""
+        """Return how many copies come next to so many bytes; at least one."""
         frame, copy = len(self.head) + len(self.tail), len(self.copy(0)) + len(self.between)
         return max(1, round((size - frame) / copy))
 
 
 def generate(target: Path, source: Path, size: int, *, metadata: bool = False) -> int:
-    """Writes the trace; returns how many copies it has."""
+    """Write the trace; returns how many copies it has."""
     trace = Trace.of(read(source), metadata=metadata)
     copies = trace.copies_in(size)
     packed = target.suffix == ".gz"
@@ -122,7 +122,7 @@ def generate(target: Path, source: Path, size: int, *, metadata: bool = False) -
 
 
 def main() -> None:
-    """Reads the command line, writes the file, says what is in it."""
+    """Read the command line, writes the file, says what is in it."""
     parser = argparse.ArgumentParser(description="write a Kineto trace, repeated")
     parser.add_argument("out", type=Path)
     parser.add_argument("trace", type=Path)

@@ -38,27 +38,27 @@ class Measured:
 
     @property
     def wall_s(self) -> float:
-        """Median of the wall times."""
+        """Return the median of the wall times."""
         return statistics.median(run.wall_s for run in self.runs)
 
     @property
     def cpu_s(self) -> float:
-        """Median of the CPU times."""
+        """Return the median of the CPU times."""
         return statistics.median(run.cpu_s for run in self.runs)
 
     @property
     def peak_mb(self) -> float:
-        """The most memory that any run held."""
+        """Return the most memory that any run held."""
         return max(run.peak_mb for run in self.runs)
 
     @property
     def written_mb(self) -> float:
-        """The most that any run wrote."""
+        """Return the most that any run wrote."""
         return max(run.written_mb for run in self.runs)
 
     @property
     def walls(self) -> str:
-        """The least and the greatest wall time, where there are several."""
+        """Return the least and the greatest wall time, where there are several."""
         walls = [run.wall_s for run in self.runs]
         return f"{min(walls):.2f}-{max(walls):.2f}" if len(walls) > 1 else "one run"
 
@@ -82,7 +82,7 @@ class Bar:
         return _TEXTS[self.kind].format(self.limit, self.than)
 
     def measured(self, job: Job) -> float | None:
-        """The value that is held against the limit; None where the other side was not run."""
+        """Return the value that is compared with the limit; None if the other side was not run."""
         if self.kind == "s":
             return job.ours.wall_s
         if self.kind == "MB":
@@ -93,11 +93,11 @@ class Bar:
         return ratio if ratio is None or self.kind == "times" else 1 / ratio
 
     def holds(self, value: float) -> bool:
-        """Whether a measured value keeps to the limit."""
+        """Return whether a measured value keeps to the limit."""
         return value >= self.limit if self.kind.startswith("as fast") else value <= self.limit
 
     def value_text(self, value: float) -> str:
-        """A measured value with its unit."""
+        """Return a measured value with its unit."""
         if self.kind.startswith("as fast"):
             return f"{value:.1f} ×"
         return {
@@ -120,21 +120,21 @@ class Job:
 
     @property
     def title(self) -> str:
-        """The job with its size."""
+        """Return the job with its size."""
         return self.name if self.size is None else f"{self.name}, {self.size:g} {self.unit}"
 
     @property
     def ours(self) -> Measured:
-        """nsysconv's runs."""
+        """Return nsysconv's runs."""
         return self.sides[0]
 
     def ratio(self, than: str) -> float | None:
-        """Our wall time over that of another side; None where that was not run."""
+        """Return our wall time over that of another side; None if that was not run."""
         found = [side for side in self.sides if side.name == than]
         return self.ours.wall_s / found[0].wall_s if found else None
 
     def verdicts(self) -> list[tuple[Bar, float]]:
-        """The bars that could be measured, and what was."""
+        """Return the bars that could be measured, each with its subject and its value."""
         return [(bar, value) for bar in self.bars if (value := bar.measured(self)) is not None]
 
 
@@ -152,7 +152,7 @@ class Group:
     across: Sequence[Bar] = ()
 
     def say(self, job: Job) -> None:
-        """Adds a job, and prints how it went."""
+        """Add a job, and prints how it went."""
         self.jobs.append(job)
         for side in job.sides:
             print(f"{job.title}: {side.name}: {side.wall_s:.2f} s ({side.walls}), "
@@ -161,11 +161,11 @@ class Group:
             print(f"  {'holds ' if bar.holds(value) else 'MISSED'} {bar}: {bar.value_text(value)}")
 
     def factors(self, than: str) -> list[float]:
-        """How many times as fast as a side ours is, in each job that has it."""
+        """Return how many times as fast as a side ours is, in each job that has it."""
         return [1 / ratio for job in self.jobs if (ratio := job.ratio(than)) is not None]
 
     def verdicts(self) -> list[tuple[str, Bar, float]]:
-        """The bars that could be measured, with what they are about, and what was."""
+        """Return the bars that could be measured, each with its subject and its value."""
         over_all = [(bar, factors) for bar in self.across if (factors := self.factors(bar.than))]
         return [
             *((job.title, bar, value) for job in self.jobs for bar, value in job.verdicts()),
@@ -175,7 +175,7 @@ class Group:
         ]  # fmt: skip
 
     def scaling(self) -> list[tuple[str, float]]:
-        """Per job with several sizes: our cost of one unit at the largest over that at the next one."""
+        """Return per job with several sizes the cost of a unit at the largest over the next size."""
         return [
             (name, _cost(jobs[-1]) / _cost(jobs[-2]))
             for name, jobs in self.by_size().items()
@@ -183,7 +183,7 @@ class Group:
         ]
 
     def by_size(self) -> dict[str, list[Job]]:
-        """The jobs that have a size, by name, the smallest first."""
+        """Return the jobs that have a size, by name, the smallest first."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
             if job.size is not None:
@@ -191,12 +191,12 @@ class Group:
         return {name: sorted(jobs, key=_size) for name, jobs in found.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """As plain lists and dictionaries."""
+        """Return the results as plain lists and dictionaries."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Group:
-        """The reverse of `to_json`."""
+        """Return the reverse of `to_json`."""
         jobs = [
             Job(**{
                 **job,

@@ -44,7 +44,7 @@ PACKAGES = ("nsysconv", "adbc-driver-sqlite", "numpy", "pandas", "pyarrow", "sql
 
 
 def setting(runs: int) -> str:
-    """When and where this is measured, and how often each side is run."""
+    """Return when and where this is measured, and how often each side is run."""
     return (f"Measured {date.today()}, runs of each: {runs}; {os.cpu_count()} cores, {platform.system()} "
             f"{platform.machine()}, Python {platform.python_version()}; "
             + ", ".join(f"{name} {version(name)}" for name in PACKAGES))  # fmt: skip
@@ -65,7 +65,7 @@ PARTS = (*GROUPS, "starts", "samples")
 
 
 def kept() -> list[Group]:
-    """What was found when each group was last run; FileNotFoundError where one never was."""
+    """Return what was found when each group was last run; FileNotFoundError where one never was."""
     return [
         Group.from_json(json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")))
         for name in GROUPS
@@ -73,7 +73,7 @@ def kept() -> list[Group]:
 
 
 def starts() -> Iterator[str]:
-    """The section of the page on what each command loads."""
+    """Yield the section of the page on what each command loads."""
     found = [
         imports.CommandStart(**{
             **start, "packages": tuple(imports.Package(**package) for package in start["packages"])
@@ -89,7 +89,7 @@ def starts() -> Iterator[str]:
 
 
 def sampled() -> Iterator[str]:
-    """The section of the page on where the large jobs spend their time."""
+    """Yield the section of the page on where the large jobs spend their time."""
     yield from (
         "## Samples", "",
         "Which function of nsysconv was innermost when the stacks of each busy thread were sampled "
@@ -101,13 +101,13 @@ def sampled() -> Iterator[str]:
 
 
 def document(plots: dict[str, str]) -> str:
-    """docs/performance.md from what is kept."""
+    """Return docs/performance.md, made from the kept results."""
     notes = (HERE / "notes.md").read_text(encoding="utf-8")
     return page.document(kept(), notes, plots, [*starts(), *sampled()])
 
 
 def plots(folder: Path) -> dict[str, str]:
-    """Draws the plots into `docs/images`; their paths from the page, by the title of the group."""
+    """Draw the plots into `docs/images`; their paths from the page, by the title of the group."""
     (folder / "images").mkdir(exist_ok=True)
     found = {}
     for name, group in zip(GROUPS, kept(), strict=True):
@@ -118,7 +118,7 @@ def plots(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Command line."""
+    """Run the benchmarks that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -46,13 +46,13 @@ class Sampled:
     shares: Sequence[tuple[str, float]]
 
     def lines(self) -> list[str]:
-        """As Markdown."""
+        """Return the shares as Markdown."""
         shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares)
         return [f"* **{self.job}**, {self.seconds:.1f} s of busy threads: {shares}"]
 
 
 def place(stack: str) -> str:
-    """The function that a stack's time counts for; a stack is frames divided by `;`, innermost last."""
+    """Return the function that a stack counts for; a stack is frames divided by `;`, innermost last."""
     frames = [found for frame in stack.split(";") if (found := _FRAME.match(frame))]
     if any(frame["function"] == "_find_and_load" for frame in frames):
         return LOADING
@@ -63,7 +63,7 @@ def place(stack: str) -> str:
 
 
 def sampled(job: str, words: Sequence[str]) -> Sampled | None:
-    """Runs nsysconv once under py-spy; None where that does not end in time."""
+    """Return runs nsysconv once under py-spy; None where that does not end in time."""
     spy = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or "py-spy"
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder) / "samples.txt"
@@ -86,13 +86,13 @@ def sampled(job: str, words: Sequence[str]) -> Sampled | None:
 
 
 def largest(counts: Counter[str]) -> list[tuple[str, float]]:
-    """The shares that are worth a word, the largest first."""
+    """Return the shares that are worth naming, the largest first."""
     shares = [(name, count / counts.total()) for name, count in counts.most_common(MOST_SHARES)]
     return [(name, share) for name, share in shares if share >= LEAST_SHARE]
 
 
 def jobs() -> dict[str, Callable[[], list[str]]]:
-    """The large jobs and their words."""
+    """Return the large jobs and their words."""
     store, second, made = DATA / "sampled.db", DATA / "sampled2.db", str(DATA / "sampled.out.db")
     page, trace = str(DATA / "sampled.json"), str(DATA / "sampled.trace.json")
 
@@ -123,7 +123,7 @@ def jobs() -> dict[str, Callable[[], list[str]]]:
 
 
 def read() -> list[Sampled]:
-    """What was found when this was last run."""
+    """Return what was found when this was last run."""
     if not RESULT.exists():
         return []
     found: list[dict[str, Any]] = json.loads(RESULT.read_text(encoding="utf-8"))
@@ -132,7 +132,7 @@ def read() -> list[Sampled]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Command line."""
+    """Sample the command that the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

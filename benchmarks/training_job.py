@@ -49,7 +49,7 @@ COPY_WEIGHTS = (0.4, 0.1, 0.2, 0.1, 0.2)
 
 
 def kernel_names() -> Iterator[tuple[str, str, str]]:
-    """(demangled, short, mangled) names as CUPTI and the exporter spell them, no end in sight."""
+    """Yield (demangled, short, mangled) names as CUPTI and the exporter spell them, without end."""
     types = (("float", "f"), ("double", "d"), ("int", "i"), ("long", "l"),
              ("c10::BFloat16", "N3c108BFloat16E"), ("c10::Half", "N3c104HalfE"))  # fmt: skip
     functors = ("CUDAFunctor_add", "CUDAFunctorOnSelf_add", "FillFunctor", "AbsFunctor")
@@ -103,13 +103,13 @@ class Strings:
     rows: dict[str, int] = field(default_factory=dict)
 
     def id_of(self, text: str) -> int:
-        """The id of the text, a new one at first use."""
+        """Return the id of the text, a new one at first use."""
         return self.rows.setdefault(text, len(self.rows) + 21)
 
 
 @dataclass(frozen=True)
 class Names:
-    """String ids of everything the generator names, and what each kernel name stands for."""
+    """String ids of everything the generator names, and the meaning of each kernel name."""
 
     api: Ints
     kernels: Ints  # (NAME_COUNT, 3): demangled, short, mangled
@@ -119,7 +119,7 @@ class Names:
 
 
 def make_names(strings: Strings, rng: np.random.Generator) -> Names:
-    """Names of everything, with kernels by popularity: a few are most of all launches."""
+    """Return names of everything, with kernels by popularity: a few are most of all launches."""
     triples = list(itertools.islice(kernel_names(), NAME_COUNT))
     ids = [[strings.id_of(text) for text in triple] for triple in triples]
     order = rng.permutation(NAME_COUNT)
@@ -156,17 +156,17 @@ class Thread:
 
     @property
     def context(self) -> int:
-        """The process has one context per device."""
+        """Return the context of a device; the process has one per device."""
         return self.device + 1
 
     @property
     def global_pid(self) -> int:
-        """The process as the export writes it: VM and pid bits."""
+        """Return the process as the export writes it: VM and pid bits."""
         return VM | self.pid << 24
 
     @property
     def global_tid(self) -> int:
-        """The thread as the export writes it: the process and tid bits."""
+        """Return the thread as the export writes it: the process and tid bits."""
         return self.global_pid | self.tid
 
 
@@ -187,7 +187,7 @@ class Chunk:
 
 
 def call_kinds(rng: np.random.Generator, steps: int) -> Ints:
-    """What each call of each step does; (steps, CALLS). `LAUNCHES` of a step's calls launch."""
+    """Return what each call of each step does; (steps, CALLS). `LAUNCHES` of a step's calls launch."""
     kind = np.where(rng.random((steps, CALLS)) < 0.1, LAUNCH_EX, LAUNCH)
     for value, positions in (
         (MALLOC, [1]), (FREE, [118]), (COPY, [3, 5, 7, 105, 110, 115]), (SET, [9]),
@@ -217,12 +217,12 @@ def op_times(ready: Ints, dur: Ints, stream: Ints, is_op: Flags) -> Ints:
 
 
 def rare(rng: np.random.Generator, shape: tuple[int, ...], share: float, scale_ns: int) -> Ints:
-    """Mostly 0; a `share` of the cells is exponentially distributed with mean `scale_ns`."""
+    """Return mostly 0; a `share` of the cells is exponentially distributed with mean `scale_ns`."""
     return np.where(rng.random(shape) < share, rng.exponential(scale_ns, shape), 0).astype(np.int64)
 
 
 def make_chunk(thread: Thread, steps: int, names: Names, rng: np.random.Generator) -> Chunk:
-    """The next `steps` steps of the thread; moves the thread's clock on."""
+    """Return the next `steps` steps of the thread; moves the thread's clock on."""
     shape = (steps, CALLS)
     kind = call_kinds(rng, steps)
     # The three causes of gaps between GPU ops: late calls, long calls, late ops.
@@ -259,7 +259,7 @@ def make_chunk(thread: Thread, steps: int, names: Names, rng: np.random.Generato
 
 
 def make_threads(kernels: int, processes: int, devices: int) -> list[Thread]:
-    """All launching threads; together their steps launch at least `kernels` kernels."""
+    """Return all launching threads; together their steps launch at least `kernels` kernels."""
     per_process = max(2, devices)
     count = processes * per_process
     steps = -(-kernels // (LAUNCHES * count))

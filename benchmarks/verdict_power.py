@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nsysconv.diff.noise import RUN_NOISE, deviations, repeats, within
+from nsysconv.diff.noise import RUN_NOISE, deviations, runs_ratio_interval, step_half_widths
 
 Array = np.ndarray
 Random = np.random.Generator
@@ -46,19 +46,19 @@ class Intervals:
     estimate: Array
 
     def differ(self) -> float:
-        """How often no change is excluded."""
+        """Return how often no change is excluded."""
         return float(((self.low > 1) | (self.high < 1)).mean())
 
     def exceeded(self) -> float:
-        """How often the limit is exceeded: worse for certain, and by the estimate beyond the limit."""
+        """Return how often a limit is exceeded: surely worse, and estimated beyond the limit."""
         return float(((self.low > 1) & (self.estimate > 1 + LIMIT)).mean())
 
     def within(self) -> float:
-        """How often the change is within the limit for certain."""
+        """Return how often the change is within the limit for certain."""
         return float((self.high <= 1 + LIMIT).mean())
 
     def half(self) -> float:
-        """Half of the median interval, of the logarithm."""
+        """Return half of the median interval, of the logarithm."""
         return float(np.median(np.log(self.high / self.low)) / 2)
 
 
@@ -76,7 +76,7 @@ Rates = Mapping[str, float]
 
 
 def rates_of(judged: Callable[[float], Intervals]) -> Rates:
-    """The rates of pairs, given their intervals by how much other is slower."""
+    """Return the rates of pairs, given their intervals by how much other is slower."""
     unchanged, at_limit, by_5, by_10 = map(judged, (0, LIMIT, 0.05, 0.1))
     return {
         DIFFERS: unchanged.differ(),
@@ -93,19 +93,19 @@ def rates_of(judged: Callable[[float], Intervals]) -> Rates:
 
 
 def white_runs(deviation: float) -> Callable[[Random, int], Array]:
-    """Runs that differ by chance alone."""
+    """Return runs that differ by chance alone."""
     return lambda random, runs: np.exp(deviation * random.standard_normal(runs))
 
 
 def runs_with_outliers(random: Random, runs: int) -> Array:
-    """Runs that differ by 1 %, of which one in ten takes 12 % longer."""
+    """Return runs that differ by 1 %, of which one in ten takes 12 % longer."""
     slower = np.where(random.random(runs) < 0.1, 1.12, 1)
     values: Array = white_runs(0.01)(random, runs) * slower
     return values
 
 
 def wandering_runs(random: Random, runs: int) -> Array:
-    """Runs of a machine whose state lasts: sd 2 %, correlation .7 from one to the next."""
+    """Return runs of a machine whose state lasts: sd 2 %, correlation .7 from one to the next."""
     values: Array = np.exp(0.02 * remembering(random, (1, runs), 0.7)[0])
     return values
 
@@ -122,11 +122,11 @@ class Repeats:
 
     @property
     def name(self) -> str:
-        """What the tables call it."""
+        """Return what the tables call it."""
         return f"{self.noise}, {self.base}:{self.other}"
 
     def rates(self, random: Random, pairs: int) -> Rates:
-        """The rates of so many pairs, all runs of which are recorded one after the other."""
+        """Return the rates of so many pairs; all runs of a pair are recorded one after the other."""
         count = self.base + self.other
         runs = [self.made(random, count) for _ in range(pairs)]
         which = np.arange(count)
@@ -136,7 +136,7 @@ class Repeats:
             intervals = []
             for values in runs:
                 base, other = values[is_base], values[~is_base] * (1 + change)
-                interval = repeats(base.tolist(), other.tolist())
+                interval = runs_ratio_interval(base.tolist(), other.tolist())
                 assert interval is not None, "positive values of three runs at least"
                 intervals.append((interval.low, interval.high, other.mean() / base.mean()))
             return Intervals(*np.array(intervals).T)
@@ -148,7 +148,7 @@ class Repeats:
 
 
 def remembering(random: Random, shape: tuple[int, int], correlation: float) -> Array:
-    """Rows of values of variance 1 of which each remembers the one before it: AR(1)."""
+    """Return rows of values of variance 1 of which each remembers the one before it: AR(1)."""
     fresh = random.standard_normal(shape)
     values = fresh.copy()
     for step in range(1, shape[1]):
@@ -158,17 +158,17 @@ def remembering(random: Random, shape: tuple[int, int], correlation: float) -> A
 
 
 def white(deviation: float) -> Callable[[Random, int, int], Array]:
-    """Steps that vary by chance alone."""
+    """Return steps that vary by chance alone."""
     return lambda random, pairs, steps: 1 + deviation * random.standard_normal((pairs, steps))
 
 
 def ar(correlation: float) -> Callable[[Random, int, int], Array]:
-    """Steps of sd 5 %, each of which is like the one before it."""
+    """Return steps of sd 5 %, each of which is like the one before it."""
     return lambda random, pairs, steps: 1 + 0.05 * remembering(random, (pairs, steps), correlation)
 
 
 def bursts(random: Random, pairs: int, steps: int) -> Array:
-    """Steps of sd 2 %; about one in 48 begins a burst of 3 to 8 that take 20 % longer."""
+    """Return steps of sd 2 %; about one in 48 begins a burst of 3 to 8 that take 20 % longer."""
     slow = np.zeros((pairs, steps))
     for row in slow:
         step = int(random.geometric(1 / 48)) - 1
@@ -180,7 +180,7 @@ def bursts(random: Random, pairs: int, steps: int) -> Array:
 
 
 def levels(random: Random, pairs: int, steps: int) -> Array:
-    """Two levels 4 % apart, of 20 steps each on average, and noise of 1 %."""
+    """Return two levels 4 % apart, of 20 steps each on average, and noise of 1 %."""
     flips = random.random((pairs, steps)) < 1 / 20
     flips[:, 0] = random.random(pairs) < 0.5
     high = np.cumsum(flips, axis=1) % 2
@@ -189,26 +189,26 @@ def levels(random: Random, pairs: int, steps: int) -> Array:
 
 
 def walk(random: Random, pairs: int, steps: int) -> Array:
-    """A random walk from one level, by 0.8 % a step."""
+    """Return a random walk from one level, by 0.8 % a step."""
     values: Array = 1 + 0.008 * np.cumsum(random.standard_normal((pairs, steps)), axis=1)
     return values
 
 
 def trend(random: Random, pairs: int, steps: int) -> Array:
-    """From one level to another, sd 4 % away, and noise of 1 %."""
+    """Return steps that drift from one level to another, sd 4 % away, with noise of 1 %."""
     slope = 0.04 * random.standard_normal((pairs, 1))
     values: Array = white(0.01)(random, pairs, steps) + slope * np.arange(steps) / steps
     return values
 
 
 def slow_first_steps(random: Random, pairs: int, steps: int) -> Array:
-    """Steps of sd 1 %, the first five of which take twice as long."""
+    """Return steps of sd 1 %, the first five of which take twice as long."""
     values: Array = white(0.01)(random, pairs, steps) * np.where(np.arange(steps) < 5, 2, 1)
     return values
 
 
 def every_25th_slow(random: Random, pairs: int, steps: int) -> Array:
-    """Steps of sd 2 %, each 25th of which takes three times as long."""
+    """Return steps of sd 2 %, each 25th of which takes three times as long."""
     values: Array = white(0.02)(random, pairs, steps) * np.where(np.arange(steps) % 25 == 24, 3, 1)
     return values
 
@@ -236,18 +236,18 @@ class OneRun:
 
     @property
     def name(self) -> str:
-        """What the tables call it."""
+        """Return what the tables call it."""
         return f"{self.kind}, {self.steps} steps, runs ±{self.run_noise:.0%}"
 
     def rates(self, random: Random, pairs: int) -> Rates:
-        """The rates of so many pairs."""
+        """Return the rates of so many pairs; all runs of a pair are recorded one after the other."""
         base, other = (
             KINDS[self.kind](random, pairs, self.steps)
             * np.exp(self.run_noise * random.standard_normal((pairs, 1)))
             for _ in range(2)
         )
         # Of a side that is slower as a whole the deviations are the same.
-        half = within(deviations(base), deviations(other), self.run_noise)
+        half = step_half_widths(deviations(base), deviations(other), self.run_noise)
         ratio = other.mean(axis=1) / base.mean(axis=1)
 
         def judged(change: float) -> Intervals:
@@ -321,13 +321,13 @@ OTHERWISE: Mapping[tuple[str, str], float] = {
 
 
 def expected_of(case: str) -> Rates:
-    """The rates that are expected of a case, as far as any are."""
+    """Return the expected rates of a case, if there are any."""
     given = zip(RATES, EXPECTED.get(case, ()), strict=False)
     return {rate: OTHERWISE.get((case, rate), value) for rate, value in given if value is not None}
 
 
 def off(by_case: Mapping[str, Rates]) -> Iterator[str]:
-    """What is not as expected, in words."""
+    """Yield what is not as expected, in words."""
     for case, rates in by_case.items():
         for rate, expected in expected_of(case).items():
             tolerance = TOLERANCE_OF_HALF if rate == HALF else TOLERANCE
@@ -348,7 +348,7 @@ class Bar:
     most: float = 1.0
 
     def is_missed(self, by_case: Mapping[str, Rates]) -> bool:
-        """Whether the rate is outside."""
+        """Return whether the rate is outside."""
         return not self.least <= by_case[self.case][self.rate] <= self.most
 
     def __str__(self) -> str:
@@ -358,7 +358,7 @@ class Bar:
 
 
 def bars() -> Iterator[Bar]:
-    """All bars: of errors in each case, and of what must be seen in three."""
+    """Yield all bars: of errors in each case, and of what must be seen in three."""
     for case in CASES:
         yield Bar(case.name, FALSELY_WITHIN, most=0.05)
         yield Bar(case.name, EXCEEDED, most=0.035)
@@ -394,7 +394,7 @@ MISSED: Mapping[tuple[str, str], str] = {
 
 
 def unexpected(by_case: Mapping[str, Rates]) -> list[str]:
-    """What makes the command fail, in words."""
+    """Return what makes the command fail, in words."""
     result = list(off(by_case))
     for bar in bars():
         if bar.is_missed(by_case) and (bar.case, bar.rate) not in MISSED:
@@ -407,14 +407,14 @@ def unexpected(by_case: Mapping[str, Rates]) -> list[str]:
 
 
 def text_of(rate: str, value: float) -> str:
-    """A rate as the page shows it."""
+    """Return a rate as the page shows it."""
     if rate == HALF:
         return f"{value:.1%}".replace("%", " %")
     return f"{value:.3f}" if value < 0.1 else f"{value:.2f}"
 
 
 def table(by_case: Mapping[str, Rates], cases: tuple[Case, ...]) -> Iterator[str]:
-    """The lines of a table with one row per case."""
+    """Yield the lines of a table with one row per case."""
     yield "| case | " + " | ".join(RATES) + " |"
     yield "|---|" + "---:|" * len(RATES)
     for case in cases:
@@ -480,7 +480,7 @@ rates come out. All its rates are met to 0.03 and its halves to 0.3 %, but for:
 
 
 def page(by_case: Mapping[str, Rates], pairs: int) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     of_repeats = min(pairs, PAIRS_OF_REPEATS)
     lines = [HEAD, f"{of_repeats} pairs a case of several runs, {pairs} a case of one run a side.", ""]
     lines += [REPEATS_TEXT, *table(by_case, REPEATS), "", ONE_RUN_TEXT, *table(by_case, ONE_RUN), ""]
@@ -499,7 +499,7 @@ def page(by_case: Mapping[str, Rates], pairs: int) -> str:
 
 
 def simulated(pairs: int) -> dict[str, Rates]:
-    """The rates of every case; each has random numbers of its own."""
+    """Return the rates of every case; each has random numbers of its own."""
     return {
         case.name: case.rates(
             np.random.default_rng([SEED, number]),
@@ -510,7 +510,7 @@ def simulated(pairs: int) -> dict[str, Rates]:
 
 
 def main() -> int:
-    """Simulates all cases, writes the page, and names what is not as expected."""
+    """Simulate all cases, write the page, and name what is not as expected."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=PAIRS, help="pairs a case of one run a side")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the tables go")

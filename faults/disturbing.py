@@ -54,10 +54,10 @@ def disturbed(
     scene: Scene, fault: str, chance: random.Random, place: Path, temporary: Path,
     *, start_s: float, seconds: float, mount: bool, second: Sequence[str],
 ) -> Ended:  # fmt: skip
-    """One run of the command, disturbed.
+    """Run the command once with one fault, and return how it ended.
 
-    Undisturbed it takes `seconds`, of which `start_s` are for its start. `second` is the other command of
-    two writers.
+    Undisturbed it takes `seconds`, of which `start_s` are for its start. `second` is the other command
+    of two concurrent writers.
     """
     if fault in SIGNALS:
         early = 0 if fault == "Ctrl-C" else start_s
@@ -107,7 +107,6 @@ def disturbed(
 def _beside_another(
     scene: Scene, place: Path, temporary: Path, second: Sequence[str], after_s: float
 ) -> Ended:
-    """The command, and a while after it began the second one."""
 
     def later() -> Ended:
         time.sleep(after_s)
@@ -121,7 +120,6 @@ def _beside_another(
 
 @contextmanager
 def _in_use(temporary: Path) -> Iterator[None]:
-    """A folder as a command that runs has one; removed afterwards, if it is there."""
     folder = temporary / IN_USE
     folder.mkdir()
     descriptor = os.open(folder, os.O_RDONLY)
@@ -135,7 +133,6 @@ def _in_use(temporary: Path) -> Iterator[None]:
 
 @contextmanager
 def _mounted(folder: Path) -> Iterator[None]:
-    """Makes a folder read-only as a file system is: for root, too."""
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
@@ -146,7 +143,6 @@ def _mounted(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _closed(folder: Path) -> Iterator[None]:
-    """Makes a folder and all in it read-only by their modes, which do not count for root."""
     before = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
     for path, mode in before.items():
         path.chmod(mode & ~0o222)
@@ -158,7 +154,6 @@ def _closed(folder: Path) -> Iterator[None]:
 
 
 def _homeless(scene: Scene, kind: str, place: Path, temporary: Path) -> Ended:
-    """The command of a user without a home folder, or of one without a name either."""
     names = {name for name in os.environ if name.startswith("XDG_")} | {"HOME", "USER", "LOGNAME"}
     environment: dict[str, str | None] = dict.fromkeys(names)
     if kind == "missing":
@@ -171,7 +166,6 @@ def _homeless(scene: Scene, kind: str, place: Path, temporary: Path) -> Ended:
 
 @contextmanager
 def _small_disk(folder: Path, size: int) -> Iterator[None]:
-    """Lays a file system of so many bytes over a folder, what is in it included."""
     kept = folder.with_name(folder.name + "-kept")
     folder.rename(kept)
     folder.mkdir()
@@ -188,7 +182,7 @@ def _small_disk(folder: Path, size: int) -> Iterator[None]:
 
 
 def may_mount() -> bool:
-    """Whether this process can lay a small disk over a folder, and make one read-only."""
+    """Return whether this process can lay a small disk over a folder, and make one read-only."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "disk"
         folder.mkdir()
@@ -201,7 +195,7 @@ def may_mount() -> bool:
 
 @cache
 def may_be_stranger() -> bool:
-    """Whether this process can start one of an unknown user."""
+    """Return whether this process can start one of an unknown user."""
     try:
         return subprocess.run([*_STRANGER, "true"], capture_output=True, check=False).returncode == 0
     except OSError:

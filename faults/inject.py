@@ -54,7 +54,7 @@ class Stage:
         self._added: dict[str, State] = {}
 
     def undisturbed(self, scene: Scene) -> tuple[State, State, float]:
-        """What the folder holds before and after the command, and how long it takes."""
+        """Return what the folder holds before and after the command, and how many seconds it takes."""
         if scene.name not in self._known:
             with self.laid(scene) as (place, temporary):
                 before = state(place)
@@ -64,7 +64,7 @@ class Stage:
         return self._known[scene.name]
 
     def another(self, scene: Scene) -> tuple[Sequence[str], State]:
-        """The second of two writers, and what it adds: another file to a store, else it does the same."""
+        """Return the second of two writers and what it adds: another file to a store, else the same."""
         if scene.makes is None or not scene.makes.endswith(".db"):
             return scene.words, {}
         words = ("import", str(self.materials / ANOTHER), "-o", scene.makes)
@@ -77,14 +77,14 @@ class Stage:
 
     @contextmanager
     def laid(self, scene: Scene) -> Iterator[tuple[Path, Path]]:
-        """A folder as the scene wants it, and an empty one for temporary files."""
+        """Yield a folder with the scene's files, and an empty one for temporary files."""
         with self.empty() as (place, temporary):
             lay(scene, self.materials, place)
             yield place, temporary
 
     @contextmanager
     def empty(self) -> Iterator[tuple[Path, Path]]:
-        """A folder to work in, and one for temporary files."""
+        """Yield a folder to work in, and one for temporary files."""
         place, temporary = self.folder / "place", self.folder / "temporary"
         for path in (place, temporary):
             path.mkdir()
@@ -106,11 +106,11 @@ _REFUSED = {0, 2, 3}
 def problems(
     stage: Stage, scene: Scene, fault: str, ended: Ended, place: Path, temporary: Path
 ) -> list[str]:  # fmt: skip
-    """What should not be after a disturbed run; ends with an undisturbed one."""
+    """Return what is wrong after a disturbed run, and after one more, undisturbed run."""
     before, after, _ = stage.undisturbed(scene)
-    found = _told(ended, _ALLOWED.get(fault, _REFUSED))
+    found = _output_problems(ended, _ALLOWED.get(fault, _REFUSED))
     if ended.second is not None:
-        found += [f"the other one: {each}" for each in _told(ended.second, _ALLOWED[fault])]
+        found += [f"the other one: {each}" for each in _output_problems(ended.second, _ALLOWED[fault])]
         if ended.status and ended.second.status:
             found.append("both were refused")
         if ended.second.status == 0:
@@ -133,15 +133,14 @@ def problems(
     return found + _next_run(scene, now, after, place, temporary)
 
 
-def _told(ended: Ended, allowed: Collection[int]) -> list[str]:
-    """What a command should not have said, or not have kept silent about."""
+def _output_problems(ended: Ended, allowed: Collection[int]) -> list[str]:
     found = []
     if ended.status not in allowed and not _given_up(ended):
         found.append(f"exit status {ended.status}")
     if any(words in ended.said for words in ("Traceback", "Exception ignored", "internal error")):
         found.append("a traceback")
     if ended.status in (130, 143) and ended.said.splitlines()[-1:] != ["nsysconv: interrupted"]:
-        found.append("not told that it was interrupted")
+        found.append("not reported that it was interrupted")
     if ended.status in (2, 3) and not ended.said.strip():
         found.append("refused without a word")
     if ended.lasting:
@@ -156,7 +155,6 @@ def _whole(scene: Scene, now: State, before: State, after: State) -> bool:
 
 
 def _next_run(scene: Scene, now: State, after: State, place: Path, temporary: Path) -> list[str]:
-    """The same command once more, which sweeps away what a killed one left."""
     for left in temporary.iterdir():
         old = time.time() - _OLD_S
         os.utime(left, (old, old))
@@ -175,17 +173,15 @@ def _next_run(scene: Scene, now: State, after: State, place: Path, temporary: Pa
 
 
 def _given_up(ended: Ended) -> bool:
-    """Whether a library ended the process for want of memory and said so; OpenBLAS raises SIGINT then."""
     return ended.status in (1, 130) and "OpenBLAS" in ended.said
 
 
 def _crashed(ended: Ended) -> bool:
-    """Whether a library crashed."""
     return ended.status in (-signal.SIGSEGV, -signal.SIGABRT)
 
 
 def how(ended: Ended) -> str:
-    """The end in a word."""
+    """Return the end in a word."""
     if ended.status == 0:
         return "done"
     if ended.status in (130, 143):
@@ -198,7 +194,7 @@ def how(ended: Ended) -> str:
 def rounds(
     stage: Stage, keys: Sequence[tuple[int, int]], faults: Sequence[str], scenes: Sequence[Scene],
 ) -> Iterator[tuple[str, Scene, str, Ended, list[str]]]:  # fmt: skip
-    """The rounds of these seeds and numbers: key, scene, fault, how it ended, problems."""
+    """Yield the rounds of these seeds and numbers: key, scene, fault, how it ended, problems."""
     mount = may_mount()
     for seed, number in keys:
         chance = random.Random(f"{seed}:{number}")
@@ -214,7 +210,7 @@ def rounds(
 
 
 def main() -> int:
-    """The command."""
+    """Run the rounds that the command line asks for; return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

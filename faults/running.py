@@ -40,12 +40,11 @@ def run(
     stdout: int | None = None, path: Sequence[Path] = (),
     environment: Mapping[str, str | None] | None = None, prefix: Sequence[str] = (),
 ) -> Ended:  # fmt: skip
-    """Runs `nsysconv WORDS…`; sends it a signal after a while, or gives it less than others have.
+    """Run `nsysconv WORDS…`, send it a signal after a while or limit its resources, and return its end.
 
     `path` comes before nsysconv on Python's path; variables of `environment` that are None are removed;
-    `prefix` is a command that becomes the one behind it.
-    Ctrl-C comes to all processes of the command, as from a terminal, and once signals are heard: before,
-    Python's own way counts.
+    `prefix` is a command that becomes the one behind it. SIGINT goes to the process group, as from a
+    terminal, and only once the command handles signals: before, Python's own way counts.
     """
 
     def limit() -> None:
@@ -85,7 +84,6 @@ def run(
 
 
 def _until_heard(process: subprocess.Popen[bytes]) -> None:
-    """Waits until the process has its handlers: Python itself has none of SIGTERM."""
     bit = 1 << (signal.SIGTERM - 1)
     with suppress(OSError):
         while process.poll() is None:
@@ -97,7 +95,6 @@ def _until_heard(process: subprocess.Popen[bytes]) -> None:
 
 
 def _outlived(group: int) -> bool:
-    """Whether processes of the group are there after a while; they are ended then."""
     end = time.monotonic() + _ENDS_WITHIN_S
     while time.monotonic() < end:
         try:

@@ -70,7 +70,7 @@ SCENES = (
 
 
 def make_materials(folder: Path, nsysconv: Callable[..., None], size: int) -> None:
-    """What the scenes need; `nsysconv` runs a command in the folder, `size` is in kernels."""
+    """Make the files of the scenes. `nsysconv` runs a command in the folder, `size` is in kernels."""
     import generate_nsys
 
     folder.mkdir(parents=True)
@@ -88,7 +88,6 @@ def make_materials(folder: Path, nsysconv: Callable[..., None], size: int) -> No
 
 
 def _enlarge(source: Path, target: Path, times: int) -> None:
-    """A trace with its events repeated, later each time."""
     trace = json.loads(source.read_bytes())
     events = trace["traceEvents"]
     trace["traceEvents"] = [
@@ -101,7 +100,7 @@ def _enlarge(source: Path, target: Path, times: int) -> None:
 
 
 def lay(scene: Scene, materials: Path, folder: Path) -> None:
-    """Puts a scene's files into an empty folder."""
+    """Put a scene's files into an empty folder."""
     for name in scene.files:
         source = materials / name
         if source.is_dir():
@@ -111,7 +110,7 @@ def lay(scene: Scene, materials: Path, folder: Path) -> None:
 
 
 def state(folder: Path) -> State:
-    """What the folder holds. A store whose writer was killed is opened first, which rolls back."""
+    """Return what the folder holds. A store whose writer was killed is opened first, which rolls back."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -126,14 +125,14 @@ def state(folder: Path) -> State:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether it is something that is being built, or stands in it."""
+    """Return whether the path is, or is in, something that is being built."""
     return any(part.startswith(".") for part in name.split("/"))
 
 
 def profiles(store: Path) -> State:
-    """A digest of all rows of each profile of a store, by its identity. Raises where it is not sound."""
+    """Return a digest of each profile's rows in a store, by identity. Raise if the store is unsound."""
     from nsysconv import schema
-    from nsysconv.store.read import reading
+    from nsysconv.store.location import reading
 
     with reading(store) as opened:
         assert opened.profiles(), "a store without profiles"
@@ -156,10 +155,10 @@ def profiles(store: Path) -> State:
             found[str(identity)] = digest.hexdigest()
         for event in schema.EVENT_TABLES:
             rows = connection.execute(f'SELECT count(*) FROM "{event}"').fetchone()
-            told = connection.execute(
+            expected = connection.execute(
                 "SELECT coalesce(sum(row_count), 0) FROM extent WHERE table_name = ?", (event,)
             ).fetchone()
-            assert rows == told, f"{event} holds {rows[0]} rows, profiles have {told[0]}"
+            assert rows == expected, f"{event} holds {rows[0]} rows, profiles have {expected[0]}"
     finally:
         connection.close()
     return found

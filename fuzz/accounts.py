@@ -26,7 +26,7 @@ class Account:
 
 
 def of_database(importer: str, path: Path, *, included: bool = False) -> list[Account] | None:
-    """What stands in the plain tables that an importer of databases reads.
+    """Return how many rows are in the plain tables that an importer of databases reads.
 
     `included`: also in those that are read only where their rows are asked for.
     """
@@ -79,7 +79,6 @@ def _count(importer: str, sql: sqlite3.Connection, table: str) -> int:
 
 
 def _events(importer: str, table: str, columns: set[str]) -> str:
-    """Which rows of a table tell of something that happened, as far as its kind says."""
     if importer == "nsys_sqlite":
         if table == nsys.NVTX and "eventType" in columns:
             # Domains, categories and names of threads are no events.
@@ -95,9 +94,9 @@ def _events(importer: str, table: str, columns: set[str]) -> str:
 
 
 def of_trace(text: bytes, *, included: bool = False) -> int | None:
-    """Whole events of GPU work and of calls in a valid trace; None for a trace that is not valid.
+    """Return the number of whole GPU and call events in a valid trace; None for an invalid trace.
 
-    `included`: Python's functions, too.
+    `included`: count Python's functions, too.
     """
     found: Any = None
     with suppress(ValueError, RecursionError):
@@ -124,5 +123,5 @@ def _refuse(word: str) -> None:
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key is there twice")
     return dict(pairs)

@@ -23,7 +23,7 @@ class TooSlow(Exception):  # noqa: N818 - says what happened
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Raises TooSlow where the block takes longer, as soon as Python gets to it."""
+    """Raise TooSlow where the block takes longer, as soon as Python gets to it."""
 
     def stop(number: int, frame: object) -> None:
         raise TooSlow
@@ -42,7 +42,7 @@ def within(seconds: int) -> Iterator[None]:
 
 
 def peak(process: int | str = "self") -> int:
-    """The most memory that a process has held; this one, since `peak_reset`."""
+    """Return the most memory in bytes that a process has held; for this one, since `peak_reset`."""
     with suppress(OSError):
         found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
         return int(found[1]) << 10 if found else 0
@@ -50,7 +50,7 @@ def peak(process: int | str = "self") -> int:
 
 
 def peak_reset() -> int:
-    """Forgets what it has held, and says what it holds now."""
+    """Reset the peak memory of this process; return the bytes that it holds now."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak()

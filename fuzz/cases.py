@@ -39,7 +39,7 @@ class Case:
     """A file: its seed, its bytes, those of files beside it by ending, and what was done.
 
     `moved`: names may mean another text than in the seed. `key` makes it again. `truths` are what must be
-    read from it, of one that was made.
+    read from a file that was made.
     """
 
     key: str
@@ -52,17 +52,17 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Its class, one of KINDS."""
+        """Return its class, one of KINDS."""
         return self.key.split(":")[0]
 
     @property
     def number(self) -> int:
-        """Its number in the class; ways to look at files take turns by it."""
+        """Return its number within the class; ways to look at files take turns by it."""
         return int(self.key.split(":")[2])
 
     @property
     def importer(self) -> str:
-        """Whose file it is meant to be."""
+        """Return the importer that the file is meant for."""
         if self.kind in IMPORTERS:
             return self.kind
         if self.seed.is_sqlite:
@@ -71,14 +71,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What its file is called: as the seed is."""
+        """Return the name of its file: that of the seed."""
         return self.seed.name
 
 
 def case(
     kind: str, seed: int, number: int, *, real: bool = True, only: Collection[int] | None = None
 ) -> Case:
-    """The file of this number. `only`: just these of its steps of damage (to make a finding simpler)."""
+    """Return the file of this number. `only`: these steps of damage alone, to simplify a finding."""
     key = f"{kind}:{seed}:{number}"
     random_ = random.Random(key)
     if kind in MAKERS:

@@ -28,10 +28,10 @@ def run(
     kind: str, words: Sequence[str], folder: Path, looked: Looked, *,
     seconds: float = SECONDS, memory: int = MEMORY_BYTES, program: Sequence[str] = PROGRAM,
 ) -> int:  # fmt: skip
-    """Runs `nsysconv WORDS…` and returns its status; what must not be is a finding of `looked`.
+    """Run `nsysconv WORDS…` and return its status; add what must not happen as a finding to `looked`.
 
-    A command is too slow where both the clock and its processors say so: of two processors it may use
-    both, and of one that others use it gets a part.
+    A command is too slow if both the clock and its CPU time say so: of two processors it may use both,
+    and of a processor that others use it gets a part.
     """
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)
@@ -60,12 +60,12 @@ def run(
     spent = min(clock, used.ru_utime + used.ru_stime)
     looked.steps.append(Step(kind, True, spent, held))
     status = process.returncode
-    told = log.read_text("utf-8", "replace")[-2500:]
-    what = f"nsysconv {' '.join(words)[:300]}: status {status}, {spent:.1f} s, {held >> 20} MiB\n{told}"
+    output = log.read_text("utf-8", "replace")[-2500:]
+    what = f"nsysconv {' '.join(words)[:300]}: status {status}, {spent:.1f} s, {held >> 20} MiB\n{output}"
     if clock > _HANGS_SECONDS:
         looked.wrong("ends in time", what, f"{kind} hangs")
-    elif status not in _STATUSES or _TRACEBACK in told:
-        last = told.strip().splitlines()[-3:]
+    elif status not in _STATUSES or _TRACEBACK in output:
+        last = output.strip().splitlines()[-3:]
         looked.wrong(
             "no command ends with a traceback", what, f"{kind}: {shape_of(' '.join(last))}"
         )
@@ -77,7 +77,6 @@ def run(
 
 
 def _held(leader: int) -> int:
-    """The memory of the processes of a session: the leader's most, and what others have alone."""
     total = 0
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != leader:

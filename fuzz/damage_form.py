@@ -1,4 +1,4 @@
-"""Damage to how a database is made: what stands for a table, its schema, header, pages, journals."""
+"""Damage to how a database is made: what replaces a table, its schema, header, pages, journals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from database import (
 
 
 def made_otherwise(random_: random.Random, database: Database) -> str:
-    """Something that is not a plain table stands in its place."""
+    """Replace a table by something that is not a plain table; return what was done."""
     table = some_table(random_, database)
     columns = database.columns(table)
     names = ", ".join(map(quoted, columns))
@@ -90,7 +90,7 @@ def made_otherwise(random_: random.Random, database: Database) -> str:
 
 
 def schema_row(random_: random.Random, database: Database) -> str:
-    """A row of the schema says something else: root page, text, kind, name."""
+    """Change a row of the schema: root page, text, kind or name; return what was done."""
     table, other = some_table(random_, database), some_table(random_, database)
     sql = database.sql
     database.moved = True
@@ -119,7 +119,7 @@ def schema_row(random_: random.Random, database: Database) -> str:
 
 
 def header(random_: random.Random, database: Database) -> str:
-    """A field of the file's header: page size, format, encoding, counts, marks of a store."""
+    """Change a field of the file's header: page size, format, encoding, counts, marks of a store."""
     fields = {
         "page size": (16, ">H", (0, 1, 512, 1000, 65535)), "write version": (18, "B", (0, 2, 3, 255)),
         "read version": (19, "B", (0, 2, 3, 255)), "reserved": (20, "B", (1, 32, 255)),
@@ -137,7 +137,7 @@ def header(random_: random.Random, database: Database) -> str:
 
 
 def pages(random_: random.Random, database: Database) -> str:
-    """Whole pages: swapped, zeroed, doubled, made noise; or the trees that they are."""
+    """Swap, zero, double or overwrite whole pages, or damage the trees that they form."""
     kind = random_.choice(("swapped", "zeroed", "copied", "noise", "appended", *(("trees",) * 5)))
     first, second, seed = random_.random(), random_.random(), random_.random()
     database.moved = True
@@ -174,7 +174,7 @@ def pages(random_: random.Random, database: Database) -> str:
 
 
 def raw(random_: random.Random, database: Database) -> str:
-    """Damage to bytes."""
+    """Damage bytes anywhere."""
     how, seed = random_.choice(mutate_bytes.GENERAL), random_.random()
     database.moved = True
     database.late.append(lambda content: how(random.Random(seed), content)[0])
@@ -182,7 +182,7 @@ def raw(random_: random.Random, database: Database) -> str:
 
 
 def laid_out(random_: random.Random, database: Database) -> str:
-    """Another page size, encoding, or a file with free pages."""
+    """Write the database with another page size or encoding, or with free pages."""
     kind = random_.choice(("UTF-16le", "UTF-16be", "page size", "auto vacuum", "free pages"))
     sql = database.sql
     if kind.startswith("UTF"):
@@ -200,7 +200,6 @@ def laid_out(random_: random.Random, database: Database) -> str:
 
 
 def _in_encoding(database: Database, encoding: str) -> None:
-    """The same database in another encoding."""
     names = [name for (name,) in database.sql.execute("SELECT name FROM sqlite_master")]
     if not all(isinstance(name, str) for name in names):
         raise sqlite3.DatabaseError("a name that is no text cannot be written down")
@@ -215,7 +214,7 @@ def _in_encoding(database: Database, encoding: str) -> None:
 
 
 def large(random_: random.Random, database: Database) -> str:
-    """A cell that takes many overflow pages."""
+    """Write a cell that takes many overflow pages."""
     table = some_table(random_, database)
     column = some_column(random_, database, table)
     size = random_.choice((20_000, 300_000, 3_000_000))
@@ -230,7 +229,7 @@ def large(random_: random.Random, database: Database) -> str:
 
 
 def indexed(random_: random.Random, database: Database) -> str:
-    """Indices: all dropped, one more, or one with a page of its own that is wrong."""
+    """Drop all indices, add one, or give one a page of its own that is wrong."""
     sql = database.sql
     kind = random_.choice(("dropped", "made", "partial"))
     table = some_table(random_, database)
@@ -249,6 +248,6 @@ def indexed(random_: random.Random, database: Database) -> str:
 
 
 def beside(random_: random.Random, database: Database) -> str:
-    """A journal lies beside the file: hot, empty, torn, or of another file."""
+    """Put a journal beside the file: hot, empty, torn, or of another file."""
     database.journal = random_.choice(("wal", "wal cut", "wal noise", "journal noise", "empty"))
     return f"beside it: {database.journal}"

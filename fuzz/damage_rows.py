@@ -31,14 +31,14 @@ _TIMES = frozenset({"start", "end", "timestamp", "rawTimestamp", "duration"})
 
 
 def drop(random_: random.Random, database: Database) -> str:
-    """A table is missing."""
+    """Drop a table; return what was done."""
     table = some_table(random_, database)
     database.sql.execute(f"DROP TABLE {quoted(table)}")
     return f"{table} dropped"
 
 
 def rename(random_: random.Random, database: Database) -> str:
-    """A table is called otherwise, or two have each other's names."""
+    """Rename a table, or swap the names of two."""
     table, other = some_table(random_, database), some_table(random_, database)
     database.moved = True
     if random_.random() < 0.5 or table == other:
@@ -51,7 +51,7 @@ def rename(random_: random.Random, database: Database) -> str:
 
 
 def empty(random_: random.Random, database: Database) -> str:
-    """Rows of a table are missing."""
+    """Delete rows of a table."""
     table = some_table(random_, database)
     where = some_rows(random_, database, table)
     database.sql.execute(f"DELETE FROM {quoted(table)} WHERE {where}")
@@ -59,7 +59,7 @@ def empty(random_: random.Random, database: Database) -> str:
 
 
 def again(random_: random.Random, database: Database) -> str:
-    """Rows of a table stand there twice."""
+    """Insert rows of a table a second time."""
     table = some_table(random_, database)
     columns = [c for c in database.columns(table) if not is_key(database, table, c)]
     names = ", ".join(map(quoted, columns))
@@ -71,7 +71,7 @@ def again(random_: random.Random, database: Database) -> str:
 
 
 def drop_column(random_: random.Random, database: Database) -> str:
-    """A column is missing."""
+    """Drop a column."""
     table = some_table(random_, database)
     column = some_column(random_, database, table)
     rest = [c for c in database.columns(table) if c != column]
@@ -81,7 +81,7 @@ def drop_column(random_: random.Random, database: Database) -> str:
 
 
 def rename_column(random_: random.Random, database: Database) -> str:
-    """A column is called otherwise, at times as rows' numbers are."""
+    """Rename a column, at times to a name of the row number."""
     table = some_table(random_, database)
     column = some_column(random_, database, table)
     new = random_.choice(
@@ -95,7 +95,7 @@ def rename_column(random_: random.Random, database: Database) -> str:
 
 
 def add_column(random_: random.Random, database: Database) -> str:
-    """A column more, at times one that hides rows' numbers, or is computed."""
+    """Add a column, at times one that hides the row number, or is computed."""
     table = some_table(random_, database)
     new = random_.choice(("rowid", "oid", "_rowid_", "globalPid", "deviceId", "eventClass", "x"))
     kind = random_.choice(
@@ -107,13 +107,12 @@ def add_column(random_: random.Random, database: Database) -> str:
 
 
 def _update(database: Database, table: str, change: str, *values: object) -> None:
-    """Unless a constraint of the table forbids it; nothing is changed then."""
     with suppress(sqlite3.IntegrityError):
         database.sql.execute(f"UPDATE {quoted(table)} SET {change}", values)
 
 
 def cells(random_: random.Random, database: Database) -> str:
-    """Cells of a column hold something else."""
+    """Overwrite cells of a column with something else."""
     table = some_table(random_, database)
     column = some_column(random_, database, table)
     where = some_rows(random_, database, table)
@@ -124,7 +123,7 @@ def cells(random_: random.Random, database: Database) -> str:
 
 
 def retype(random_: random.Random, database: Database) -> str:
-    """Cells of a column hold the same as another type."""
+    """Store cells of a column as another type."""
     table = some_table(random_, database)
     column = some_column(random_, database, table)
     where = some_rows(random_, database, table)
@@ -137,7 +136,7 @@ def retype(random_: random.Random, database: Database) -> str:
 
 
 def swap(random_: random.Random, database: Database) -> str:
-    """Two columns hold each other's cells."""
+    """Swap the cells of two columns."""
     table = some_table(random_, database)
     one, other = some_column(random_, database, table), some_column(random_, database, table)
     where = some_rows(random_, database, table)
@@ -151,7 +150,7 @@ def swap(random_: random.Random, database: Database) -> str:
 
 
 def times(random_: random.Random, database: Database) -> str:
-    """Times are shifted, reversed, alike, or of another scale."""
+    """Shift, reverse or scale times, or make them all equal."""
     table = some_table(random_, database)
     columns = [c for c in database.columns(table) if c in _TIMES]
     if not columns:
@@ -169,7 +168,7 @@ def times(random_: random.Random, database: Database) -> str:
 
 
 def ids(random_: random.Random, database: Database) -> str:
-    """Ids of rows that belong together are others: doubled, swapped, missing, in circles."""
+    """Change ids that link rows: doubled, swapped, missing, in circles."""
     table = some_table(random_, database)
     columns = [
         c for c in database.columns(table) if c.lower().endswith(("id", "pid", "tid", "name"))
@@ -189,7 +188,7 @@ def ids(random_: random.Random, database: Database) -> str:
 
 
 def texts(random_: random.Random, database: Database) -> str:
-    """The texts that rows refer to: missing, doubled, no text, or of other numbers."""
+    """Damage the texts that rows refer to: missing, doubled, no text, or of other numbers."""
     found = [name for name in TEXT_TABLES if name in database.tables()]
     if not found or not {"value", TEXT_TABLES[found[0]]} <= set(database.columns(found[0])):
         return cells(random_, database)

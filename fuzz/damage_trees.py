@@ -25,7 +25,7 @@ class Page:
     """Where each cell begins."""
     header: int
     right: int | None
-    """Where the number of the last child stands; None for a leaf."""
+    """The place of the number of the last child; None for a leaf."""
 
 
 class Pages:
@@ -39,11 +39,11 @@ class Pages:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of pages."""
         return len(self.content) // self.size
 
     def of_trees(self) -> Iterator[Page]:
-        """Those that look like pages of trees."""
+        """Yield the pages that look like b-tree pages."""
         for number in range(1, self.count + 1):
             base = (number - 1) * self.size
             header = base + (_FILE_HEADER_BYTES if number == 1 else 0)
@@ -58,19 +58,19 @@ class Pages:
             yield Page(number, kind, cells, header, header + 8 if inner else None)
 
     def two(self, place: int) -> int:
-        """The number of two bytes that stands there."""
+        """Return the two-byte number at a place."""
         return int.from_bytes(self.content[place : place + 2], "big")
 
     def put(self, place: int, value: int) -> None:
-        """Writes a number of four bytes."""
+        """Write a number of four bytes."""
         self.content[place : place + 4] = struct.pack(">I", value & 0xFFFFFFFF)
 
     def put_two(self, place: int, value: int) -> None:
-        """Writes a number of two bytes."""
+        """Write a number of two bytes."""
         self.content[place : place + 2] = struct.pack(">H", value & 0xFFFF)
 
     def number(self, place: int) -> tuple[int, int]:
-        """The number of one to nine bytes that stands there, and where it ends."""
+        """Return the number of one to nine bytes at a place, and where it ends."""
         value = 0
         for _ in range(8):
             byte = self.content[place] if place < len(self.content) else 0
@@ -81,7 +81,7 @@ class Pages:
         return value << 8 | (self.content[place] if place < len(self.content) else 0), place + 1
 
     def overflow(self, page: Page, cell: int) -> int | None:
-        """Where the number of a cell's first overflow page stands; None: it has none."""
+        """Return the place of the number of a cell's first overflow page; None if it has none."""
         place = cell + (4 if page.kind == _INTERIOR_INDEX else 0)
         if page.kind == _INTERIOR_TABLE:
             return None
@@ -109,13 +109,12 @@ def _some_page(random_: random.Random, pages: Pages) -> Page | None:
 
 
 def _child(random_: random.Random, page: Page) -> int:
-    """Where the number of one of a page's children stands."""
     assert page.right is not None
     return random_.choice([page.right, *page.cells])
 
 
 def child_is_itself(random_: random.Random, pages: Pages) -> str:
-    """A page is its own child."""
+    """Make a page its own child."""
     inner = _inner(pages)
     if not inner:
         return "no inner page"
@@ -125,7 +124,7 @@ def child_is_itself(random_: random.Random, pages: Pages) -> str:
 
 
 def children_are_pages_above(random_: random.Random, pages: Pages) -> str:
-    """All children of a page are the page itself, or one of those above it."""
+    """Make all children of a page the page itself, or one of those above it."""
     inner = _inner(pages)
     if not inner:
         return "no inner page"
@@ -138,7 +137,7 @@ def children_are_pages_above(random_: random.Random, pages: Pages) -> str:
 
 
 def one_child_for_all(random_: random.Random, pages: Pages) -> str:
-    """All children of a page, or of all pages, are one page: its rows come again and again."""
+    """Make all children of a page, or of all pages, the same page: its rows come again and again."""
     inner = _inner(pages)
     if not inner:
         return "no inner page"
@@ -153,7 +152,7 @@ def one_child_for_all(random_: random.Random, pages: Pages) -> str:
 
 
 def overflow_loops(random_: random.Random, pages: Pages) -> str:
-    """The overflow pages of a cell go round in a circle."""
+    """Chain the overflow pages of a cell in a circle."""
     cells = [
         place for page in pages.of_trees() for cell in page.cells
         if (place := pages.overflow(page, cell)) is not None
@@ -167,7 +166,7 @@ def overflow_loops(random_: random.Random, pages: Pages) -> str:
 
 
 def long_cells(random_: random.Random, pages: Pages) -> str:
-    """A cell says that it is very long, or all of a page do."""
+    """Make a cell, or all cells of a page, claim to be very long."""
     full = [page for page in pages.of_trees() if page.kind == _LEAF_TABLE and page.cells]
     if not full:
         return "no full page"
@@ -181,7 +180,7 @@ def long_cells(random_: random.Random, pages: Pages) -> str:
 
 
 def one_cell_for_all(random_: random.Random, pages: Pages) -> str:
-    """Every row of a page is one and the same, as often as the page has room for numbers of cells."""
+    """Make every row of a page the same cell, as often as the page has room for cell pointers."""
     full = [page for page in pages.of_trees() if page.cells]
     if not full:
         return "no full page"
@@ -199,7 +198,7 @@ def one_cell_for_all(random_: random.Random, pages: Pages) -> str:
 
 
 def of_another_kind(random_: random.Random, pages: Pages) -> str:
-    """A page says that it is of another kind."""
+    """Make a page claim to be of another kind."""
     page = _some_page(random_, pages)
     if page is None:
         return "no page of a tree"
@@ -209,7 +208,7 @@ def of_another_kind(random_: random.Random, pages: Pages) -> str:
 
 
 def cell_numbers(random_: random.Random, pages: Pages) -> str:
-    """A page's field is another: how many cells, where they begin, free bytes."""
+    """Change a page's field: how many cells, where they begin, free bytes."""
     page = _some_page(random_, pages)
     if page is None:
         return "no page of a tree"
@@ -220,7 +219,7 @@ def cell_numbers(random_: random.Random, pages: Pages) -> str:
 
 
 def rows_without_end(random_: random.Random, pages: Pages) -> str:
-    """New pages of which each is all children of the one before: rows by powers of their number."""
+    """Add pages, each all children of the one before: rows grow by powers of their number."""
     inner = [page for page in _inner(pages) if page.kind == _INTERIOR_TABLE]
     leaves = [page.number for page in pages.of_trees() if page.kind == _LEAF_TABLE]
     if not inner or not leaves:
@@ -255,7 +254,7 @@ KINDS: tuple[Callable[[random.Random, Pages], str], ...] = (
 def damage(
     how: Callable[[random.Random, Pages], str], random_: random.Random, content: bytes
 ) -> bytes:
-    """The file with one of these kinds of damage."""
+    """Return the file with one of these kinds of damage."""
     if len(content) < 512 or len(content) % 512:
         return content
     pages = Pages(content)

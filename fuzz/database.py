@@ -27,7 +27,7 @@ class Database:
     late: list[Callable[[bytes], bytes]] = field(default_factory=list)
 
     def tables(self) -> list[str]:
-        """Names of plain tables."""
+        """Return the names of plain tables."""
         found = self.sql.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' "
             "AND name NOT LIKE 'sqlite%' AND sql NOT LIKE '%VIRTUAL%'"
@@ -35,17 +35,17 @@ class Database:
         return [name for (name,) in found if isinstance(name, str)]
 
     def columns(self, table: str) -> list[str]:
-        """Names of a table's columns."""
+        """Return the names of a table's columns."""
         return [row[1] for row in self.sql.execute(f"PRAGMA table_info({quoted(table)})")]
 
 
 def quoted(name: str) -> str:
-    """A name as SQL."""
+    """Return a name as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def some_table(random_: random.Random, database: Database) -> str:
-    """A table, most often one with rows."""
+    """Return a table, most often one with rows."""
     names = database.tables()
     if not names:
         database.sql.execute("CREATE TABLE nothing (a)")
@@ -58,12 +58,12 @@ def some_table(random_: random.Random, database: Database) -> str:
 
 
 def some_column(random_: random.Random, database: Database, table: str) -> str:
-    """A column of a table."""
+    """Return a column of a table."""
     return random_.choice(database.columns(table) or ["a"])
 
 
 def some_rows(random_: random.Random, database: Database, table: str) -> str:
-    """Some of the rows: one, a few, or all."""
+    """Return some of the rows: one, a few, or all."""
     kind = random_.randrange(4)
     if kind == 0:
         return "1"
@@ -80,14 +80,14 @@ def some_rows(random_: random.Random, database: Database, table: str) -> str:
 
 
 def is_key(database: Database, table: str, column: str) -> bool:
-    """Whether a column is the key of its table, or a part of it."""
+    """Return whether a column is the key of its table, or a part of it."""
     return any(
         row[1] == column and row[5] for row in database.sql.execute(f"PRAGMA table_info({quoted(table)})")
     )  # fmt: skip
 
 
 def untyped(database: Database, table: str) -> None:
-    """The table without types and keys: cells hold what is put into them."""
+    """Make the table again without types and keys, so that cells hold what is put into them."""
     columns = database.columns(table)
     made_again(database, table, ", ".join(map(quoted, columns)), columns)
 
@@ -95,7 +95,7 @@ def untyped(database: Database, table: str) -> None:
 def made_again(
     database: Database, table: str, definition: str, columns: list[str], after: str = ""
 ) -> None:
-    """Makes a table anew with these columns and its rows."""
+    """Make a table anew with these columns and its rows."""
     names = ", ".join(map(quoted, columns)) or "a"
     database.sql.execute(f"ALTER TABLE {quoted(table)} RENAME TO was_before")
     database.sql.execute(f"CREATE TABLE {quoted(table)} ({definition}) {after}")
@@ -107,7 +107,7 @@ def made_again(
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """A connection that a step of damage may use. Raises sqlite3.Error where the file is no database."""
+    """Return a connection for a step of damage. Raise sqlite3.Error if the file is no database."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:

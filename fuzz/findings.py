@@ -37,14 +37,14 @@ class Looked:
     steps: list[Step] = field(default_factory=list)
 
     def wrong(self, promise: str, detail: str, sign: str = "") -> None:
-        """Adds a finding."""
+        """Add a finding."""
         self.findings.append(
             Finding(promise, detail[:3000], sign or f"{promise}: {shape_of(detail)}")
         )
 
 
 def sign_of(error: BaseException) -> str:
-    """The same for the same defect: the kind of exception and where in the program it was raised."""
+    """Return a sign of the defect: the kind of exception and where in the program it was raised."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "nsysconv" in f.filename]
     where = frames[-1] if frames else None
     place = f"{Path(where.filename).name}:{where.name}" if where else "?"
@@ -52,5 +52,5 @@ def sign_of(error: BaseException) -> str:
 
 
 def shape_of(text: str) -> str:
-    """A text without what differs from one file to the next."""
+    """Return a text without what differs from one file to the next."""
     return re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|\d[\d,.]*", "…", text.strip())[:120]

@@ -27,7 +27,7 @@ from workers import Worker, looked_at, work
 
 
 def main() -> int:
-    """The command."""
+    """Return the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -89,7 +89,7 @@ class Turns:
         self._end = time.monotonic() + seconds
 
     def take(self, tally: Tally) -> None:
-        """Has files looked at one after the other, until the time is over."""
+        """Have files looked at one after the other, until the time is over."""
         worker = Worker()
         try:
             while (began := time.monotonic()) < self._end:

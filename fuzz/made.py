@@ -43,12 +43,12 @@ class Made:
 
 
 def about(random_: random.Random, low: int, high: int) -> int:
-    """A number of any order of magnitude between these."""
+    """Return a number of any order of magnitude between these."""
     return round(math.exp(random_.uniform(math.log(low), math.log(high))))
 
 
 def process(pid: int = PID) -> int:
-    """A process as nsys numbers it."""
+    """Return a process as nsys numbers it."""
     return 1 << 48 | pid << 24
 
 
@@ -88,15 +88,15 @@ class Export:
                 self._insert(name, rows)
 
     def text(self, text: str) -> int:
-        """The number of a text, as tables refer to it."""
+        """Return the number of a text, as tables refer to it."""
         return self._texts.setdefault(text, _FIRST_TEXT + len(self._texts))
 
     def add(self, table: str, rows: Iterable[Cells]) -> None:
-        """Adds rows; cells that are not given are as in the fixture."""
+        """Add rows; cells that are not given are as in the fixture."""
         self._insert(table, [{**self._rows[table], **row} for row in rows])
 
     def ranges(self, ranges: Iterable[tuple[int, int, str]], tid: int = PID) -> None:
-        """Adds push/pop ranges of a thread: start, end, text."""
+        """Add push/pop ranges of a thread: start, end, text."""
         self.add(RANGES, ({"start": start, "end": end, "eventType": PUSH_POP, "text": text,
                            "globalTid": process() | tid} for start, end, text in ranges))  # fmt: skip
 
@@ -112,7 +112,7 @@ class Export:
         self.sql.execute("COMMIT")
 
     def bytes(self, *, wal: bool = False) -> bytes:
-        """Closes the file. `wal`: its header says that it has been written through a log."""
+        """Close the file. `wal`: its header says that it has been written through a log."""
         self._insert("StringIds", [{"id": n, "value": text} for text, n in self._texts.items()])
         end = max(
             self.sql.execute(f"SELECT coalesce(max(end), 0) FROM {name}").fetchone()[0]
@@ -130,7 +130,6 @@ class Export:
 
 
 def _empty(layout: Layout) -> bytes:
-    """An empty database of pages of that size, of which so many bytes are somebody else's."""
     with closing(sqlite3.connect(":memory:")) as sql:
         sql.execute(f"PRAGMA page_size = {layout.page_bytes}")
         sql.execute("CREATE TABLE a (b)")
@@ -144,7 +143,7 @@ def _empty(layout: Layout) -> bytes:
 
 
 def kernel(export: Export, start: int, end: int, name: str, **cells: Any) -> Row:
-    """A row of KERNELS."""
+    """Return a row of KERNELS."""
     text = export.text(name)
     return {"start": start, "end": end, "demangledName": text, "shortName": text, "mangledName": text,
             "correlationId": 0, "globalPid": process(), **cells}  # fmt: skip
@@ -153,13 +152,13 @@ def kernel(export: Export, start: int, end: int, name: str, **cells: Any) -> Row
 def call(
     export: Export, start: int, end: int, correlation: int, tid: int = PID, pid: int = PID
 ) -> Row:
-    """A row of CALLS."""
+    """Return a row of CALLS."""
     return {"start": start, "end": end, "correlationId": correlation, "globalTid": process(pid) | tid,
             "nameId": export.text("cudaLaunchKernel_v7000")}  # fmt: skip
 
 
 def counted(**rows: int) -> tuple[Truth, ...]:
-    """That tables of the store have so many rows."""
+    """Return the truths that tables of the store have so many rows."""
     return tuple(
         Truth(f"SELECT count(*) FROM {table}", ((count,),), f"rows of {table}")
         for table, count in rows.items()
@@ -167,7 +166,7 @@ def counted(**rows: int) -> tuple[Truth, ...]:
 
 
 def times_of(table: str, rows: Sequence[Cells]) -> Truth:
-    """That a table has these starts and ends, in any order."""
+    """Return the truth that a table has these starts and ends, in any order."""
     total = sum(row["end"] - row["start"] for row in rows)
     starts = [row["start"] for row in rows]
     first = min(starts)
@@ -185,7 +184,7 @@ _ZERO_US = 36_288_000_000
 
 
 def event(category: str, name: str, start: int, end: int, **cells: Any) -> Row:
-    """A whole event of a trace; times in ns."""
+    """Return a whole event of a trace; times are in ns."""
     return {"ph": "X", "cat": category, "name": name, "pid": PID, "tid": PID,
             "ts": _us(start), "dur": _us(end - start, 0), **cells}  # fmt: skip
 
@@ -193,20 +192,20 @@ def event(category: str, name: str, start: int, end: int, **cells: Any) -> Row:
 def gpu_event(
     name: str, start: int, end: int, correlation: int, device: int = 0, stream: int = 7
 ) -> Row:
-    """A kernel."""
+    """Return a kernel event."""
     args = {"device": device, "context": 1, "stream": stream, "correlation": correlation,
             "grid": [1, 1, 1], "block": [32, 1, 1]}  # fmt: skip
     return event("kernel", name, start, end, pid=device, tid=stream, args=args)
 
 
 def launch(start: int, end: int, correlation: int, tid: int = PID) -> Row:
-    """A call that launches the kernel of this correlation."""
+    """Return a call event that launches the kernel of this correlation."""
     return event("cuda_runtime", "cudaLaunchKernel", start, end, tid=tid,
                  args={"correlation": correlation})  # fmt: skip
 
 
 def trace(events: Sequence[Row]) -> bytes:
-    """The trace of these events."""
+    """Return the trace of these events."""
     head = {"schemaVersion": 1, "deviceProperties": [], "displayTimeUnit": "ms",
             "baseTimeNanoseconds": 1767189312000000000, "traceEvents": []}  # fmt: skip
     lines = ",\n".join(json.dumps(each) for each in events)

@@ -36,7 +36,7 @@ class Work:
 
 
 def make(random_: random.Random) -> Made:
-    """One of the kinds."""
+    """Make one of the kinds of file."""
     kind = random_.choice((_long, _different, _different, _devices, _streams, _threads, _processes))
     works = kind(random_)
     longest = max(len(work.name) for work in works)
@@ -60,14 +60,12 @@ _SPELLINGS: tuple[Callable[[int, int], str], ...] = (
 
 
 def _long(random_: random.Random) -> list[Work]:
-    """A few names, some of 200,000 characters."""
     spelling = random_.choice(_SPELLINGS)
     length = random_.choice((1000, 20_000, 200_000))
     return [Work(spelling(n, length)) for n in range(random_.randint(1, 25))]
 
 
 def _different(random_: random.Random) -> list[Work]:
-    """As many names as kernels."""
     spelling = random_.choice(_SPELLINGS)
     return [Work(spelling(n, 20)) for n in range(about(random_, 1000, 100_000))]
 
@@ -92,7 +90,7 @@ def _processes(random_: random.Random) -> list[Work]:
 
 
 def nsys(works: list[Work], done: str) -> Made:
-    """An export of these kernels."""
+    """Return an export of these kernels."""
     export = Export()
     kernels, calls = [], []
     for number, work in enumerate(works, 1):

@@ -27,7 +27,7 @@ Interval = tuple[int, int, str]
 
 
 def make(random_: random.Random) -> Made:
-    """One of the kinds."""
+    """Make one of the kinds of file."""
     shape = random_.choice((_deep, _leaked, _deep_again))
     count = about(random_, 20, 20_000 if shape is _leaked else 5_000)
     length = random_.choice(_LENGTHS)
@@ -44,13 +44,11 @@ def _name(number: int, length: int, alike: bool) -> str:
 
 
 def _deep(count: int, length: int, *, alike: bool) -> Iterator[Interval]:
-    """Each in the one before."""
     for number in range(count):
         yield 10 * number, 20 * count - 10 * number + 1000, _name(number, length, alike)
 
 
 def _deep_again(count: int, length: int, *, alike: bool) -> Iterator[Interval]:
-    """Several deep ones after another."""
     times = 5
     each = max(count // times, 1)
     for turn in range(times):
@@ -59,13 +57,11 @@ def _deep_again(count: int, length: int, *, alike: bool) -> Iterator[Interval]:
 
 
 def _leaked(count: int, length: int, *, alike: bool) -> Iterator[Interval]:
-    """Each begins 1 ns after the one before, and ends 1 ns after it: none was closed in time."""
     for number in range(count):
         yield number, 10 * count + number + 1000, _name(number, length, alike)
 
 
 def _launched(intervals: list[Interval], launches: int) -> Iterator[tuple[int, int, int]]:
-    """Correlation and time of calls in the middle of it all, and before the deepest."""
     first, last = min(one[0] for one in intervals), max(one[1] for one in intervals)
     for number in range(1, launches + 1):
         start = first + (last - first) * number // (launches + 1)

@@ -16,7 +16,7 @@ _COUNTS = (MIN_ROWS_FOR_PAGES - 1, MIN_ROWS_FOR_PAGES, MIN_ROWS_FOR_PAGES + 1, 1
 # Whole numbers stay whole in all of them.
 _TYPES = ("INTEGER", "INTEGER", "INTEGER", "INT", "BIGINT", "UNSIGNED BIG INT", "NUMERIC", "")
 _TEXTS = ("text", "jsonText", "binaryData", "tensorSizeMinusOneElements")
-# Columns that nobody knows: as what they are declared, and what stands in two thirds of their cells.
+# Columns that nobody knows: their declared types, and the content of two thirds of their cells.
 _EXTRA = (
     ("extra INTEGER", "rowid"), ("extra TEXT", "'text'"), ("extra REAL", "0.5"),
     ("extra", "zeroblob(300)"), ("extra TEXT", "printf('%.5000c', 'x')"), ("extra INTEGER", None),
@@ -40,7 +40,7 @@ _STAYS: dict[str, Callable[[int], bool]] = {
 
 
 def make(random_: random.Random) -> Made:
-    """One of them."""
+    """Make one of the exports."""
     layout = Layout(random_.choice(_PAGES), random_.choice(_RESERVED), _declaring(random_))
     count, after = random_.choice(_COUNTS), random_.choice(list(_AFTER))
     wal = random_.random() < 0.3
@@ -68,7 +68,6 @@ def make(random_: random.Random) -> Made:
 
 
 def _declaring(random_: random.Random) -> Callable[[str, list[str]], str]:
-    """Columns in an order of their own, of any type that keeps whole numbers, at times with a key."""
     shuffled, typed, keyed = (random_.random() < 0.5 for _ in range(3))
 
     def declared(table: str, columns: list[str]) -> str:

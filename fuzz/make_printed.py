@@ -25,7 +25,6 @@ def _groups_of(size: int, mark: str, sign: str) -> Callable[[str, str], str]:
 
 
 def _indian(whole: str, decimals: str) -> str:
-    """Three digits, and groups of two before them."""
     head, last = whole[:-3], whole[-3:]
     before = _groups_of(2, ",", "")(head, "") + "," if head else ""
     return before + last + ("." + decimals if decimals else "")
@@ -65,7 +64,7 @@ class _Table:
 
 
 def make(random_: random.Random) -> Made:
-    """One of them."""
+    """Make one of the files."""
     words = random_.choice(list(LOCALES))
     whole_shares = random_.random() < 0.25
     between = random_.random() < 0.4
@@ -130,7 +129,6 @@ def _rounded(value: Number | str, decimals: int, how: str = ROUND_HALF_UP) -> Nu
 
 
 def _durations(random_: random.Random, count: int, biggest: int) -> list[list[int]]:
-    """So many lists of durations, the largest sum first."""
     found = [
         [about(random_, 1, biggest) for _ in range(random_.choice((1, 2, 7, 40)))]
         for _ in range(count)
@@ -139,7 +137,6 @@ def _durations(random_: random.Random, count: int, biggest: int) -> list[list[in
 
 
 def _figures(values: Sequence[int], unit: int, decimals: int, of_whole: int) -> tuple[Number, ...]:
-    """Mean, median, least, greatest, deviation; times have decimals in some, sizes in all."""
     count, ordered = len(values), sorted(values)
     mean = Decimal(sum(values)) / count
     middle = Decimal(ordered[(count - 1) // 2] + ordered[count // 2]) / 2
@@ -201,7 +198,6 @@ _DIRECTIONS = {"[CUDA memcpy Host-to-Device]": 1, "[CUDA memcpy Device-to-Host]"
 
 
 def _copies_alone(random_: random.Random, biggest: int) -> list[_Table]:
-    """Copies by time."""
     names = list(_DIRECTIONS)[: random_.randint(1, 3)]
     keys = [_DIRECTIONS[name] for name in names]
     return [_times("cuda_gpu_mem_time_sum", "CUDA GPU MemOps Summary (by Time)", "Count", "Operation",
@@ -209,7 +205,6 @@ def _copies_alone(random_: random.Random, biggest: int) -> list[_Table]:
 
 
 def _copies(random_: random.Random, biggest: int) -> list[_Table]:
-    """Copies by time and by size."""
     (times,) = _copies_alone(random_, biggest)
     rows: list[Cells] = []
     known = {}

@@ -18,7 +18,7 @@ TOKENS = (
 
 
 def place(random_: random.Random, size: int) -> int:
-    """A place in something of this size; ends and beginnings more often than others."""
+    """Return a random place in something of this size; ends and beginnings more often than others."""
     if size <= 1:
         return 0
     kind = random_.random()
@@ -32,7 +32,7 @@ def place(random_: random.Random, size: int) -> int:
 def change(
     random_: random.Random, content: bytes, counts: Sequence[int] = (1, 1, 1, 2, 4, 16)
 ) -> tuple[bytes, str]:
-    """Some bytes are others, as many as one of `counts`."""
+    """Change some bytes, as many as one of `counts`; return the result and what was done."""
     found = bytearray(content)
     count = random_.choice(counts)
     places = []
@@ -50,20 +50,20 @@ def change(
 
 
 def cut(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """The end is missing."""
+    """Cut off the end."""
     where = place(random_, len(content))
     return content[:where], f"cut at {where}"
 
 
 def remove(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """Something in the middle is missing."""
+    """Remove a part from the middle."""
     low = place(random_, len(content))
     length = random_.choice((1, 2, 10, 100, 1000, 4096))
     return content[:low] + content[low + length :], f"{length} bytes removed at {low}"
 
 
 def repeat(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """Something stands there twice."""
+    """Repeat a part."""
     low = place(random_, len(content))
     length = random_.choice((1, 10, 100, 1000, 4096))
     part = content[low : low + length]
@@ -72,7 +72,7 @@ def repeat(random_: random.Random, content: bytes) -> tuple[bytes, str]:
 
 
 def splice(random_: random.Random, content: bytes, other: bytes) -> tuple[bytes, str]:
-    """Something of another file stands in it, or follows its beginning."""
+    """Put a part of another file into the middle, or behind the beginning."""
     here, there = place(random_, len(content)), place(random_, len(other))
     if random_.random() < 0.5:
         return content[:here] + other[there:], f"from {here} on another file from {there}"
@@ -84,14 +84,14 @@ def splice(random_: random.Random, content: bytes, other: bytes) -> tuple[bytes,
 
 
 def insert(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """A token that something stumbles over."""
+    """Insert a token that parsers stumble over."""
     token = random_.choice(TOKENS)
     where = place(random_, len(content))
     return content[:where] + token + content[where:], f"{token[:20]!r} inserted at {where}"
 
 
 def noise(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """A stretch of noise or zeros."""
+    """Overwrite a stretch with noise or zeros."""
     low = place(random_, len(content))
     length = random_.choice((4, 16, 100, 512, 4096))
     length = min(length, len(content) - low)
@@ -104,7 +104,7 @@ GENERAL = (change, change, change, cut, remove, repeat, insert, noise)
 
 
 def packed(random_: random.Random, content: bytes) -> tuple[bytes, str]:
-    """The content as gzip, whole or damaged in a way of gzip's own."""
+    """Compress the content with gzip, whole or damaged in a way of gzip's own."""
     level = random_.choice((0, 1, 6, 9))
     kind = random_.randrange(10)
     whole = gzip.compress(content, level, mtime=0)
@@ -138,7 +138,7 @@ def packed(random_: random.Random, content: bytes) -> tuple[bytes, str]:
 
 
 def inflating(random_: random.Random, content: bytes, size: int) -> tuple[bytes, str]:
-    """Packed, and of one byte very many somewhere in it."""
+    """Compress the content with a long run of the same byte somewhere in it."""
     where = place(random_, len(content))
     byte = random_.choice((b" ", b"a", b"0", b"[", b"{", b"\n", b"\\", b'"', b"\0"))
     blown = content[:where] + byte * size + content[where:]

@@ -50,14 +50,12 @@ def _events(trace: Trace) -> list[Any]:
 
 
 def _event(random_: random.Random, trace: Trace) -> dict[str, Any]:
-    """An event that is an object; one that nobody sees where there is none."""
     events = [event for event in _events(trace) if isinstance(event, dict)]
     rows = [event for event in events if event.get("ph") == "X"]
     return random_.choice(rows if rows and random_.random() < 0.9 else events or [{}])
 
 
 def _place(random_: random.Random, trace: Trace) -> dict[str, Any]:
-    """Somewhere a key may stand: an event, its arguments, or the trace itself."""
     kind = random_.random()
     if kind < 0.15 and isinstance(trace, dict):
         return trace
@@ -67,7 +65,6 @@ def _place(random_: random.Random, trace: Trace) -> dict[str, Any]:
 
 
 def _some(random_: random.Random, trace: Trace) -> list[dict[str, Any]]:
-    """Some events: one, or every n-th."""
     if random_.random() < 0.6:
         return [_event(random_, trace)]
     step = random_.choice((1, 2, 7))
@@ -75,7 +72,7 @@ def _some(random_: random.Random, trace: Trace) -> list[dict[str, Any]]:
 
 
 def drop_key(random_: random.Random, trace: Trace) -> str:
-    """A key is missing."""
+    """Remove a key; return what was done."""
     place = _place(random_, trace)
     key = random_.choice(list(place) or ["x"])
     for each in [place, *_some(random_, trace)]:
@@ -84,7 +81,7 @@ def drop_key(random_: random.Random, trace: Trace) -> str:
 
 
 def rename_key(random_: random.Random, trace: Trace) -> str:
-    """A key is called otherwise, at times as one that is there."""
+    """Rename a key, at times to one that is there."""
     place = _place(random_, trace)
     key = random_.choice(list(place) or ["x"])
     new = random_.choice((*_KEYS, key.upper(), key + " ", "traceEvents", "", "x" * 2000, "a\0b"))
@@ -94,7 +91,7 @@ def rename_key(random_: random.Random, trace: Trace) -> str:
 
 
 def value(random_: random.Random, trace: Trace) -> str:
-    """A value is another, of one event or of many."""
+    """Replace a value of one event or of many."""
     place = _place(random_, trace)
     key = random_.choice(list(place) or ["x"])
     if key == "traceEvents" and random_.random() < 0.8:
@@ -109,7 +106,7 @@ def value(random_: random.Random, trace: Trace) -> str:
 
 
 def deep(random_: random.Random, trace: Trace) -> str:
-    """A value is nested very deep."""
+    """Nest a value very deep."""
     place = _place(random_, trace)
     key = random_.choice([*list(place), "x"])
     if key == "traceEvents":
@@ -127,7 +124,7 @@ def _spelled_deep(depth: int) -> str:
 
 
 def times(random_: random.Random, trace: Trace) -> str:
-    """Times are shifted, scaled, whole, texts, negative."""
+    """Shift, scale or round times, or make them texts or negative."""
     kind = random_.choice(
         ("shifted", "scaled", "whole", "text", "negative", "alike", "later", "tiny")
     )
@@ -143,7 +140,7 @@ def times(random_: random.Random, trace: Trace) -> str:
 
 
 def remove_events(random_: random.Random, trace: Trace) -> str:
-    """Events are missing."""
+    """Remove events."""
     events = _events(trace)
     if not events:
         return "no events"
@@ -154,7 +151,7 @@ def remove_events(random_: random.Random, trace: Trace) -> str:
 
 
 def repeat_events(random_: random.Random, trace: Trace) -> str:
-    """Events stand there again."""
+    """Repeat events."""
     events = _events(trace)
     if not events:
         return "no events"
@@ -164,14 +161,14 @@ def repeat_events(random_: random.Random, trace: Trace) -> str:
 
 
 def reorder(random_: random.Random, trace: Trace) -> str:
-    """Events stand in another order."""
+    """Put events into another order."""
     events = _events(trace)
     random_.shuffle(events)
     return "events in another order"
 
 
 def phases(random_: random.Random, trace: Trace) -> str:
-    """Events of other phases: beginnings and ends in place of whole ones."""
+    """Change the phases of events: beginnings and ends in place of whole ones."""
     events = _events(trace)
     kind = random_.choice(("pairs", "B", "E", "i", "M", "s", "C", "X", "", "XX"))
     for place in range(len(events) - 1, -1, -1):
@@ -189,7 +186,7 @@ def phases(random_: random.Random, trace: Trace) -> str:
 
 
 def foreign(random_: random.Random, trace: Trace) -> str:
-    """Something that is no event stands among the events."""
+    """Put something that is no event among the events."""
     events = _events(trace)
     new: object = random_.choice(
         (None, 5, "text", [], [{}], {}, {"ph": "X"}, {"args": {}}, True, {"cat": "kernel"})
@@ -199,7 +196,7 @@ def foreign(random_: random.Random, trace: Trace) -> str:
 
 
 def category(random_: random.Random, trace: Trace) -> str:
-    """Events are of another category."""
+    """Change the category of events."""
     new = random_.choice(_CATEGORIES)
     for event in _some(random_, trace):
         event["cat"] = new
@@ -207,7 +204,7 @@ def category(random_: random.Random, trace: Trace) -> str:
 
 
 def owners(random_: random.Random, trace: Trace) -> str:
-    """Processes, threads, devices, streams and correlations are others."""
+    """Change processes, threads, devices, streams and correlations of events."""
     key = random_.choice(
         ("pid", "tid", "device", "stream", "context", "correlation", "External id")
     )
@@ -220,7 +217,7 @@ def owners(random_: random.Random, trace: Trace) -> str:
 
 
 def whole(random_: random.Random, trace: Trace) -> str:
-    """The keys around the events: their order, and values of another kind."""
+    """Change the keys around the events: their order, and values of another kind."""
     if not isinstance(trace, dict):
         return "a list"
     kind = random_.choice(("first", "last", "shuffled", "events", "devices", "distributed"))
@@ -269,7 +266,6 @@ STEPS: tuple[Callable[[random.Random, Trace], str], ...] = (
 
 
 def _spelled(random_: random.Random, trace: Trace) -> str:
-    """The trace as text, in one of the spellings that writers choose."""
     kind = random_.randrange(5)
     if kind == 0:
         return json.dumps(trace, separators=(",", ":"))
@@ -287,7 +283,7 @@ def _sortable(trace: Trace) -> bool:
 
 
 def doubled_key(random_: random.Random, text: bytes) -> tuple[bytes, str]:
-    """A key stands in an object twice."""
+    """Write a key of an object twice."""
     found = list(re.finditer(rb'"(\w+)"\s*:\s*', text))
     if not found:
         return text, "no key"
@@ -299,7 +295,7 @@ def doubled_key(random_: random.Random, text: bytes) -> tuple[bytes, str]:
 
 
 def documents(random_: random.Random, text: bytes, other: bytes) -> tuple[bytes, str]:
-    """Several documents in one file."""
+    """Write several documents into one file."""
     glue = random_.choice((b"", b"\n", b",", b"\0"))
     kind = random_.choice(("itself", "another", "in a list", "in an object", "rubbish"))
     found = {
@@ -311,7 +307,7 @@ def documents(random_: random.Random, text: bytes, other: bytes) -> tuple[bytes,
 
 
 def at_border(random_: random.Random, text: bytes) -> tuple[bytes, str]:
-    """Cut, doubled or spliced where an event ends."""
+    """Cut, double or splice where an event ends."""
     ends = [match.start() + 1 for match in re.finditer(rb"\}\s*,", text)]
     if len(ends) < 3:
         return mutate_bytes.cut(random_, text)
@@ -329,7 +325,7 @@ def at_border(random_: random.Random, text: bytes) -> tuple[bytes, str]:
 def mutate(
     content: bytes, steps: list[random.Random], others: list[bytes], *, packed: bool
 ) -> tuple[bytes, list[str]]:
-    """A trace with one step of damage for each of these generators; what was done."""
+    """Return a trace with a step of damage for each of these generators, and what was done."""
     done: list[str] = []
     trace: Trace | None = None
     try:

@@ -36,7 +36,7 @@ class Damaged:
 
 
 def mutate(content: bytes, steps: list[random.Random]) -> Damaged:
-    """A database with one step of damage for each of these generators."""
+    """Return a database with a step of damage for each of these generators."""
     done: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "database.sqlite"
@@ -67,7 +67,6 @@ def mutate(content: bytes, steps: list[random.Random]) -> Damaged:
 
 
 def _closed(database: Database) -> tuple[bytes, dict[str, bytes]]:
-    """The file's bytes, and those of its journal."""
     path, sql = database.path, database.sql
     wal = Path(f"{path}-wal")
     lying: dict[str, bytes] = {}

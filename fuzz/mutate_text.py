@@ -50,14 +50,13 @@ Lines = list[str]
 
 
 def _line(random_: random.Random, lines: Lines) -> int:
-    """The place of a line; most often one of a table."""
     if not lines:
         lines.append("")
     return random_.randrange(len(lines))
 
 
 def remove(random_: random.Random, lines: Lines) -> str:
-    """Lines are missing."""
+    """Remove lines; return what was done."""
     low = _line(random_, lines)
     count = random_.choice((1, 1, 2, 5))
     del lines[low : low + count]
@@ -65,7 +64,7 @@ def remove(random_: random.Random, lines: Lines) -> str:
 
 
 def repeat(random_: random.Random, lines: Lines) -> str:
-    """Lines stand there again."""
+    """Repeat lines."""
     low = _line(random_, lines)
     count, to = random_.choice((1, 2, 8)), _line(random_, lines)
     lines[to:to] = lines[low : low + count]
@@ -73,7 +72,7 @@ def repeat(random_: random.Random, lines: Lines) -> str:
 
 
 def shuffle(random_: random.Random, lines: Lines) -> str:
-    """Lines stand in another order."""
+    """Put lines into another order."""
     low = _line(random_, lines)
     part = lines[low : low + random_.choice((2, 5, 20, 10_000))]
     random_.shuffle(part)
@@ -82,7 +81,7 @@ def shuffle(random_: random.Random, lines: Lines) -> str:
 
 
 def cut(random_: random.Random, lines: Lines) -> str:
-    """A line ends early, or begins late."""
+    """Cut a line at its end or beginning."""
     which = _line(random_, lines)
     text = lines[which]
     where = random_.randrange(len(text) + 1)
@@ -91,14 +90,14 @@ def cut(random_: random.Random, lines: Lines) -> str:
 
 
 def join(random_: random.Random, lines: Lines) -> str:
-    """Two lines are one."""
+    """Join two lines."""
     which = _line(random_, lines)
     lines[which : which + 2] = ["".join(lines[which : which + 2])]
     return f"lines {which} and the next are one"
 
 
 def split(random_: random.Random, lines: Lines) -> str:
-    """One line is two."""
+    """Split a line in two."""
     which = _line(random_, lines)
     text = lines[which]
     where = random_.randrange(len(text) + 1)
@@ -107,7 +106,7 @@ def split(random_: random.Random, lines: Lines) -> str:
 
 
 def drop_cell(random_: random.Random, lines: Lines) -> str:
-    """A cell or a whole column is missing, or moved, or there twice."""
+    """Remove, move or double a cell or a whole column."""
     which = _line(random_, lines)
     comma = (
         ","
@@ -137,7 +136,7 @@ def drop_cell(random_: random.Random, lines: Lines) -> str:
 
 
 def number(random_: random.Random, lines: Lines) -> str:
-    """A number is another, or none."""
+    """Replace a number, or remove it."""
     for _ in range(20):
         which = _line(random_, lines)
         found = list(_NUMBER.finditer(lines[which]))
@@ -149,7 +148,7 @@ def number(random_: random.Random, lines: Lines) -> str:
 
 
 def unit(random_: random.Random, lines: Lines) -> str:
-    """A unit is another, in one line or in all."""
+    """Change a unit, in one line or in all."""
     new = random_.choice(_UNITS)
     if random_.random() < 0.3:
         for place, text in enumerate(lines):
@@ -168,7 +167,7 @@ def unit(random_: random.Random, lines: Lines) -> str:
 
 
 def output(random_: random.Random, lines: Lines) -> str:
-    """What a program printed stands between the lines, or in one."""
+    """Put a program's output between the lines, or into one."""
     which, text = _line(random_, lines), random_.choice(_OUTPUT)
     kind = random_.random()
     if kind < 0.7:
@@ -181,7 +180,7 @@ def output(random_: random.Random, lines: Lines) -> str:
 
 
 def long(random_: random.Random, lines: Lines) -> str:
-    """A line without an end, or very many of them."""
+    """Add a very long line, or very many lines."""
     which = _line(random_, lines)
     kind = random_.choice(("x", "1", ",", '"', " ", "\t", "-", "(", "0,"))
     size = random_.choice((5000, 200_000, 3_000_000))
@@ -193,7 +192,7 @@ def long(random_: random.Random, lines: Lines) -> str:
 
 
 def quote(random_: random.Random, lines: Lines) -> str:
-    """A quote too many or too few."""
+    """Add or remove a quote."""
     which = _line(random_, lines)
     if '"' in lines[which] and random_.random() < 0.5:
         lines[which] = lines[which].replace('"', "", 1)
@@ -204,7 +203,7 @@ def quote(random_: random.Random, lines: Lines) -> str:
 
 
 def header(random_: random.Random, lines: Lines) -> str:
-    """A word of a header is another, or words change places."""
+    """Change a word of a header, or swap two."""
     words = [
         place for place, text in enumerate(lines) if len(re.findall(r"[A-Za-z]{3,}", text)) >= 3
     ]
@@ -233,7 +232,7 @@ _ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "latin-1", "cp125
 def mutate(
     content: bytes, steps: list[random.Random], others: list[bytes]
 ) -> tuple[bytes, list[str]]:
-    """A log with one step of damage for each of these generators; what was done."""
+    """Return a log with a step of damage for each of these generators, and what was done."""
     done = []
     for random_ in steps:
         kind = random_.random()

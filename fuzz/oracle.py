@@ -21,7 +21,7 @@ from seeds import SQLITE
 from stored import Stored, includable
 
 from nsysconv import api, export, queries
-from nsysconv.api.opening import open_all
+from nsysconv.api.open_profile import open_all
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers
@@ -37,15 +37,15 @@ _EXPORTED = ("kernel", "memcpy", "memset")
 
 
 def turn(number: int) -> tuple[str, str]:
-    """What is made of the file of this number, and of which: its store, or the file in place."""
-    # Each of them for both numbers that follow each other: of one, all rows are asked for.
+    """Return what is made of the file of this number, and from which: its store, or the file in place."""
+    # Each of them for both numbers that follow each other: for the first, all rows are asked for.
     return WAYS[number // 4 % len(WAYS)], ("store", "file")[number // 2 % 2]
 
 
 def look(
     case: Case, *, everything: bool = False, seconds: int = SECONDS, memory: int = GROWN_BYTES
 ) -> Looked:
-    """Tries one file in every way; anything that must not be is in the result, and nothing is raised.
+    """Try one file in every way; anything that must not be is in the result, and nothing is raised.
 
     `everything`: all reports, not only the core ones, and a page or an export, which take turns.
     `seconds` of the processor for each step, `memory` more than before for all.
@@ -104,7 +104,7 @@ class Lab:
         self._untouched = self._lying()
 
     def look(self) -> None:
-        """All of it."""
+        """Try all commands on the file and check what must hold."""
         before, tempfile.tempdir = tempfile.tempdir, str(self._scratch)
         try:
             with warnings.catch_warnings():
@@ -122,7 +122,6 @@ class Lab:
             self._looked.wrong("nothing stays in the temporary folder", str(left))
 
     def _lying(self) -> dict[str, str]:
-        """What lies in the source's folder."""
         return {
             path.name: f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_mtime_ns}"
             for path in sorted(self._place.iterdir())
@@ -215,7 +214,6 @@ class Lab:
             self._replies.export(target, where, way, self._folder / "exported", rows)
 
     def _in_place(self, imported: dict[str, Document]) -> bool:
-        """Whether the file could be read in place; its reports are those of its store."""
         if not self._case.content.startswith(SQLITE):
             return True
         try:

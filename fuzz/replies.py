@@ -19,8 +19,8 @@ from same import Document
 from stored import SECRET
 
 from nsysconv import api, render
-from nsysconv.api.about import about
-from nsysconv.api.opening import OpenProfile
+from nsysconv.api.open_profile import OpenProfile
+from nsysconv.api.profile_info import about
 from nsysconv.errors import NotRecorded, NsysconvError
 from nsysconv.report import Report
 from nsysconv.timeline.idle import PARTS
@@ -45,7 +45,7 @@ class Steps:
 
     @contextmanager
     def step(self, kind: str, promise: str) -> Iterator[None]:
-        """One of them; an exception is a finding, but those that end the whole."""
+        """Time a step of the work; an exception in it is a finding, unless it ends the whole run."""
         began = process_time()
         try:
             with within(self._seconds):
@@ -59,7 +59,7 @@ class Steps:
 
 
 def words(what: str, text: str, looked: Looked) -> None:
-    """What people are told."""
+    """Check what people read: every report as text and the findings in words."""
     if _CONTROL.search(text):
         looked.wrong(f"{what} without control characters", repr(text), f"control {what}")
     if SECRET in text:
@@ -80,7 +80,7 @@ class Replies:
         self._steps = steps
 
     def of(self, opened: OpenProfile, where: str) -> dict[str, Document]:
-        """All of one profile, by name, as JSON has them; `where` it is read: a store or a file."""
+        """Return all reports of a profile by name, as JSON has them; `where`: in a store or a file."""
         found: dict[str, Document] = {}
         for name in self._names:
             with self._steps.step(f"report ({where})", f"every report answers: {name}"):
@@ -93,15 +93,14 @@ class Replies:
                     self._looked.wrong("every report answers", f"{name}: {error}", sign_of(error))
                     continue
             found |= self._looked_at(report)
-        told: list[Report] = []
+        answers: list[Report] = []
         with self._steps.step("info", "info answers"):
-            told += about(opened)
-        for report in told:
+            answers += about(opened)
+        for report in answers:
             found |= self._looked_at(report)
         return found
 
     def _looked_at(self, report: Report) -> dict[str, Document]:
-        """The report as its JSON has it, by its name; none where that could not be made."""
         documents: list[dict[str, Any]] = []
         with self._steps.step("JSON", f"rendering raises nothing: {report.name} as JSON"):
             out = io.StringIO()
@@ -116,18 +115,18 @@ class Replies:
         return {document["report"]: document for document in documents}
 
     def page(self, target: Path, where: str) -> None:
-        """The HTML page."""
+        """Make the HTML page."""
         with self._steps.step(f"page ({where})", "a page can be made"):
             out = io.StringIO()
             render.renderer("html")(api.page(target), out, render.Options())
 
     def export(self, target: Path, where: str, to: str, made: Path, rows: dict[str, int]) -> None:
-        """An export: its rows are those of the profile, as far as no note says otherwise."""
+        """Export the profile and compare its rows, as far as no note says otherwise."""
         with self._steps.step(f"export {to} ({where})", f"it can be exported: {to}"):
             written = api.export_profiles(target, to, made).written
             for table, count in rows.items():
-                told = sum(note.count for note in written.notes)
-                if count > written.counts.get(table, 0) + told:
+                noted = sum(note.count for note in written.notes)
+                if count > written.counts.get(table, 0) + noted:
                     self._looked.wrong(
                         "nothing is lost without a word",
                         f"{to}: {count} rows of {table}, {written.counts}, {written.notes}",
@@ -147,7 +146,6 @@ class Replies:
                 )
 
     def _adds_up(self, name: str, report: Document) -> None:
-        """Idle is the window without busy, and gaps are the sum of their parts."""
         for row in report["rows"] or ():
             if name in ("idle_summary", "idle_gaps"):
                 self._gap(name, row)

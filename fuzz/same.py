@@ -13,7 +13,7 @@ from nsysconv.importers.nsys_sqlite import tables
 Document = Mapping[str, Any]
 """A report as its JSON has it."""
 
-# In place they tell of tables as they stand; what is wrong with rows, the reports that read them tell.
+# In place these notes are about whole tables; rows have theirs in the reports that read them.
 _ABOUT = ("profile", "facts")
 _DIRECTIVES = (*tables.OPENMP, *tables.OPENACC)
 _ON_REQUEST = frozenset(fact.label for fact in (Fact.OSRT_CALLS, Fact.METRICS))
@@ -23,7 +23,7 @@ _SHOWN = 1000
 def compare(
     imported: Mapping[str, Document], in_place: Mapping[str, Document], looked: Looked
 ) -> None:
-    """Each report of both, by name."""
+    """Compare each report of a store and of the file in place, by name."""
     for name in imported.keys() & in_place.keys() - set(_ABOUT):
         one, other = imported[name], in_place[name]
         # What a store holds only where it was included, a report that cannot do without reads of a file.
@@ -44,16 +44,14 @@ def _rows(report: Document) -> Any:
 
 
 def _difference(one: Document, other: Document) -> str:
-    """Where they differ first."""
     for first, second in zip(one["rows"] or (), other["rows"] or (), strict=False):
         if first != second:
             return f"imported {str(first)[:_SHOWN]}\nin place {str(second)[:_SHOWN]}"
-    told = [f"{r['row_count']} rows, not recorded: {r['not_recorded']}" for r in (one, other)]
-    return f"imported {told[0]}\nin place {told[1]}"
+    answers = [f"{r['row_count']} rows, not recorded: {r['not_recorded']}" for r in (one, other)]
+    return f"imported {answers[0]}\nin place {answers[1]}"
 
 
 def _left_out(report: Document) -> set[tuple[Any, ...]]:
-    """Notes on rows that are missing in it; of single cells, in place, only what was read is told."""
     return {
         (note["slug"], note["text"], note["count"])
         for note in report["notes"]

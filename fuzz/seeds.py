@@ -46,13 +46,13 @@ class Seed:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is a database."""
+        """Return whether it is a SQLite database."""
         return self.content.startswith(SQLITE)
 
 
 @cache
 def seeds(importer: str, *, real: bool = True) -> tuple[Seed, ...]:
-    """The files that an importer is tried with, in an order of their own."""
+    """Return the files that an importer is tried with, in an order of their own."""
     own, others = FOLDERS[importer]
     found = [_seed(path) for folder in own for path in _files(FIXTURES / folder)]
     if real and REAL.is_dir():
@@ -90,7 +90,6 @@ def _cut_down(seed: Seed) -> Seed:
 
 
 def _fewer_rows(content: bytes) -> bytes:
-    """The database with the first rows of every table, and of texts those that they refer to."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "seed.sqlite"
         path.write_bytes(content)
@@ -123,7 +122,6 @@ def _fewer_rows(content: bytes) -> bytes:
 
 
 def _integers(database: sqlite3.Connection, tables: list[str]) -> set[int]:
-    """All whole numbers that may be ids of texts."""
     return {
         value
         for table in tables

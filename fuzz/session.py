@@ -21,9 +21,9 @@ _ANSWERED = (0, 4)
 
 
 def look(case: Case, looked: Looked, turn: int | None = None) -> None:
-    """Import, reports on both ways, and what has its turn of the page and the exports; None: all these.
+    """Import the file, ask for reports from store and file, and, in turns, for the page and the exports.
 
-    Rows that are left out unless asked for are asked for.
+    Without a turn, all of these. Rows that are left out by default are asked for.
     """
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         Session(case, Path(folder), looked, turn).look()
@@ -43,7 +43,7 @@ class Session:
             Path(f"{self._source}{ending}").write_bytes(content)
 
     def look(self) -> None:
-        """All of it."""
+        """Run all commands on the file."""
         store = self._folder / "store.db"
         words = includable(self._case.importer)
         include = [word for name in words for word in ("--include", name)]
@@ -82,7 +82,6 @@ class Session:
         return {one["report"]: one for one in json.loads(out.read_text())["reports"]}
 
     def _read_back(self) -> None:
-        """A trace is JSON."""
         trace = self._folder / "out.chrome"
         if trace.exists():
             try:

@@ -27,7 +27,7 @@ _GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch", "unified_memory_eve
 
 
 def includable(importer: str) -> tuple[str, ...]:
-    """Words for rows that an importer leaves out unless they are asked for."""
+    """Return the words for rows that an importer leaves out by default."""
     return tuple(
         word for module in all_importers() if importer == module.NAME for word in module.INCLUDABLE
     )
@@ -45,7 +45,7 @@ class Stored:
         self._looked = looked
 
     def look(self, store: Path) -> int:
-        """All of it. Returns how many profiles are in it."""
+        """Check everything; return how many profiles are in the store."""
         content = store.read_bytes()
         if not self._case.moved and SECRET.encode() in content:
             self._looked.wrong("a store without secrets", str(self._case.done), "secret store")
@@ -71,7 +71,7 @@ class Stored:
         return int(profiles)
 
     def sound_rows(self, sql: sqlite3.Connection, name: str) -> None:
-        """Rows of a table are as the schema has them."""
+        """Check that the rows of a table are as the schema has them."""
         table = schema.metadata.tables[name]
         wrong = []
         for column in table.columns:
@@ -93,15 +93,14 @@ class Stored:
                 )
 
     def _references(self, sql: sqlite3.Connection, notes: Sequence[tuple[Any, ...]]) -> None:
-        """Rows refer to what is there."""
-        told = {note[0] for note in notes}
+        slugs = {note[0] for note in notes}
         for name in schema.EVENT_TABLES:
             columns = schema.metadata.tables[name].columns
             for column, table, key in (
                 ("device_id", "device", "device_id"), ("pid", "process", "pid"),
                 ("name_id", "name", "id"),
             ):  # fmt: skip
-                if column not in columns or (column == "name_id" and "nameless-id" in told):
+                if column not in columns or (column == "name_id" and "nameless-id" in slugs):
                     continue
                 if column == "device_id" and name not in _GPU_TABLES:
                     continue  # only devices at work are described
@@ -122,16 +121,16 @@ class Stored:
                 return
             for account in self._databases(importer):
                 lost = account.rows - sum(counts[name] for name in account.ours)
-                told = sum(
+                noted = sum(
                     note[2] if note[0] != "not-a-table" else account.rows
                     for note in lossy
                     if any(source in f"{note[3]} {note[4]}" for source in account.sources)
                     or note[0] == "backtrace-rows"
                 )
-                if lost > told:
+                if lost > noted:
                     self._looked.wrong(
                         "nothing is lost without a word",
-                        f"{sorted(account.sources)}: {account.rows} rows, {lost} lost, {told} told "
+                        f"{sorted(account.sources)}: {account.rows} rows, {lost} lost, {noted} noted "
                         f"in {[note for note in notes if note[1] != 'info']}",
                         f"lost {sorted(account.sources)}",
                     )
@@ -142,9 +141,9 @@ class Stored:
         elif importer == "kineto":
             rows = accounts.of_trace(_inflated(content), included=self._included)
             lost = 0 if rows is None else rows - sum(counts.values())
-            told = sum(note[2] for note in lossy)
-            if lost > told:
-                detail = f"{rows} events, {lost} of them lost, {told} told: {notes}"
+            noted = sum(note[2] for note in lossy)
+            if lost > noted:
+                detail = f"{rows} events, {lost} of them lost, {noted} noted: {notes}"
                 self._looked.wrong("nothing is lost without a word", detail, "lost events")
 
     def _databases(self, importer: str) -> list[accounts.Account]:
@@ -152,7 +151,6 @@ class Stored:
 
 
 def _inflated(content: bytes) -> bytes:
-    """What is in a gzip file that is whole; nothing of one that is not."""
     if not content.startswith(GZIP):
         return content
     with suppress(zlib.error):

@@ -24,7 +24,7 @@ class Tally:
         self.findings: dict[str, list[dict[str, Any]]] = defaultdict(list)
 
     def add(self, looked: dict[str, Any]) -> None:
-        """One file; says what is found for the first time, and keeps the file."""
+        """Add a file; print what is found for the first time, and keep that file."""
         key = looked["key"]
         counts = self._outcomes[key.split(":")[0]]
         counts["files"] += 1
@@ -38,19 +38,18 @@ class Tally:
         for finding in looked["findings"]:
             known = self.findings[finding["sign"]]
             if not known:
-                self._told(looked, finding)
+                self._print_finding(looked, finding)
             known.append({"key": key, **finding})
 
-    def _told(self, looked: dict[str, Any], finding: dict[str, str]) -> None:
+    def _print_finding(self, looked: dict[str, Any], finding: dict[str, str]) -> None:
         folder = self._keep(looked["key"])
-        told = "\n".join([f"{looked['key']} {looked.get('file', '')}", *looked.get("done", ())])
-        told = f"{told}\n{finding['promise']} [{finding['sign']}]\n{finding['detail']}\n\n"
+        report = "\n".join([f"{looked['key']} {looked.get('file', '')}", *looked.get("done", ())])
+        report = f"{report}\n{finding['promise']} [{finding['sign']}]\n{finding['detail']}\n\n"
         with (folder / "finding.txt").open("a") as out:
-            out.write(told)
-        print(f"\n{told[:_SHOWN]}\n{again(looked['key'])}  # {folder}", flush=True)
+            out.write(report)
+        print(f"\n{report[:_SHOWN]}\n{again(looked['key'])}  # {folder}", flush=True)
 
     def _keep(self, key: str) -> Path:
-        """The folder with that file; it is made again, which is quicker than to send it."""
         kind, seed, number = key.split(":")
         folder = self._kept / key.replace(":", "-")
         if not folder.exists():
@@ -61,7 +60,7 @@ class Tally:
         return folder
 
     def table(self, seconds: float) -> str:
-        """The summary, as Markdown has it."""
+        """Return the summary as Markdown."""
         files = sum(counts["files"] for counts in self._outcomes.values())
         lines = [
             "",
@@ -92,11 +91,11 @@ class Tally:
         return "\n".join(lines)
 
     def save(self, path: Path) -> None:
-        """All of it as JSON."""
-        told = {"outcomes": self._outcomes, "findings": self.findings}
-        path.write_text(json.dumps(told, indent=1))
+        """Write the tally as JSON."""
+        document = {"outcomes": self._outcomes, "findings": self.findings}
+        path.write_text(json.dumps(document, indent=1))
 
 
 def again(key: str) -> str:
-    """The command that repeats a finding."""
+    """Return the command that repeats a finding."""
     return f"python fuzz/fuzz.py --again {key}"

@@ -22,11 +22,11 @@ class Truth:
     what: str
 
     def look(self, sql: sqlite3.Connection, notes: Notes, looked: Looked) -> None:
-        """Whether it does."""
+        """Check that the select gives these rows."""
         found = tuple(sql.execute(self.select).fetchall())
         if found != self.rows:
             looked.wrong("what was written is read", f"{self.what}: {found[:3]}, not {self.rows[:3]}; "
-                         f"{told_of(notes)}", f"{self.what} are others")  # fmt: skip
+                         f"{rows_noted(notes)}", f"{self.what} are others")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Printed:
     rows: Mapping[Any, Mapping[str, tuple[int, int]]]
 
     def look(self, sql: sqlite3.Connection, notes: Notes, looked: Looked) -> None:
-        """Whether every figure that was printed is read as printed, or left out with a note."""
+        """Check that every printed figure was read as printed, or left out with a note."""
         figures = list(next(iter(self.rows.values())))
         found: dict[Any, tuple[Any, ...]] = {}
         for key, *values in sql.execute(
@@ -54,24 +54,24 @@ class Printed:
                     "no row is made up", f"{self.what}: {key!r} {values}", f"made up {self.what}"
                 )
             found[key] = tuple(values)
-        told = told_of(notes)
+        noted = rows_noted(notes)
         for key, printed in self.rows.items():
             if key not in found:
-                if not told:
+                if not noted:
                     looked.wrong("nothing is lost without a word", f"{self.what}: {key!r} is missing",
                                  f"lost {self.what}")  # fmt: skip
                 continue
             for figure, value in zip(figures, found[key], strict=True):
                 if value is None:
-                    if not told:
+                    if not noted:
                         looked.wrong("nothing is lost without a word", f"{self.what}: {key!r} has no "
                                      f"{figure}", f"lost {self.what}.{figure}")  # fmt: skip
                 elif not printed[figure][0] <= value <= printed[figure][1]:
                     looked.wrong("numbers are read as printed", f"{self.what}: {key!r} {figure} "
-                                 f"{printed[figure]} is read as {value}; {told}",
+                                 f"{printed[figure]} is read as {value}; {noted}",
                                  f"misread {self.what}.{figure}")  # fmt: skip
 
 
-def told_of(notes: Notes) -> list[tuple[Any, ...]]:
-    """What notes say of rows or figures that are missing."""
+def rows_noted(notes: Notes) -> list[tuple[Any, ...]]:
+    """Return what notes say of rows or figures that are missing."""
     return [note[:3] for note in notes if note[1] != "info" and note[0] != "rounded-bytes"]

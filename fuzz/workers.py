@@ -24,7 +24,7 @@ _COMMANDS_EVERY_LARGE = 3
 
 
 def turn(found: Case) -> int | None:
-    """The how many-th file of its class it is that is looked at by commands, too; None: it is not."""
+    """Return the number of the file among those of its class that commands look at; None: they do not."""
     round_, place = divmod(
         found.number, _COMMANDS_EVERY_LARGE if found.kind in LARGE else _COMMANDS_EVERY
     )
@@ -32,7 +32,7 @@ def turn(found: Case) -> int | None:
 
 
 def looked_at(found: Case, *, always: bool = False) -> dict[str, Any]:
-    """What became of a file, as JSON has it; `always` by commands, too, and all of them."""
+    """Look at a file and return the outcome as JSON has it; `always`: by all commands, too."""
     import oracle  # these import all of the program; the parent does without
     import session
 
@@ -49,7 +49,7 @@ def looked_at(found: Case, *, always: bool = False) -> dict[str, Any]:
 
 
 def work() -> int:
-    """Looks at the files whose keys come in, a line each."""
+    """Look at the files whose keys come in, a line each."""
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_BYTES, _ADDRESS_BYTES))
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -77,7 +77,7 @@ class Worker:
         )
 
     def look(self, key: str) -> dict[str, Any]:
-        """What became of a file; a finding where the process hangs or dies over it."""
+        """Return what became of a file; a finding where the process hangs or dies over it."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -92,17 +92,17 @@ class Worker:
         status = self._process.wait()
         self._log.seek(0)
         said = self._log.read().decode("utf-8", "replace")[-2500:]
-        told = f"{promise}: exit status {status}\n{said}"
+        detail = f"{promise}: exit status {status}\n{said}"
         self._log.close()
         self._start()
         return {
             "key": key,
             "outcome": "",
-            "findings": [{"promise": promise, "detail": told, "sign": promise}],
+            "findings": [{"promise": promise, "detail": detail, "sign": promise}],
         }
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._process.kill()
         self._process.wait()
         self._log.close()

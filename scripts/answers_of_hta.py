@@ -38,7 +38,7 @@ GPU_WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
 
 
 def number(value: Any) -> Any:
-    """A number as short as it can be written; None for what is none."""
+    """Return a number in its shortest form; None if it is no number."""
     if value != value:
         return None
     rounded = round(float(value), 3)
@@ -46,7 +46,7 @@ def number(value: Any) -> Any:
 
 
 def launches(analysis: Any, frame: Any, texts: list[str]) -> dict[str, list[Any]]:
-    """Launch statistics by function; HTA's own rows name the correlation id only."""
+    """Return launch statistics by function; HTA's own rows name the correlation id only."""
     stats = analysis.get_cuda_kernel_launch_stats(visualize=False)[0]
     calls = frame[(frame["stream"] == -1) & (frame["correlation"] > 0)]
     names = dict(zip(calls["correlation"], calls["name"], strict=True))
@@ -64,7 +64,7 @@ def launches(analysis: Any, frame: Any, texts: list[str]) -> dict[str, list[Any]
 
 
 def answers(path: Path) -> dict[str, Any]:
-    """All that is asked of one trace; what HTA fails at is the name of its error."""
+    """Return all that is asked of one trace; what HTA fails at is the name of its error."""
     from hta.trace_analysis import TraceAnalysis
 
     analysis = TraceAnalysis(trace_files={0: str(path)}, include_last_profiler_step=True)
@@ -95,7 +95,7 @@ def answers(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints the answers of the traces named on the command line."""
+    """Print the answers of the traces named on the command line."""
     from importlib.metadata import version
 
     print(f"HTA = {version('HolisticTraceAnalysis')!r}\n\nANSWERS = {{")

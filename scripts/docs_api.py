@@ -16,36 +16,35 @@ from docs_markdown import markdown_table, sentence
 
 import nsysconv
 from nsysconv import errors
-from nsysconv.api import importing, intake, words
+from nsysconv.api import importing, profile_file, targets
 from nsysconv.api.importing import RunResult
-from nsysconv.api.inputs import Passed
-from nsysconv.api.lost import Lost
+from nsysconv.api.inputs import MissingRank, SkippedFile
 from nsysconv.export.contract import Written
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.report import Column, Picture, Printed, ProfileRef, Report
-from nsysconv.store.census import Census
-from nsysconv.store.places import Url
+from nsysconv.store.address import Url
+from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
 from nsysconv.units import Unit
 
 PARTS = (
-    Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, Passed, Lost,
-    Record, RunResult, Census, Written, Url,
+    Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,
+    MissingRank, Record, RunResult, RankCoverage, Written, Url,
 )  # fmt: skip
 """Classes that results are made of. Nobody makes them but nsysconv; their attributes are public."""
 
 INSIDE = {"OpenProfile": {"timeline", "profile", "cut"}, "Record": {"read", "write"}}
 """Attributes that are nsysconv's own, though without an underscore."""
 
-_ALIASES = (words, slices, intake, importing)
+_ALIASES = (targets, slices, profile_file, importing)
 _NAMED = re.compile(r"StrPath|Target|Say|Words|Moment|Progress|Done")
 
 
 def api_page() -> Iterator[str]:
-    """docs/api.md."""
+    """Yield the lines of docs/api.md."""
     yield "# Python library"
     yield from _INTRODUCTION.splitlines()
     public = {name: getattr(nsysconv, name) for name in nsysconv.__all__}
@@ -95,7 +94,7 @@ no such file
 
 ```
 
-**Public** is what stands on this page: the names of `nsysconv` (`nsysconv.__all__`), the parameters of
+**Public** is what is on this page: the names of `nsysconv` (`nsysconv.__all__`), the parameters of
 its functions, the classes of `nsysconv.errors`, and the attributes of results that are listed here. So
 are names and units of columns ([reports.md](reports.md)), tables and views of a store
 ([schema.md](schema.md)), and exit statuses and formats of output ([cli.md](cli.md)). Everything else
@@ -134,7 +133,6 @@ def _prose(text: str | None) -> Iterator[str]:
 
 
 def _signature(name: str, function: Any) -> Iterator[str]:
-    """The call as one would write it, a parameter a line where it is long."""
     signature = inspect.signature(function)
     parameters, named = [], False
     for each in signature.parameters.values():
@@ -182,7 +180,6 @@ def _class(each: type) -> Iterator[str]:
 
 
 def _fields(each: type) -> list[tuple[str, str]]:
-    """A dataclass's own fields, as they are written."""
     if not dataclasses.is_dataclass(each):
         return []
     own = inspect.get_annotations(each)
@@ -201,7 +198,6 @@ def _error(each: type[errors.NsysconvError]) -> tuple[str, str, str, str]:
 
 
 def _aliases() -> Iterator[tuple[str, str, str]]:
-    """The names that stand in signatures for longer types, with what their modules say of them."""
     for module in _ALIASES:
         body = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8")).body
         for i, each in enumerate(body):

@@ -11,7 +11,7 @@ import typer
 from docs_markdown import markdown_table
 
 from nsysconv.cli.app import app
-from nsysconv.cli.grouped import GROUPS, group_of
+from nsysconv.cli.flags import GROUPS, group_of
 
 EXIT_STATUSES = {
     0: "Done; also where a report has no rows, and where reports that you did not name are not recorded.",
@@ -22,7 +22,7 @@ EXIT_STATUSES = {
     3: "An input could not be read (the others are still done, and all are named), or `--strict` met "
     "something dropped or approximated.",
     4: "A report that you named is not recorded in this profile. `diff`: no limit is exceeded, and of "
-    "one it cannot be told (0 with `--cannot-tell pass`).",
+    "one is undecided (0 with `--cannot-tell pass`).",
     70: "An internal error, with a traceback: a defect of nsysconv.",
     125: "`nsysconv profile` did not start the program. Once it has, the status is the program's; 126 "
     "and 127, as of a shell: a program that is not profiled cannot be run, or is not there.",
@@ -33,7 +33,7 @@ EXIT_STATUSES = {
 
 
 def cli_page() -> Iterator[str]:
-    """docs/cli.md."""
+    """Yield the lines of docs/cli.md."""
     root: Any = typer.main.get_command(app)  # typer's commands have no public type
     yield "# Command line"
     yield ""
@@ -111,7 +111,6 @@ def _place(group: str) -> int:
 
 
 def _choices(name: str) -> dict[str, str]:
-    """Per parameter of a command the words it allows, from its type."""
     for registered in app.registered_commands:
         callback = registered.callback
         if callback is not None and (registered.name or callback.__name__) == name:

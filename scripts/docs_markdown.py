@@ -12,12 +12,12 @@ NO_UNIT = (Unit.TEXT, Unit.ID, Unit.REAL)
 
 
 def cell(value: object) -> str:
-    """A value as a cell of a table."""
+    """Return a value as a cell of a table."""
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """The lines of a table."""
+    """Yield the lines of a table."""
     yield "| " + " | ".join(header) + " |"
     yield "|" + "---|" * len(header)
     for row in rows:
@@ -25,16 +25,16 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> I
 
 
 def sentence(text: str) -> str:
-    """A docstring's first paragraph on one line."""
+    """Return a docstring's first paragraph on one line."""
     return " ".join(inspect.cleandoc(text).split("\n\n")[0].split())
 
 
 def lower(text: str) -> str:
-    """The text with its first word in lower case, unless that is an abbreviation."""
+    """Return the text with its first word in lower case, unless that is an abbreviation."""
     head, _, rest = text.partition(" ")
     return f"{head.lower() if head.istitle() else head} {rest}"
 
 
 def labels(facts: Iterable[Fact]) -> str:
-    """The facts in words, in their order."""
+    """Return the facts in words, in their order."""
     return ", ".join(fact.label for fact in in_order(facts)) or "nothing"

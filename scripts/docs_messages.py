@@ -10,7 +10,7 @@ from nsysconv import errors, notes
 
 
 def messages_page() -> Iterator[str]:
-    """docs/messages.md."""
+    """Yield the lines of docs/messages.md."""
     yield "# Messages"
     yield ""
     yield "## Errors"

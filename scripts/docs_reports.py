@@ -8,12 +8,12 @@ from docs_markdown import NO_UNIT, labels, markdown_table
 
 from nsysconv import queries
 from nsysconv.queries import rules, stats
-from nsysconv.queries.contract import Option, Query, any_of, picture_of
+from nsysconv.queries.contract import Option, Query
 from nsysconv.report import Column
 
 
 def reports_page() -> Iterator[str]:
-    """docs/reports.md."""
+    """Yield the lines of docs/reports.md."""
     yield "# Reports"
     yield ""
     yield "`nsysconv report TARGET` prints the core reports ("
@@ -25,7 +25,7 @@ def reports_page() -> Iterator[str]:
     yield "some of its columns are null. Units are those of JSON, CSV and TSV; text scales them. Columns"
     yield "marked *key* identify a row; *better* says which direction is an improvement."
     yield ""
-    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what it tells."
+    yield "`nsysconv report --list` prints these lists, `nsysconv report TARGET --list` what it answers."
     yield "Options of a report follow its name: `cuda_gpu_kern_sum:base`, `gpu_gaps:gap=10`."
     every = {name: queries.query(name) for name in queries.REPORTS}
     for title, names in (
@@ -36,39 +36,39 @@ def reports_page() -> Iterator[str]:
         yield from ("", f"**{title}**", "")
         yield from markdown_table(
             ("report", "shows", "needs"),
-            ((f"[{n}](#{n})", every[n].TITLE, _needs(every[n])) for n in names),
+            ((f"[{n}](#{n})", every[n].title, _needs(every[n])) for n in names),
         )
     for name, query in every.items():
         yield from _report(name, query)
 
 
 def _needs(query: Query) -> str:
-    enough = any_of(query)
-    return f"one of {labels(enough)}" if enough else labels(query.NEEDS)
+    enough = query.any_of
+    return f"one of {labels(enough)}" if enough else labels(query.needs)
 
 
 def _report(name: str, query: Query) -> Iterator[str]:
     yield ""
     yield f"## {name}"
     yield ""
-    yield f"{query.TITLE}."
+    yield f"{query.title}."
     yield ""
-    yield f"Needs: {_needs(query)}. Uses: {labels(query.USES)}."
-    if query.TOTALS:
+    yield f"Needs: {_needs(query)}. Uses: {labels(query.uses)}."
+    if query.totals:
         yield ""
         yield (
-            f"Where those are not recorded: {labels(query.TOTALS)}, as far as totals go; what they "
-            "do not tell is null. Of a slice they tell nothing."
+            f"Where those are not recorded: {labels(query.totals)}, as far as totals go; what they "
+            "do not hold is null. About a slice they say nothing."
         )
-    if query.OPTIONS:
+    if query.options:
         yield ""
-        rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.OPTIONS)
+        rows = ((f"`{name}:{_spelled(o)}`", _default(o), o.doc) for o in query.options)
         yield from markdown_table(("option", "default", "what it does"), rows)
     yield ""
     yield from markdown_table(
-        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.COLUMNS)
+        ("column", "unit", "key", "better", "what it is"), (_report_row(c) for c in query.columns)
     )
-    if picture := picture_of(query):
+    if picture := query.picture:
         yield ""
         kind, what = _PICTURES[picture.kind], _named(picture.values)
         yield f"`.plot()` draws {kind}: {what} by {_named(picture.x)}."

@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from docs_markdown import NO_UNIT, lower, markdown_table
 
 from nsysconv import schema
-from nsysconv.store.views import VIEW_DOCS, views
+from nsysconv.store.user_sql import VIEW_DOCS, views
 from nsysconv.units import Unit
 
 
 def schema_page() -> Iterator[str]:
-    """docs/schema.md."""
+    """Yield the lines of docs/schema.md."""
     events, tables = list(schema.EVENT_TABLES), [t.name for t in schema.metadata.sorted_tables]
     yield "# The schema of a store"
     yield ""

@@ -13,7 +13,7 @@ from nsysconv.importers.detection import all_importers
 
 
 def sources_page() -> Iterator[str]:
-    """docs/sources.md."""
+    """Yield the lines of docs/sources.md."""
     importers = all_importers()
     suffixes = " and ".join(f"`{suffix}`" for suffix in nsys_report.SUFFIXES)
     yield "# Sources"

@@ -33,13 +33,13 @@ _MARK = "<!-- Written by scripts/generate_docs.py from the code. Do not edit; ru
 
 
 def text_of(page: str) -> str:
-    """The whole text of a generated page."""
+    """Return the whole text of a generated page."""
     title, *rest = PAGES[page]()
     return "\n".join([title, "", _MARK, *rest]) + "\n"
 
 
 def stale() -> list[str]:
-    """The pages that are missing or out of date."""
+    """Return the pages that are missing or out of date."""
     return [
         page
         for page in PAGES

@@ -46,15 +46,15 @@ class Age:
 
     @property
     def product(self) -> str:
-        """How people call it."""
+        """Return how people call it."""
         return "PyTorch " + ".".join(map(str, self.version))
 
     def resolution_ns(self) -> int:
-        """What times and durations are cut to."""
+        """Return the resolution of times and durations."""
         return 1 if self.relative else 1_000
 
     def records(self, call: ApiCall) -> bool:
-        """Whether this call has a row at all."""
+        """Return whether this call has a row at all."""
         name = plain(call.symbol)
         if call.layer == "driver":
             return name in self.driver_calls
@@ -70,20 +70,20 @@ AGES = {
 
 
 def plain(symbol: str) -> str:
-    """The name of a call as Kineto writes it: without the version that CUPTI appends."""
+    """Return the name of a call as Kineto writes it: without the version that CUPTI appends."""
     return re.sub(r"_v\d{4,}$", "", symbol)
 
 
 def cbid(call: ApiCall) -> int:
-    """CUPTI's number of the function."""
+    """Return CUPTI's number of the function."""
     return _CBIDS[plain(call.symbol)]
 
 
 def starts_arrow(call: ApiCall) -> bool:
-    """Whether an arrow to the GPU begins at the call."""
+    """Return whether an arrow to the GPU begins at the call."""
     return plain(call.symbol) in _LAUNCHES or (call.layer == "runtime" and 31 <= cbid(call) <= 52)
 
 
 def base_ns(utc_ns: int) -> int:
-    """The `baseTimeNanoseconds` of a file written at that time."""
+    """Return the `baseTimeNanoseconds` of a file written at that time."""
     return utc_ns // _BASE_STEP_NS * _BASE_STEP_NS

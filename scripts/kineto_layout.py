@@ -27,7 +27,7 @@ _HEX = "5EC0DE00000000000000000000000000"
 
 
 def document(workload: Workload, process: Process, age: Age, rows: list[Row]) -> str:
-    """The whole file."""
+    """Return the whole file."""
     layout = {(1, 9): _Layout1_9, (2, 5): _Layout2_5, (2, 13): _Layout2_13}[age.version]
     return layout(workload, process).document(rows)
 
@@ -81,7 +81,7 @@ class _Layout2_5:  # noqa: N801
         )
 
     def metadata(self) -> list[tuple[str, str]]:
-        """What PyTorch knows, then what the user added: both hold what nobody should see."""
+        """Return what PyTorch knows, then what the user added: both hold what nobody should see."""
         keys = [("record_shapes", "1"), ("with_stack", "1"), ("profile_memory", "1")]
         if self.process.rank is not None:
             keys.append(("distributedInfo", json.dumps(self.distributed())))
@@ -100,7 +100,7 @@ class _Layout2_5:  # noqa: N801
                 "pg_config": [group], "nccl_version": "2.21.5"}  # fmt: skip
 
     def file_name(self) -> str:
-        """Where PyTorch wrote it: a path that says whose machine that was."""
+        """Return where PyTorch wrote it: a path that says whose machine that was."""
         end = self.workload.zero_utc_ns + self.workload.duration_ns
         name = f"{self.workload.host}_{self.process.pid}.{end}.pt.trace.json"
         return f"/home/SECRET-user/log/{name}"
@@ -119,7 +119,7 @@ class _Layout2_5:  # noqa: N801
         return self.instant(row) if row.ph == "i" else self.complete(row)
 
     def args(self, row: Row) -> str:
-        """One line: libkineto takes the line breaks out. The id of the operator comes first."""
+        """Return one line: libkineto takes the line breaks out. The id of the operator comes first."""
         lines = [_pairs(line) for line in row.args if line]
         cuda = row.cat not in ("cpu_op", "user_annotation", "python_function", "cpu_instant_event")
         text = ",".join(("      " if cuda else "") + line for line in lines)
@@ -154,7 +154,7 @@ class _Layout2_5:  # noqa: N801
                 f'    "args": {{\n      {_pairs(row.args[0])}\n    }}\n  }}')  # fmt: skip
 
     def span(self) -> list[str]:
-        """The recording as a whole; none of it is an event of the program."""
+        """Return the lines of the recording as a whole; none of it is an event of the program."""
         start, end = self.time(0), self.time(self.workload.duration_ns)
         return [
             f"""  {{

@@ -47,16 +47,16 @@ class Row:
 
 
 def rows(workload: Workload, process: Process, age: Age, framework: Framework) -> list[Row]:
-    """Everything of that process that a file of that age holds."""
-    told = _Told(workload, process, age, framework)
-    first = list(told.names())
-    rest = [*told.cpu_rows(), *told.instants(), *told.cuda_rows(), *told.mirrors()]
-    # The newest age tells the names first.
+    """Return everything of that process that a file of that age holds."""
+    events = _TraceRows(workload, process, age, framework)
+    first = list(events.names())
+    rest = [*events.cpu_rows(), *events.instants(), *events.cuda_rows(), *events.mirrors()]
+    # The newest age writes the names first.
     return [*first, *rest] if age.version >= (2, 13) else [*rest, *first]
 
 
 def events_of(workload: Workload, process: Process) -> Events:
-    """The events of one process."""
+    """Return the events of one process."""
     events = workload.events
     return Events(
         calls=tuple(e for e in events.calls if e.thread.process == process),
@@ -70,13 +70,13 @@ def events_of(workload: Workload, process: Process) -> Events:
 
 
 def ranges_with_rows(workload: Workload, process: Process) -> list[Range]:
-    """The ranges that have a row: marks have none."""
+    """Return the ranges that become rows; marks do not."""
     ranges = events_of(workload, process).ranges
     return sorted((r for r in ranges if r.style != "mark"), key=lambda r: (r.start_ns, r.text))
 
 
 def occupancy(device: Device, kernel: Kernel) -> tuple[float, dict[str, int | str]]:
-    """Kineto's estimate in percent, unrounded, and where it comes from, by CUDA's rule (8.0)."""
+    """Return Kineto's estimate in percent, unrounded, and its inputs, by CUDA's rule (8.0)."""
     threads = kernel.block[0] * kernel.block[1] * kernel.block[2]
     blocks = kernel.grid[0] * kernel.grid[1] * kernel.grid[2] / device.sm_count
     warps = -(-threads // 32)
@@ -100,7 +100,7 @@ def occupancy(device: Device, kernel: Kernel) -> tuple[float, dict[str, int | st
 
 
 def float32(value: float, age: Age) -> str:
-    """A single-precision number: six decimals today, earlier its shortest text."""
+    """Return a single-precision number: six decimals today, earlier its shortest text."""
     if age.version >= (2, 13):
         return f"{value:.6f}"
     single = struct.unpack("f", struct.pack("f", value))[0]
@@ -109,7 +109,6 @@ def float32(value: float, age: Age) -> str:
 
 
 def _line(*pairs: tuple[str, object]) -> Line:
-    """A line of arguments; texts of JSON come in as `_json`."""
     return tuple((key, value.text if isinstance(value, _Json) else json.dumps(value))
                  for key, value in pairs)  # fmt: skip
 
@@ -119,7 +118,7 @@ class _Json:
     text: str
 
 
-class _Told:
+class _TraceRows:
     """The rows of one process, by kind."""
 
     def __init__(
@@ -202,7 +201,7 @@ class _Told:
     # -- CUDA
 
     def cuda_rows(self) -> Iterator[Row]:
-        """GPU work before the call that launched it, as activity buffers hold them."""
+        """Yield GPU work before the call that launched it, as activity buffers hold them."""
         ops: list[GpuOp] = [*self.events.kernels, *self.events.memcpys, *self.events.memsets]
         syncs = self.events.syncs if self.age.syncs else ()
         done: set[int] = set()
@@ -231,7 +230,6 @@ class _Told:
                           overhead.end_ns - overhead.start_ns)  # fmt: skip
 
     def _operator(self, correlation_id: int | None) -> _OnCpu | None:
-        """The innermost operator around the call with that id, as PyTorch links them."""
         call = next((c for c in self.events.calls if c.correlation_id == correlation_id), None)
         if call is None:
             return None
@@ -306,7 +304,6 @@ class _Told:
                 _line(("channel", 8), ("channel_type", 1)))  # fmt: skip
 
     def _moved(self, op: Memcpy | Memset) -> Line:
-        """Bytes and bandwidth; each age has its own way to say that there is none."""
         duration = op.end_ns - op.start_ns
         pairs: list[tuple[str, object]] = [("bytes", op.bytes)]
         if duration:
@@ -361,7 +358,7 @@ class _Told:
                    self._external(sync.correlation_id))  # fmt: skip
 
     def mirrors(self) -> Iterator[Row]:
-        """Annotations as Kineto draws them over the GPU work that they launched."""
+        """Yield annotations as Kineto draws them over the GPU work that they launched."""
         if self.age.version < (1, 10):
             return
         drawn: dict[tuple[int, int, int], list[GpuOp]] = {}

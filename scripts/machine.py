@@ -6,7 +6,7 @@ from workload import Device, Function, Process, Stream, StreamKind
 
 
 def a100(gpu_id: int) -> Device:
-    """A GPU whose uuid and bus id follow from its number."""
+    """Return a GPU whose uuid and bus id follow from its number."""
     return Device(
         gpu_id=gpu_id,
         name="NVIDIA A100-SXM4-40GB",
@@ -22,7 +22,7 @@ def a100(gpu_id: int) -> Device:
 def stream(
     process: Process, stream_id: int, kind: StreamKind = "non_blocking", ordinal: int = 0
 ) -> Stream:
-    """A stream of the process's only context on that device."""
+    """Return a stream of the process's only context on that device."""
     return Stream(process, ordinal, ordinal + 1, stream_id, kind)
 
 

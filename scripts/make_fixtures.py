@@ -110,13 +110,13 @@ CSV follow scripts that read them. Every log has a made-up secret in its command
 
 `nsys_stats/` holds what `nsys stats` prints of the same workloads: summaries and traces of several ages,
 as CSV, TSV, JSON and text in several locales (`scripts/nsys_stats_logs.py`). Headers, headings, alignment
-and what stands around the tables follow output found in public repositories; figures follow from NVIDIA's
+and what is around the tables follow output found in public repositories; figures follow from NVIDIA's
 definitions (`scripts/nsys_stats_tables.py`). Those with something around the tables have made-up secrets
 in paths and output. `odd-…` are damaged, mixed, rewritten and foreign files.
 
 `nvidia_smi/` holds logs of `nvidia-smi --query-gpu` and `nvidia-smi dmon` of two GPUs in the same three
 seconds (`scripts/nvidia_smi_logs.py`), with a made-up secret where serial numbers stand. Columns, units,
-alignment and what stands for nothing follow logs found in public repositories and nvidia-smi's manual.
+alignment and the words for nothing follow logs found in public repositories and nvidia-smi's manual.
 `odd-…` are cut, mixed and rewritten ones.
 
 `recorded-….json.gz` are the only files here that a program made: `scripts/record_pytorch.py` ran its
@@ -140,7 +140,7 @@ class Fixture:
 
 
 def fixtures() -> list[Fixture]:
-    """All fixtures, in the order of the README."""
+    """Return all fixtures, in the order of the README."""
     found = []
     for workload, ages in NSYS_AGES.items():
         for age in ages:
@@ -171,7 +171,7 @@ def fixtures() -> list[Fixture]:
 
 
 def kineto_name(workload: str, process: Process, age: str) -> str:
-    """The name of the file that holds this process."""
+    """Return the name of the file that holds this process."""
     several = len(KINETO_WORKLOADS[workload].processes) > 1
     number = f"-{process.pid}" if several else ""
     return f"{workload}-{age}{number}.{KINETO_SUFFIX[age]}"
@@ -190,13 +190,13 @@ def _kineto_fixtures() -> list[Fixture]:
 
 
 def nvprof_name(workload: str, process: Process, age: str) -> str:
-    """The name of the database that holds this process."""
+    """Return the name of the database that holds this process."""
     number = f"-{process.pid}" if len(WORKLOADS[workload].processes) > 1 else ""
     return f"{workload}-{age}{number}.{NVPROF_SUFFIX[age]}"
 
 
 def nvprof_processes() -> list[tuple[str, Process]]:
-    """The processes that databases are made of, with the names of their workloads."""
+    """Return the processes that databases are made of, with the names of their workloads."""
     return [
         (name, process)
         for name, workload in WORKLOADS.items()
@@ -240,7 +240,7 @@ def _write_nsys(workload: str, age: str, path: Path) -> None:
 
 
 def content(path: Path) -> object:
-    """What a file says: schema and rows of a sound database, else the bytes, unpacked."""
+    """Return what a file says: schema and rows of a sound database, else the bytes, unpacked."""
     if path.suffix == ".gz":
         # A file may be cut short: then what can be unpacked.
         return zlib.decompressobj(wbits=31).decompress(path.read_bytes())
@@ -263,7 +263,7 @@ def content(path: Path) -> object:
 
 
 def readme(folder: Path, made: list[Fixture]) -> str:
-    """The text of README.md for the files as they lie in the folder."""
+    """Return the text of README.md for the files in the folder."""
     rows = []
     for fixture in made:
         data = (folder / fixture.name).read_bytes()
@@ -287,7 +287,7 @@ def make_all() -> None:
 
 
 def problems() -> list[str]:
-    """What is wrong with the folder, a line for each file."""
+    """Return the problems of the folder, a line for each file."""
     found = []
     expected = fixtures()
     listed = (FIXTURES / README).read_text() if (FIXTURES / README).exists() else ""

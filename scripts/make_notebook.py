@@ -54,7 +54,7 @@ profile.report("kernels")""",
     Cell(
         "markdown",
         """A report shows itself. The last line of a cell is enough, and what has to be said with the
-numbers stands below them. `.plot()` draws it, where there is something to draw.""",
+numbers is below them. `.plot()` draws it, where there is something to draw.""",
     ),
     Cell("code", """profile.report("kernels").plot()"""),
     Cell("markdown", "When was the GPU busy? With options of a report, as on the command line:"),
@@ -105,7 +105,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def run(cell: Cell, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """Runs a code cell in these names and gives what a notebook would show below it."""
+    """Return runs a code cell in these names and gives what a notebook would show below it."""
     tree = ast.parse(cell.text)
     last = tree.body[-1]
     tail = None
@@ -142,7 +142,7 @@ def _lines(text: str) -> list[str]:
 
 
 def notebook() -> dict[str, Any]:
-    """The notebook in the layout of Jupyter, version 4.5, with all cells run."""
+    """Return the notebook in the layout of Jupyter, version 4.5, with all cells run."""
     names: dict[str, Any] = {"__name__": "__main__"}
     cells = []
     for number, cell in enumerate(CELLS):
@@ -161,7 +161,7 @@ def notebook() -> dict[str, Any]:
 
 
 def cells_of(path: Path) -> tuple[Cell, ...]:
-    """The cells of a notebook, without what they show."""
+    """Return the cells of a notebook, without what they show."""
     found = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return tuple(Cell(cell["cell_type"], "".join(cell["source"])) for cell in found)
 

@@ -1,18 +1,22 @@
 """Measure how far a command walks: modules and functions entered, and the deepest stack.
 
-`python scripts/measure_walks.py` runs an import, a report and a diff of small fixtures in this process
-and prints a line for each. Only functions of the package count; class bodies, comprehensions and
-generator expressions do not.
+    python scripts/measure_walks.py [-v | --json]
+
+Run an import, a report and a diff of small fixtures in this process and print a line for each; with
+`-v` also the deepest stack and the modules, with `--json` everything, calls in their order included.
+Only functions of the package count; class bodies, comprehensions and generator expressions do not.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from inspect import CO_NEWLOCALS
 from io import StringIO
 from pathlib import Path
 from types import CodeType, FrameType
@@ -28,45 +32,52 @@ _NOT_FUNCTIONS = frozenset({"<module>", "<listcomp>", "<setcomp>", "<dictcomp>",
 
 @dataclass
 class Walk:
-    """Hold what a command entered: functions as (file, name), and its deepest stack."""
+    """The functions that a command entered, as `file.py:function`, in order, and its deepest stack."""
 
-    functions: set[tuple[str, str]] = field(default_factory=set)
-    deepest: int = 0
+    calls: list[str] = field(default_factory=list)
     stack: list[str] = field(default_factory=list)
 
     @property
+    def functions(self) -> set[str]:
+        """Return the functions entered."""
+        return set(self.calls)
+
+    @property
     def modules(self) -> set[str]:
-        """Return the files of the package in which a function ran."""
-        return {file for file, _ in self.functions}
+        """Return the files of the package in which a function was entered."""
+        return {function.partition(":")[0] for function in self.calls}
 
     def enter(self, frame: FrameType) -> None:
-        """Count a function that is called, and the functions of the package below it."""
-        code = frame.f_code
-        if not _is_function(code):
+        """Record a call, and the stack of package functions if it is the deepest so far."""
+        if not _is_function(frame.f_code):
             return
-        self.functions.add((code.co_filename[len(PACKAGE) + 1 :], code.co_qualname))
-        names = []
-        below: FrameType | None = frame
-        while below is not None:
-            if _is_function(below.f_code):
-                names.append(f"{Path(below.f_code.co_filename).stem}.{below.f_code.co_qualname}")
-            below = below.f_back
-        if len(names) > self.deepest:
-            self.deepest, self.stack = len(names), names[::-1]
+        self.calls.append(_name(frame.f_code))
+        stack = []
+        caller: FrameType | None = frame
+        while caller is not None:
+            if _is_function(caller.f_code):
+                stack.append(_name(caller.f_code))
+            caller = caller.f_back
+        if len(stack) > len(self.stack):
+            self.stack = stack[::-1]
 
 
 def _is_function(code: CodeType) -> bool:
     return (
         code.co_filename.startswith(PACKAGE)
         and code.co_name not in _NOT_FUNCTIONS
-        # A class body runs once, without the flag that functions have for their local names.
-        and bool(code.co_flags & 2)
+        # The body of a class is code, too, without local names of its own.
+        and bool(code.co_flags & CO_NEWLOCALS)
     )
+
+
+def _name(code: CodeType) -> str:
+    return f"{code.co_filename[len(PACKAGE) + 1 :]}:{code.co_qualname}"
 
 
 @contextmanager
 def followed() -> Iterator[Walk]:
-    """Follow all threads of this process; give the walk, which is complete when the block ends."""
+    """Follow all threads of this process; yield the walk, which is complete when the block ends."""
     walk = Walk()
 
     def hook(frame: FrameType, event: str, argument: Any) -> None:
@@ -112,17 +123,20 @@ def commands(folder: Path) -> dict[str, Callable[[], Walk]]:
 
 
 def main() -> None:
-    """Print modules, functions and the deepest stack of each command; with `-v` that stack."""
+    """Print the walks of the three commands."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, run in commands(Path(folder)).items():
-            walk = run()
-            print(
-                f"{name:<8}{len(walk.modules):>4} modules {len(walk.functions):>5} functions"
-                f" {walk.deepest:>4} deep"
-            )
-            if "-v" in sys.argv:
-                print("\n".join(f"    {line}" for line in walk.stack))
-                print("\n".join(f"    . {line}" for line in sorted(walk.modules)))
+        walks = {name: run() for name, run in commands(Path(folder)).items()}
+    if "--json" in sys.argv:
+        print(json.dumps({n: {"calls": w.calls, "stack": w.stack} for n, w in walks.items()}))
+        return
+    for name, walk in walks.items():
+        print(
+            f"{name:<8}{len(walk.modules):>4} modules {len(walk.functions):>5} functions"
+            f" {len(walk.stack):>4} deep"
+        )
+        if "-v" in sys.argv:
+            print("\n".join(f"    {function}" for function in walk.stack))
+            print("\n".join(f"    . {module}" for module in sorted(walk.modules)))
 
 
 if __name__ == "__main__":

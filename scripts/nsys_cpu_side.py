@@ -25,7 +25,7 @@ _PROFILERS_THREAD = 99
 
 
 def add_cpu_side(out: Export, events: Events) -> None:
-    """Calls of other APIs, memory, and samples."""
+    """Add calls of other APIs, memory, and samples."""
     _add_osrt(out, events)
     for call in events.mpi_calls:
         _add_mpi(out, call)
@@ -37,7 +37,6 @@ def add_cpu_side(out: Export, events: Events) -> None:
 
 
 def _marker(out: Export, table: str, event_class: int, text: str, thread: Thread) -> None:
-    """A row that says when the profiler began to trace; on a thread of its own."""
     out.add(
         table, start=10, end=10, eventClass=event_class, nameId=out.string(text),
         globalTid=global_pid(thread.process) | _PROFILERS_THREAD, returnValue=0, callchainId=0,

@@ -12,7 +12,6 @@ EnumRow = tuple[int, str, str]
 
 
 def _rows(prefix: str, words: str, first: int = 0) -> list[EnumRow]:
-    """`SYMBOL=Label` words, numbered from `first`; `_` in a label stands for a space."""
     pairs = [word.partition("=") for word in words.split()]
     return [
         (number, prefix + symbol, label.replace("_", " "))
@@ -90,7 +89,7 @@ _CLOCK = _rows(
 
 
 def enums(age: Age, tables_written: set[str]) -> dict[str, list[EnumRow]]:
-    """The ENUM tables that an export of that age has beside those tables."""
+    """Return the ENUM tables of an export of that age with those tables."""
     if age.version < (3, 0, 0):
         return {}
     found: dict[str, list[EnumRow]] = {

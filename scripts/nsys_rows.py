@@ -31,17 +31,17 @@ OVERHEADS = {
 
 
 def global_pid(process: Process) -> int:
-    """The process as exports write it: hardware 0, VM 1, pid, and 24 bits for the thread."""
+    """Return the process as exports write it: hardware 0, VM 1, pid, and 24 bits for the thread."""
     return VM | process.pid << 24
 
 
 def global_tid(thread: Thread) -> int:
-    """The thread as exports write it."""
+    """Return the thread as exports write it."""
     return global_pid(thread.process) | thread.tid
 
 
 def sync_type(age: Age, kind: SyncKind) -> int:
-    """The number that exports of that age hold; no two ages agree on what it means."""
+    """Return the number that exports of that age hold; no two ages agree on what it means."""
     if age.version < (3, 16, 0):
         return {"device": 1, "event": 2, "stream_wait_event": 3, "stream": 3}[kind]
     if age.version < (3, 17, 0):
@@ -60,21 +60,21 @@ class Export:
     strings: dict[str, int] = field(default_factory=dict)
 
     def add(self, table: str, **cells: Cell) -> None:
-        """One row; columns that the age does not have are left out when the table is written."""
+        """Add a row; columns that the age does not have are left out when the table is written."""
         self.rows.setdefault(table, []).append(cells)
 
     def string(self, text: str) -> int:
-        """The text's id, a new one at first use."""
+        """Return the text's id, a new one at first use."""
         return self.strings.setdefault(text, len(self.strings))
 
     def green_context(self, number: int | None = None) -> int | None:
-        """`no green context` is NULL where the column is new, later 0."""
+        """Return "no green context": NULL where the column is new, later 0."""
         none = 0 if self.age.version >= (3, 17, 0) else None
         return none if number is None else number
 
 
 def add_events(out: Export, workload: Workload) -> None:
-    """Everything that happened, in the order of the description."""
+    """Add everything that happened, in the order of the description."""
     events = workload.events
     _add_calls(out, events)
     for number, kernel in enumerate(events.kernels, 1):
@@ -99,7 +99,6 @@ def _add_calls(out: Export, events: Events) -> None:
 
 
 def _op(stream: Stream, correlation_id: int | None, start_ns: int, end_ns: int) -> Row:
-    """The columns that all tables of GPU work share."""
     return {
         "start": start_ns,
         "end": end_ns,
@@ -275,5 +274,5 @@ def _add_overheads(out: Export, events: Events) -> None:
 
 
 def ranked(processes: Iterable[Process]) -> list[tuple[Process, int]]:
-    """The processes that have a rank, with it."""
+    """Return the processes that have a rank, each with its rank."""
     return [(process, process.rank) for process in processes if process.rank is not None]

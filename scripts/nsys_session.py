@@ -30,7 +30,7 @@ NO_PROCESS = -144115188075855872
 
 
 def add_session(out: Export, workload: Workload) -> None:
-    """Everything that is not an event of the program."""
+    """Add everything that is not an event of the program."""
     _add_strings(out, workload)
     _add_processes(out, workload)
     _add_machine(out, workload)

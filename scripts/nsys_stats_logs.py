@@ -63,12 +63,10 @@ def _stats(locale: Locale) -> Callable[[Age, list[Rows]], str]:
 
 
 def _all(form: Callable[[Rows], str]) -> Callable[[Age, list[Rows]], str]:
-    """`nsys stats -f FORM` of several reports on one output."""
     return lambda age, rows: "".join(processing(age, each) + form(each) + "\n" for each in rows)
 
 
 def _bare(form: Callable[[Rows], str]) -> Callable[[Age, list[Rows]], str]:
-    """`-o FILE`: a table alone."""
     return lambda age, rows: form(rows[0])
 
 

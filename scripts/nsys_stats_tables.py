@@ -112,17 +112,17 @@ class Rows:
 
 
 def rounded(value: float | Decimal, decimals: int) -> Decimal:
-    """Half away from zero, as SQLite rounds."""
+    """Round half away from zero, as SQLite does."""
     return Decimal(str(value)).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
 
 
 def function(symbol: str) -> str:
-    """An API function as nsys prints it: without `_v` and four characters."""
+    """Return an API function as nsys prints it: without `_v` and four characters."""
     return symbol[:-6] if symbol[-6:-4] == "_v" else symbol
 
 
 def operation(age: Age, direction: str, *, unified: bool = False) -> str:
-    """A copy or migration as nsys calls it."""
+    """Return a copy or migration as nsys calls it."""
     if age.labels:
         return f"[CUDA memcpy {'Unified ' if unified else ''}{LABELS[direction]}]"
     return f"[CUDA {'Unified Memory ' if unified else ''}memcpy {direction}]"
@@ -134,7 +134,6 @@ Groups = dict[tuple[str, ...], list[int]]
 
 
 def _times(age: Age, groups: Groups) -> list[tuple[Any, ...]]:
-    """Share, total, number, then what the age prints of mean, median, least, greatest, deviation."""
     whole = sum(sum(found) for found in groups.values())
     rows: list[tuple[Any, ...]] = []
     for key, found in sorted(groups.items(), key=lambda item: -sum(item[1])):
@@ -166,7 +165,6 @@ def _header(age: Age, count: str, *texts: str) -> tuple[str, ...]:
 
 
 def _calls(workload: Workload) -> Groups:
-    """Durations by symbol: two versions of a function are two rows."""
     found: Groups = {}
     for call in workload.events.calls:
         found.setdefault((call.symbol,), []).append(call.end_ns - call.start_ns)
@@ -183,7 +181,6 @@ def _kernels(workload: Workload, *, grids: bool) -> Groups:
 
 
 def _operations(age: Age, workload: Workload, *, sizes: bool) -> Groups:
-    """Durations, or bytes, of copies, migrations and sets."""
     events = workload.events
     named: list[tuple[str, Any]] = [
         *((operation(age, copy.direction), copy) for copy in events.memcpys),
@@ -197,18 +194,18 @@ def _operations(age: Age, workload: Workload, *, sizes: bool) -> Groups:
 
 
 def api(age: Age, workload: Workload) -> Rows:
-    """cuda_api_sum."""
+    """Return the rows of cuda_api_sum."""
     rows = [(*row[:-1], function(row[-1])) for row in _times(age, _calls(workload))]
     return Rows("api", _header(age, age.calls, "Name"), tuple(rows))
 
 
 def kernels(age: Age, workload: Workload) -> Rows:
-    """cuda_gpu_kern_sum; in some releases by grid and block."""
+    """Return the rows of cuda_gpu_kern_sum; in some releases by grid and block."""
     return _by_kernel("kernels", age, workload, grids=age.grids)
 
 
 def grids(age: Age, workload: Workload) -> Rows:
-    """cuda_gpu_kern_gb_sum."""
+    """Return the rows of cuda_gpu_kern_gb_sum."""
     return _by_kernel("grids", age, workload, grids=True)
 
 
@@ -219,13 +216,13 @@ def _by_kernel(report: str, age: Age, workload: Workload, *, grids: bool) -> Row
 
 
 def copies(age: Age, workload: Workload) -> Rows:
-    """cuda_gpu_mem_time_sum."""
+    """Return the rows of cuda_gpu_mem_time_sum."""
     rows = _times(age, _operations(age, workload, sizes=False))
     return Rows("copies", _header(age, age.copies, age.operation), tuple(rows))
 
 
 def sizes(age: Age, workload: Workload) -> Rows:
-    """cuda_gpu_mem_size_sum."""
+    """Return the rows of cuda_gpu_mem_size_sum."""
     groups, unit = _operations(age, workload, sizes=True), age.size_bytes
 
     def spelled(value: int) -> Decimal:
@@ -239,12 +236,12 @@ def sizes(age: Age, workload: Workload) -> Rows:
 
 
 def gpu(age: Age, workload: Workload) -> Rows:
-    """cuda_gpu_sum."""
+    """Return the rows of cuda_gpu_sum."""
     return _categories("gpu", age, workload, calls=False)
 
 
 def api_gpu(age: Age, workload: Workload) -> Rows:
-    """cuda_api_gpu_sum."""
+    """Return the rows of cuda_api_gpu_sum."""
     return _categories("api_gpu", age, workload, calls=True)
 
 
@@ -259,19 +256,18 @@ def _categories(report: str, age: Age, workload: Workload, *, calls: bool) -> Ro
 
 
 def ranges(age: Age, workload: Workload) -> Rows:
-    """nvtx_sum."""
+    """Return the rows of nvtx_sum."""
     groups = _ranges(age, workload, {"push_pop": "PushPop", "start_end": "StartEnd"})
     return Rows("ranges", _header(age, "Instances", "Style", "Range"), tuple(_times(age, groups)))
 
 
 def push_pop(age: Age, workload: Workload) -> Rows:
-    """nvtx_pushpop_sum."""
+    """Return the rows of nvtx_pushpop_sum."""
     groups = {key[1:]: found for key, found in _ranges(age, workload, {"push_pop": ""}).items()}
     return Rows("push_pop", _header(age, "Instances", "Range"), tuple(_times(age, groups)))
 
 
 def _ranges(age: Age, workload: Workload, styles: dict[str, str]) -> Groups:
-    """Those without an end last until the last time that is told of any."""
     events = workload.events
     domains = {(d.process, d.domain_id): d.name for d in events.domains}
     last = max((item.end_ns or item.start_ns for item in events.ranges), default=0)
@@ -292,7 +288,7 @@ def _ranges(age: Age, workload: Workload, styles: dict[str, str]) -> Groups:
 
 
 def gpu_trace(age: Age, workload: Workload) -> Rows:
-    """cuda_gpu_trace."""
+    """Return the rows of cuda_gpu_trace."""
     events, rows = workload.events, []
     for kernel in events.kernels:
         place = _place(age, kernel.stream.process, kernel.stream.ordinal, kernel.stream.context_id,
@@ -342,7 +338,7 @@ def _place(
 
 
 def api_trace(age: Age, workload: Workload) -> Rows:
-    """cuda_api_trace."""
+    """Return the rows of cuda_api_trace."""
     del age
     rows = [
         (call.start_ns, call.end_ns - call.start_ns, function(call.symbol), call.result,

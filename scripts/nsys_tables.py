@@ -45,17 +45,17 @@ class Age:
 
     @property
     def lazy(self) -> bool:
-        """Tables without rows are left out; 2.9.1 stands for `nsys export --lazy=false`."""
+        """Return whether tables without rows are left out; 2.9.1 is as of `nsys export --lazy=false`."""
         return self.name != "2.9.1"
 
     @property
     def shuffled(self) -> bool:
-        """Row order is not guaranteed since nsys 2025.6."""
+        """Return whether the order of rows is not guaranteed, as since nsys 2025.6."""
         return self.version >= (3, 24, 7)
 
     @property
     def many_lines(self) -> bool:
-        """Exporters since 2021.5 write their DDL with a line per column."""
+        """Return whether the DDL has a line per column, as since 2021.5."""
         return self.version >= (2, 7, 0)
 
 
@@ -266,7 +266,7 @@ def _columns(age: Age, text: str) -> list[Column]:
 
 
 def tables(age: Age) -> dict[str, list[Column]]:
-    """The tables that an export of that age can have, with their columns."""
+    """Return the tables that an export of that age can have, with their columns."""
     return {
         name: _columns(age, text)
         for name, (since, until, text) in _TABLES.items()
@@ -275,7 +275,7 @@ def tables(age: Age) -> dict[str, list[Column]]:
 
 
 def create_statement(age: Age, table: str, columns: list[Column]) -> str:
-    """DDL in the shape of that age's exporter: one line until 2021, then one line per column."""
+    """Return the DDL as that age's exporter writes it: one line until 2021, then a line per column."""
     parts = [
         f"{column.name:<27} {column.type:<9}"
         + (" NOT NULL" if column.not_null else "")

@@ -77,7 +77,7 @@ def query(
     units: bool = True,
     header: bool = True,
 ) -> str:
-    """What `nvidia-smi --query-gpu=… --format=csv[,nounits][,noheader] -l 1` prints."""
+    """Return what `nvidia-smi --query-gpu=… --format=csv[,nounits][,noheader] -l 1` prints."""
     lines = [", ".join(columns)] if header else []
     for reading in readings:
         cells = [_QUERY[column](reading) for column in columns]
@@ -98,16 +98,17 @@ def dmon(
     start: int = 36_000,
     every: int = 4,
 ) -> str:
-    """What `nvidia-smi dmon -s pum -o TIMES` prints; `start` is the first second of the day, and the
-    header comes again after so many rows.
+    """Return what `nvidia-smi dmon -s pum -o TIMES` prints.
+
+    `start` is the first second of the day; the header comes again after so many rows.
     """
     heads = [(12, "Date", "YYYYMMDD")] if "D" in times else []
     heads += [(11, "Time", "HH:MM:SS")] if "T" in times else []
     columns = "gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk     fb   bar1"
     units = "Idx      W      C      C      %      %      %      %    MHz    MHz     MB     MB"
-    told = "".join(head.ljust(width) for width, head, _ in heads) or " "
+    clock = "".join(head.ljust(width) for width, head, _ in heads) or " "
     spelled = "".join(unit.ljust(width) for width, _, unit in heads) or " "
-    header = f"#{told}{columns}\n#{spelled}{units}\n"
+    header = f"#{clock}{columns}\n#{spelled}{units}\n"
     rows = []
     for place, reading in enumerate(readings):
         if place % every == 0:
@@ -128,7 +129,6 @@ def dmon(
 
 
 def _appended() -> str:
-    """A log that a second run was appended to, with other columns; killed while it wrote."""
     warning = "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error\n"
     more = (*FEW, "power.draw [W]")
     later = query(more, READINGS[2:])
@@ -136,7 +136,6 @@ def _appended() -> str:
 
 
 def _words() -> str:
-    """Cells that hold no number: words, and what a driver writes in trouble."""
     text = query(("timestamp", "index", "compute_mode", "utilization.gpu [%]", "power.draw [W]"))
     return text.replace("120.00 W", "ERR!").replace("20 %", "[Unknown Error]")
 
@@ -148,7 +147,7 @@ LOGS: dict[str, tuple[Callable[[], str], str]] = {
     "dmon-time.txt": (lambda: dmon(times="T", start=86_399), "with the time alone, past midnight"),
     "dmon.txt": (lambda: dmon(times=""), "without times"),
     "odd-appended.csv": (_appended, "two runs with different columns, a message between them, cut off"),
-    "odd-no-gpu.csv": (lambda: query(("timestamp", "utilization.gpu [%]")), "nothing tells GPUs apart"),
+    "odd-no-gpu.csv": (lambda: query(("timestamp", "utilization.gpu [%]")), "nothing identifies GPUs"),
     "odd-no-header.csv": (lambda: query(header=False), "without a header: refused"),
     "odd-no-time.csv": (lambda: query(FEW[1:]), "without times"),
     "odd-utf16.csv": (query, "`query.csv` as PowerShell redirects it: UTF-16, CRLF"),
@@ -157,7 +156,7 @@ LOGS: dict[str, tuple[Callable[[], str], str]] = {
 
 
 def write(name: str, path: Path) -> None:
-    """Writes one of LOGS."""
+    """Write one of LOGS."""
     text = LOGS[name][0]()
     if "utf16" in name:
         path.write_bytes(b"\xff\xfe" + text.replace("\n", "\r\n").encode("utf-16-le"))

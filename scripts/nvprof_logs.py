@@ -31,7 +31,7 @@ class Log:
 
     @property
     def processes(self) -> list[Process]:
-        """Whose logs are in the file."""
+        """Return the processes whose logs are in the file."""
         all_ = WORKLOADS[self.workload].processes
         return [process for process in all_ if self.pid in (None, process.pid)]
 
@@ -103,7 +103,7 @@ LOGS: dict[str, Log] = {
 
 
 def text_of(name: str) -> str:
-    """What the file of that name holds."""
+    """Return what the file of that name holds."""
     log = LOGS[name]
     workload = WORKLOADS[log.workload]
     return concatenated(log.write(workload, process) for process in log.processes)

@@ -33,14 +33,14 @@ class Line:
 
     @property
     def rate(self) -> float | None:
-        """Bytes per second; 0 where no time passed, None where nothing was moved."""
+        """Return bytes per second; 0 where no time passed, None where nothing was moved."""
         if self.bytes is None or self.dur_ns is None:
             return None
         return self.bytes * NS_PER_S / self.dur_ns if self.dur_ns else 0.0
 
 
 def lines(workload: Workload, process: Process, *, calls: bool = False) -> list[Line]:
-    """All GPU work of the process (and its API calls, if asked for) in order of start."""
+    """Return all GPU work of the process (and its API calls, if asked for) in order of start."""
     if any(launch.stream.process == process for launch in workload.events.graph_launches):
         raise ValueError(f"{workload.name}: nvprof records the nodes of graphs")
     events = workload.events
@@ -55,7 +55,7 @@ def lines(workload: Workload, process: Process, *, calls: bool = False) -> list[
 
 
 def call_lines(workload: Workload, process: Process) -> list[Line]:
-    """The process's API calls in order of start; launches name the kernel they launched."""
+    """Return the process's API calls in order of start; launches name the kernel they launched."""
     kernels = {k.correlation_id: _kernel(k).name for k in workload.events.kernels
                if k.stream.process == process and k.correlation_id}  # fmt: skip
     found = []

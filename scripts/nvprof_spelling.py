@@ -52,33 +52,32 @@ class SummaryUnits:
 
 
 def fitting(values: Iterable[float], units: Mapping[str, int]) -> str:
-    """The unit that nvprof takes: the first in which the largest value is below 1000."""
+    """Return the unit that nvprof takes: the first in which the largest value is below 1000."""
     largest = max(values, default=0)
     return next((u for u, factor in units.items() if largest < 1000 * factor), list(units)[-1])
 
 
 def decimal(value: float, factor: int) -> str:
-    """A cell of CSV: six decimals in a unit of that many, none where the unit is what is counted."""
+    """Return a cell of CSV: six decimals in a larger unit, none in the base unit."""
     if factor == 1 and isinstance(value, int):
         return str(value)
     return f"{value / factor:.6f}"
 
 
 def _digits(value: float, width: int) -> str:
-    """The value in that many characters, the point among them; from 1000 on as 2.4e+03."""
     if value >= 1000:
         return f"{value:.1e}"
     return f"{value:.{width - 1 - len(str(int(value)))}f}"
 
 
 def time(ns: int, width: int = NARROW) -> str:
-    """A time with its unit, as text has it."""
+    """Return a time with its unit, as text has it."""
     unit = fitting([ns], TIMES)
     return f"{ns}ns" if unit == "ns" else _digits(ns / TIMES[unit], width - len(unit)) + unit
 
 
 def size(value: float, width: int = NARROW) -> str:
-    """A size with its unit, as text has it."""
+    """Return a size with its unit, as text has it."""
     unit = fitting([value], SIZES)
     if unit == "B" and isinstance(value, int):
         return f"{value}B"
@@ -86,13 +85,13 @@ def size(value: float, width: int = NARROW) -> str:
 
 
 def rate(bytes_per_s: float) -> str:
-    """A rate with its unit, as text has it."""
+    """Return a rate with its unit, as text has it."""
     unit = fitting([bytes_per_s], RATES)
     return _digits(bytes_per_s / RATES[unit], TOTAL - len(unit)) + unit
 
 
 def suffixed(value: float, units: Mapping[str, int]) -> str:
-    """A value with its unit and six decimals, as single migrations have it and tables without units."""
+    """Return a value with its unit and six decimals, as in single migrations and tables without units."""
     unit = fitting([value], units)
     if units[unit] == 1 and isinstance(value, int):
         return f"{value}{unit}"
@@ -100,33 +99,33 @@ def suffixed(value: float, units: Mapping[str, int]) -> str:
 
 
 def quoted(text: object) -> str:
-    """A cell of CSV that is no number."""
+    """Return a cell of CSV that holds no number."""
     return '"' + str(text).replace('"', '""') + '"'
 
 
 def function(symbol: str) -> str:
-    """An API function as nvprof prints it: without version and mode of the default stream."""
+    """Return an API function as nvprof prints it: without version and mode of the default stream."""
     return VERSION.sub("", symbol)
 
 
 def device(process: Process, ordinal: int, product: str | None = None) -> str:
-    """A device as CSV has it, with its number in the process."""
+    """Return a device as CSV has it, with its number in the process."""
     return f"{product or process.devices[ordinal].name} ({ordinal})"
 
 
 def command(workload: Workload) -> str:
-    """A command line with a secret in it, as the banners repeat it."""
+    """Return a command line with a secret in it, as the banners repeat it."""
     return " ".join((workload.command, *workload.arguments, f"--token={SECRET}"))
 
 
 def profiling(workload: Workload, process: Process) -> str:
-    """The line that nvprof prints when a process starts."""
+    """Return the line that nvprof prints when a process starts."""
     pid = process.pid
     return f"=={pid}== NVPROF is profiling process {pid}, command: {command(workload)}\n"
 
 
 def banner(workload: Workload, process: Process) -> str:
-    """The lines before the first table."""
+    """Return the lines before the first table."""
     pid = process.pid
     return (
         profiling(workload, process)
@@ -136,5 +135,5 @@ def banner(workload: Workload, process: Process) -> str:
 
 
 def concatenated(texts: Iterable[str]) -> str:
-    """Several logs in one file, as processes leave them that share it."""
+    """Return several logs in one file, as processes that share it leave them."""
     return "".join(texts)

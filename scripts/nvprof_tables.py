@@ -79,7 +79,7 @@ _MORE_IN_12 = {"CONCURRENT_KERNEL": _KERNEL_12, "KERNEL": _KERNEL_12, "STREAM": 
 
 
 def tables(age: Age, used: Collection[str] = ()) -> dict[str, list[tuple[str, str]]]:
-    """Per table its columns with their types, without the key `_id_`; `used` tables have rows."""
+    """Return per table its columns with their types, without the key `_id_`; `used` tables have rows."""
     result = {}
     more = {name: columns for name, columns in _DIRECTIVES.items() if _PREFIX + name in used}
     for name, columns in (_COLUMNS | more).items():

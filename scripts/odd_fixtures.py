@@ -23,7 +23,6 @@ Maker = Callable[[Path], None]
 
 
 def _changed(sql: str, age: str = "3.17.2") -> Maker:
-    """A maker of the `basic` export of that age, changed by a script."""
 
     def make(path: Path) -> None:
         write_nsys(WORKLOADS["basic"], path, age)
@@ -39,7 +38,6 @@ def _changed(sql: str, age: str = "3.17.2") -> Maker:
 
 
 def _database(sql: str) -> Maker:
-    """A maker of a database that has nothing to do with nsys."""
 
     def make(path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -67,7 +65,6 @@ def _truncated(path: Path) -> None:
 
 
 def _noise(count: int) -> bytes:
-    """Bytes that look like compressed data and are always the same."""
     blocks = (hashlib.sha256(b"%d" % number).digest() for number in range(count // 32))
     return b"".join(blocks)
 

@@ -25,7 +25,6 @@ def _text(workload: str = "basic", age: str = "2.13", number: int = 0) -> str:
 
 
 def _changed(*changes: Change, age: str = "2.13") -> Maker:
-    """A maker of `basic` of that age, each text replaced by the other wherever it stands."""
 
     def make(path: Path) -> None:
         text = _text(age=age)
@@ -40,7 +39,6 @@ def _changed(*changes: Change, age: str = "2.13") -> Maker:
 
 
 def _cut(mark: str, age: str) -> Maker:
-    """A maker of `basic` of that age, cut after the mark: within an event."""
 
     def make(path: Path) -> None:
         before, found, _ = _text(age=age).partition(mark)
@@ -70,7 +68,6 @@ def _loaded(text: str) -> dict[str, object]:
 
 
 def _reprinted(path: Path) -> None:
-    """As some tool does it: sorted keys and another indentation, so `traceEvents` comes late."""
     write_text(json.dumps(_loaded(_text()), indent=4, sort_keys=True), path)
 
 
@@ -83,7 +80,6 @@ def _list(path: Path) -> None:
 
 
 def _merged(path: Path) -> None:
-    """All events of two ranks under the first one's keys, but for its rank."""
     first, second = (_loaded(_text("two_processes_one_gpu", number=n)) for n in (0, 1))
     del first["distributedInfo"]
     first["traceEvents"] += second["traceEvents"]  # type: ignore[operator]
@@ -91,7 +87,6 @@ def _merged(path: Path) -> None:
 
 
 def _small_pid(path: Path) -> None:
-    """In a container the first process has pid 1, and so have all rows of GPU 1."""
     text = _text("graphs", number=1)
     write_text(text.replace(": 7002,", ": 1,").replace("thread 7002 ", "thread 1 "), path)
 

@@ -32,13 +32,11 @@ QUOTED = 'apply<"fast", {lambda()#1}]>(int)'
 
 
 def _renamed(name: str) -> Rows:
-    """Kernels of `basic` of which the first is called otherwise."""
     rows = reports.kernels(NEW, BASIC)
     return Rows(rows.report, rows.header, ((*rows.cells[0][:-1], name), *rows.cells[1:]))
 
 
 def _between() -> str:
-    """A job script's output around and between the tables, which stand in its comments."""
     parts = _TEXT.split("Processing ")
     return (
         "== job 77 ==\n"
@@ -52,7 +50,6 @@ def _commented() -> str:
 
 
 def _cut() -> str:
-    """Within the figures of the second kernel."""
     rows = csv_(reports.kernels(NEW, BASIC))
     lines = rows.splitlines(keepends=True)
     return "".join(lines[:2]) + lines[2][:22]
@@ -76,7 +73,6 @@ def _not_numbers() -> str:
 
 
 def _microseconds() -> str:
-    """`--timeunit us`."""
     rows = reports.kernels(NEW, BASIC)
     header = tuple(word.replace("(ns)", "(us)") for word in rows.header)
     cells = tuple(
@@ -87,7 +83,6 @@ def _microseconds() -> str:
 
 
 def _seconds() -> str:
-    """The GPU trace of 2020.4, whose starts are in seconds and whose bytes are whole."""
     rows, events = reports.gpu_trace(AGES["2020"], BASIC), BASIC.events
     header = ("Start(sec)", "Duration(nsec)", *rows.header[2:10], "StcSMem", "DymSMem", "Bytes",
               "Thru(MB/s)", *rows.header[14:])  # fmt: skip
@@ -104,18 +99,15 @@ def _seconds() -> str:
 
 
 def _several_runs() -> str:
-    """Tables of a second recording behind those of the first."""
     return _TEXT + stats(NEW, _tables("unified_memory")).replace("report1", "report2")
 
 
 def _again() -> str:
-    """The same recording's kernels a second time, under their short names."""
     rows = reports.kernels(NEW, BASIC)
     return _TEXT + processing(NEW, rows, arguments="base") + column(rows)
 
 
 def _markdown() -> str:
-    """A table that somebody made for a page, the name first, shares with their sign."""
     rows = reports.kernels(NEW, BASIC)
     order = (8, 0, 1, 2, 3)
     head = [rows.header[i] for i in order]
@@ -125,7 +117,6 @@ def _markdown() -> str:
 
 
 def _others() -> str:
-    """Tables that have no place, one told by its report and one by its header."""
     text = "[3/4] Executing 'syscall_sum' stats report\n\n"
     rows = reports.api(NEW, BASIC)
     renamed = tuple((*row[:-1], f"read{number}") for number, row in enumerate(rows.cells))
@@ -144,12 +135,10 @@ def _only_skipped() -> str:
 
 
 def _incomplete() -> str:
-    """Three of the rows of a console's table, as `head` leaves it."""
     return "".join(column(reports.kernels(NEW, BASIC)).splitlines(keepends=True)[:5])
 
 
 def _ambiguous() -> str:
-    """Times of a trace in milliseconds, all with three digits behind a point, on a console."""
     return ("Start (ms)  Duration (ms)  CorrId  Device  Ctx  Strm  Name\n"
             "----------  -------------  ------  ------  ---  ----  ----\n"
             "     1.234          2.500     101  GPU (0)   1     7  stencil\n")  # fmt: skip

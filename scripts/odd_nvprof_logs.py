@@ -62,7 +62,6 @@ def _encoded(text: str, encoding: str) -> Maker:
 
 
 def _between(text: str, output: tuple[str, ...]) -> str:
-    """The program's own lines after the first banner, and between rows of the tables."""
     lines = text.splitlines(keepends=True)
     for number, line in zip((1, 6, -1), output, strict=True):
         lines.insert(number, line)
@@ -70,12 +69,10 @@ def _between(text: str, output: tuple[str, ...]) -> str:
 
 
 def _merged(text: str) -> str:
-    """The program left its last line open when the profiler began one."""
     return "[Cuda.exe] - Starting..." + text
 
 
 def _reshaped() -> str:
-    """As spreadsheets and scripts leave it: a bare header, units in cells, quotes where needed."""
 
     def row(total: Total) -> str:
         times = (total.time_ns, total.avg_ns, total.min_ns, total.max_ns)
@@ -92,7 +89,6 @@ def _short(ns: int) -> str:
 
 
 def _with_symbols() -> Workload:
-    """The workload with symbols in place of names, as `--demangling off` prints them."""
     kernels = tuple(
         replace(k, function=replace(k.function, demangled=k.function.mangled))
         for k in BASIC.events.kernels
@@ -120,7 +116,6 @@ def _warnings() -> str:
 
 
 def _scientific() -> str:
-    """Small values with an exponent, as some versions write them."""
     text = gpu_trace_csv(BASIC, PROCESS)
     return text.replace("\n140.000000,0.000000,", "\n1.400000e+02,0.000000e+00,").replace(
         "0.250000,0.000000,", "2.500000e-01,0.000000e+00,"
@@ -135,13 +130,11 @@ def _cut() -> str:
 
 
 def _two_tables() -> str:
-    """GPU trace and API trace under one banner, a table each."""
     _, _, table = api_trace_csv(BASIC, PROCESS).partition("Profiling result:\n")
     return gpu_trace_csv(BASIC, PROCESS) + f"{PREFIX}API calls:\n{table}"
 
 
 def _several_runs() -> str:
-    """The program ran three times with `>> log`: other processes, the last of which did nothing."""
     runs = []
     for pid in (4242, 4310, 4377):
         process = replace(PROCESS, pid=pid)
@@ -159,13 +152,11 @@ def _nothing() -> str:
 
 
 def _without_process(text: str) -> str:
-    """As `nvprof -i FILE` prints it: no banner, no process."""
     kept = [line for line in text.splitlines(keepends=True) if "NVPROF is" not in line]
     return "".join(kept).replace(PREFIX, "======== ")
 
 
 def _comma(text: str) -> str:
-    """Decimal commas, as a German locale has them."""
     return re.sub(r"(?<=\d)\.(?=\d)", ",", text)
 
 
@@ -175,7 +166,7 @@ _SUMMARY, _TRACE = summary_text(BASIC, PROCESS), gpu_trace_csv(BASIC, PROCESS)
 ODD_LOGS: dict[str, tuple[Maker, str]] = {
     "odd-program-output.txt": (
         _log(_merged(_between(_SUMMARY, OUTPUT))),
-        "a summary with the program's output between its lines; the first banner stands behind an "
+        "a summary with the program's output between its lines; the first banner follows an "
         "open line; answers as `basic`",
     ),
     "odd-program-output.csv": (

@@ -18,7 +18,7 @@ NEEDED_BY_THEM = ("click<8.3",)
 
 
 def constraints() -> Iterator[str]:
-    """`name==version` for every requirement of the package and its extras."""
+    """Yield `name==version` for every requirement of the package and its extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     wanted = {text for each in (project["dependencies"], *extras) for text in each}

@@ -51,13 +51,13 @@ HOST = "node01"
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder for what PyTorch writes; its name is checked for afterwards."""
+    """Yield a folder for what PyTorch writes; its name is checked for afterwards."""
     with tempfile.TemporaryDirectory(prefix="record-pytorch-") as name:
         yield Path(name)
 
 
 def model() -> tuple[Any, Any]:
-    """Two layers and their optimizer, the same every time."""
+    """Return two layers and their optimizer, the same every time."""
     import torch
 
     torch.manual_seed(7)
@@ -67,7 +67,7 @@ def model() -> tuple[Any, Any]:
 
 
 def step(net: Any, optimizer: Any) -> None:
-    """One step of the training."""
+    """Run one step of the training."""
     import torch
 
     with torch.profiler.record_function("load"):
@@ -80,7 +80,7 @@ def step(net: Any, optimizer: Any) -> None:
 
 
 def training(path: Path) -> None:
-    """Everything that the profiler can record without a GPU, for two of four steps."""
+    """Record everything that the profiler can record without a GPU, for two of four steps."""
     from torch.profiler import ProfilerActivity, profile, schedule
 
     net, optimizer = model()
@@ -95,7 +95,7 @@ def training(path: Path) -> None:
 
 
 def plain(path: Path) -> None:
-    """The same without any option."""
+    """Record the training without any option."""
     from torch.profiler import ProfilerActivity, profile
 
     net, optimizer = model()
@@ -107,7 +107,7 @@ def plain(path: Path) -> None:
 
 
 def quotes(path: Path) -> None:
-    """Names and a key that PyTorch does not escape."""
+    """Record names and a key that PyTorch does not escape."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -143,7 +143,7 @@ def _rank(rank: int, paths: list[Path], meeting: Path) -> None:
 
 
 def gloo(paths: list[Path]) -> None:
-    """Two processes that talk to each other."""
+    """Record two processes that talk to each other."""
     import torch.multiprocessing as mp
 
     meeting = paths[0].parent / "meeting"
@@ -151,7 +151,7 @@ def gloo(paths: list[Path]) -> None:
 
 
 def cleaned(text: str, pid: int) -> str:
-    """The trace without what tells whose machine it was."""
+    """Return the trace without what identifies the machine."""
     (process,) = set(re.findall(r'"pid": (\d+),', text))
     ids = {process: str(pid)}
     for thread in re.findall(r'"tid": (\d+),', text):
@@ -170,7 +170,7 @@ def cleaned(text: str, pid: int) -> str:
 
 
 def check(text: str, temporary: Path) -> None:
-    """Raises where something of the machine is left in the text."""
+    """Raise where something of the machine is left in the text."""
     words = {socket.gethostname(), getpass.getuser(), str(os.getpid())}
     paths = {str(Path.home()), str(Path.cwd()), str(temporary), sys.prefix, sys.base_prefix}
     paths -= {"/", "/usr"}

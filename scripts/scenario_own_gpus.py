@@ -15,7 +15,7 @@ The machine numbers the GPUs 2 and 5; process 6001 runs with CUDA_VISIBLE_DEVICE
 
 GPU 2: window 3 - 22: 19, busy 2+4+4+2 = 12, idle 7. GPU 5: window 4 - 19: 15, busy 5+1+4 = 10,
 idle 5. Both peer copies ran on the device 0 of their process. A source without a map from
-(process, device) to GPU cannot tell which GPU is which; the figures per (process, 0) are the same.
+(process, device) to GPU cannot know which GPU is which; the figures per (process, 0) are the same.
 """
 
 from __future__ import annotations

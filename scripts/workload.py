@@ -331,7 +331,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Category:
-    """A name for a number that ranges of a domain carry; told on a thread."""
+    """A name for a number that ranges of a domain carry; recorded on a thread."""
 
     thread: Thread
     domain_id: int
@@ -406,7 +406,7 @@ class Events:
 
 
 def combine(parts: Iterable[Events]) -> Events:
-    """The events of all parts, each kind in the order of the parts."""
+    """Return the events of all parts, each kind in the order of the parts."""
     several = list(parts)
     return Events(
         **{

@@ -26,7 +26,7 @@ def write_kineto(
 def kineto_text(
     workload: Workload, process: Process, age: str, framework: Framework = NOTHING
 ) -> str:
-    """The text of that file."""
+    """Return the text of that file."""
     release = AGES[age]
     return document(workload, process, release, rows(workload, process, release, framework))
 

@@ -75,7 +75,6 @@ def _enum_row(row: EnumRow) -> Row:
 
 
 def _ordered(age: Age, table: str, rows: list[Row]) -> list[Row]:
-    """Events by start, or in an order that looks random and is always the same."""
     if table == "NVTX_EVENTS":
         rows = [row | {"eventId": number} for number, row in enumerate(rows, 1)]
     if age.shuffled:

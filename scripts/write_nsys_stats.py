@@ -35,7 +35,7 @@ FOURS, INDIAN = Locale(",", ".", 4, 4), Locale(",", ".", 3, 2)
 
 
 def number(value: int | Decimal, locale: Locale) -> str:
-    """A number in that locale."""
+    """Return a number in that locale."""
     whole, _, behind = str(value).partition(".")
     groups = [whole[-locale.last :]]
     rest = whole[: -locale.last]
@@ -54,7 +54,6 @@ def _text(cell: Cell, locale: Locale) -> str:
 
 
 def _written(rows: Rows, locale: Locale) -> tuple[list[list[str]], list[int], list[bool]]:
-    """Cells as texts, widths, and which columns hold numbers."""
     texts = [[_text(cell, locale) for cell in row] for row in rows.cells]
     widths = [max(len(word), *(len(row[i]) for row in texts)) for i, word in enumerate(rows.header)]
     numeric = [any(isinstance(row[i], int | Decimal) for row in rows.cells)
@@ -68,7 +67,7 @@ def _padded(row: Iterable[str], widths: list[int], numeric: list[bool]) -> list[
 
 
 def column(rows: Rows, locale: Locale = ENGLISH) -> str:
-    """`-f column`, the console's."""
+    """Return the tables as of `-f column`, the console's."""
     texts, widths, numeric = _written(rows, locale)
     heads = [f"{word:^{width}}" for word, width in zip(rows.header, widths, strict=True)]
     lines = [
@@ -80,7 +79,7 @@ def column(rows: Rows, locale: Locale = ENGLISH) -> str:
 
 
 def table(rows: Rows, locale: Locale = ENGLISH) -> str:
-    """`-f table`: the same in boxes."""
+    """Return the tables as of `-f table`: in boxes."""
     texts, widths, numeric = _written(rows, locale)
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"
     heads = [f"{word:^{width}}" for word, width in zip(rows.header, widths, strict=True)]
@@ -90,7 +89,7 @@ def table(rows: Rows, locale: Locale = ENGLISH) -> str:
 
 
 def built_in(rows: Rows) -> str:
-    """The text of 2019 and 2020: columns of at least so many characters, headings of text to the left."""
+    """Return the text of 2019 and 2020: columns of a least width, headings of text to the left."""
     texts, widths, numeric = _written(rows, PLAIN)
     widths = [max(width, 14 if right else 80) for width, right in zip(widths, numeric, strict=True)]
     widths[0] = 7 if rows.header[0].startswith("Time") else 17
@@ -100,7 +99,7 @@ def built_in(rows: Rows) -> str:
 
 
 def csv_(rows: Rows, delimiter: str = ",") -> str:
-    """`-f csv`."""
+    """Return the tables as of `-f csv`."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(rows.header)
@@ -109,7 +108,7 @@ def csv_(rows: Rows, delimiter: str = ",") -> str:
 
 
 def tsv(rows: Rows) -> str:
-    """`-f tsv`: without quotes."""
+    """Return the tables as of `-f tsv`: without quotes."""
     lines = [
         rows.header,
         *(["" if cell is None else str(cell) for cell in row] for row in rows.cells),
@@ -118,7 +117,7 @@ def tsv(rows: Rows) -> str:
 
 
 def json_(rows: Rows, *, escaped: bool = True) -> str:
-    """`-f json`; some releases do not escape quotes."""
+    """Return the tables as of `-f json`; some releases do not escape quotes."""
 
     def spelled(cell: Cell) -> str:
         if cell is None:
@@ -132,22 +131,22 @@ def json_(rows: Rows, *, escaped: bool = True) -> str:
     return "[" + ",".join(f"{{{each}}}" for each in objects) + "]\n"
 
 
-# -- what stands around tables
+# -- what is around tables
 
 
 def name(age: Age, rows: Rows) -> str:
-    """What the age calls the report."""
+    """Return what the age calls the report."""
     return NAMES[rows.report][age.short]
 
 
 def processing(age: Age, rows: Rows, database: str = DATABASE, arguments: str = "") -> str:
-    """The line before a table that `nsys stats` prints."""
-    told = f"({arguments})" if arguments else ""
-    return f"Processing [{database}] with [{FOLDER}/{name(age, rows)}.py]{told}... \n\n"
+    """Return the line before a table that `nsys stats` prints."""
+    shown = f"({arguments})" if arguments else ""
+    return f"Processing [{database}] with [{FOLDER}/{name(age, rows)}.py]{shown}... \n\n"
 
 
 def heading(age: Age, rows: Rows) -> str:
-    """The line above a table on a console."""
+    """Return the line above a table on a console."""
     if age.short:
         title = NAMES[rows.report][3]
         title = (
@@ -158,7 +157,7 @@ def heading(age: Age, rows: Rows) -> str:
 
 
 def stats(age: Age, reports: Iterable[Rows], locale: Locale = ENGLISH) -> str:
-    """`nsys stats FILE` on a console."""
+    """Return the output of `nsys stats FILE` on a console."""
     text = (
         f"NOTICE: Existing SQLite export found: {DATABASE}\n"
         f"        It is assumed file was previously exported from: {DATABASE[:-7]}.nsys-rep\n"
@@ -171,14 +170,14 @@ def stats(age: Age, reports: Iterable[Rows], locale: Locale = ENGLISH) -> str:
 
 
 def skipped(rows: Rows) -> str:
-    """What stands in the place of a table without rows."""
+    """Return the words that replace a table without rows."""
     what = {"api": "CUDA trace data", "kernels": "CUDA kernel data", "copies": "GPU memory data",
             "sizes": "GPU memory data", "ranges": "NV Tools Extension (NVTX) data"}  # fmt: skip
     return f"SKIPPED: {DATABASE} does not contain {what[rows.report]}.\n\n"
 
 
 def profile(age: Age, reports: list[Rows], output: str, locale: Locale = ENGLISH) -> str:
-    """`nsys profile --stats=true ./program`: the program's output, then tables of what there is."""
+    """Return the output of `nsys profile --stats=true ./program`: the program's own, then the tables."""
     steps = len([rows for rows in reports if rows.cells]) + 2
     text = output
     text += f"Generating '/tmp/{SECRET}/nsys-report-1c93.qdstrm'\n"
@@ -198,7 +197,7 @@ def profile(age: Age, reports: list[Rows], output: str, locale: Locale = ENGLISH
 
 
 def oldest(age: Age, reports: Iterable[Rows], output: str) -> str:
-    """`nsys profile --stats=true` of 2019 and 2020."""
+    """Return the output of `nsys profile --stats=true` of 2019 and 2020."""
     text = (
         f"Collecting data...\n{output}Exported successfully to\n/home/{SECRET}/report1.sqlite\n\n"
     )
@@ -210,5 +209,5 @@ def oldest(age: Age, reports: Iterable[Rows], output: str) -> str:
 
 
 def write_stats(path: Path, text: str) -> None:
-    """The file, its line ends as they are."""
+    """Write the file, its line ends as they are."""
     path.write_text(text, encoding="utf-8", newline="")

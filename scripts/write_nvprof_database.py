@@ -67,7 +67,7 @@ class Directive:
 
 
 def thread_number(thread: Thread) -> int:
-    """What is left of the thread's number, without sign: never the system's own."""
+    """Return the lower half of the thread's number, without sign: never the system's own."""
     return THREAD_LOW + thread.tid
 
 
@@ -82,19 +82,19 @@ class Database:
     strings: dict[str, int] = field(default_factory=dict)
 
     def add(self, table: str, **cells: Cell) -> None:
-        """One row; columns that the age does not have are left out when the table is written."""
+        """Add a row; columns that the age does not have are left out when the table is written."""
         self.rows.setdefault(f"CUPTI_ACTIVITY_KIND_{table}", []).append(cells)
 
     def string(self, text: str) -> int:
-        """The text's id, a new one at first use; 0 stands for none."""
+        """Return the text's id, a new one at first use; 0 means none."""
         return self.strings.setdefault(text, len(self.strings) + 1)
 
     def at(self, time_ns: int) -> int:
-        """A time as the file has it."""
+        """Return a time as the file stores it."""
         return self.zero + time_ns
 
     def thread(self, thread: Thread) -> bytes:
-        """The thread as an object: 32 bits of process, 64 of thread."""
+        """Return the thread as an object: 32 bits of process, 64 of thread."""
         number = thread_number(thread)
         if self.age.version >= 12:
             number |= THREAD_HIGH << 32
@@ -138,7 +138,6 @@ def write_nvprof_database(
 
 
 def _add_machine(out: Database, workload: Workload) -> None:
-    """Devices, contexts, streams and names; and secrets where real files have them."""
     process = out.process
     for ordinal, device in enumerate(process.devices):
         out.add(
@@ -175,7 +174,6 @@ def _add_machine(out: Database, workload: Workload) -> None:
 
 
 def _add_events(out: Database, workload: Workload) -> None:
-    """Everything of the process that nvprof records, in the order of the description."""
     events, process = workload.events, out.process
     for call in events.calls:
         if call.thread.process == process:
@@ -223,7 +221,6 @@ def _add_call(out: Database, call: ApiCall) -> None:
 
 
 def _op(out: Database, stream: Stream, start_ns: int, end_ns: int) -> Row:
-    """The columns that all tables of GPU work share."""
     return {
         "start": out.at(start_ns),
         "end": out.at(end_ns),
@@ -278,7 +275,6 @@ def _add_migration(out: Database, migration: Migration) -> None:
 
 
 def _add_fault(out: Database, fault: PageFault) -> None:
-    """A fault on the CPU has no end."""
     on_cpu = fault.ordinal is None
     out.add("UNIFIED_MEMORY_COUNTER", counterKind=CPU_FAULT if on_cpu else GPU_FAULT,
             value=fault.count, start=out.at(fault.start_ns), end=0 if on_cpu else out.at(fault.end_ns),
@@ -307,7 +303,6 @@ def _add_overhead(out: Database, overhead: Overhead) -> None:
 
 
 def _add_directive(out: Database, directive: Directive) -> None:
-    """With the thread's 64 bits, and a number that the directives' runtime gave it."""
     out.add(directive.table, eventKind=directive.kind, start=out.at(directive.start_ns),
             end=out.at(directive.end_ns), cuProcessId=out.process.pid, threadId=1,
             cuThreadId=THREAD_HIGH << 32 | thread_number(directive.thread), lineNo=directive.line,

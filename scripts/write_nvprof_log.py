@@ -59,7 +59,7 @@ class Column:
 
 
 def fitting_units(rows: Iterable[Line]) -> Units:
-    """The units that nvprof takes by itself, one for each column."""
+    """Return the units that nvprof takes by itself, one for each column."""
     found = list(rows)
     kernels = [line.kernel for line in found if line.kernel]
     return Units(
@@ -76,7 +76,6 @@ def _columns(
     rows: list[Line], process: Process, units: Units, *, correlation: bool, kinds: bool,
     product: str | None = None,
 ) -> list[Column]:  # fmt: skip
-    """The columns that nvprof shows for these rows, `Name` apart."""
     found = [*_time_columns(units), *_kernel_columns(units)]
     if any(line.bytes is not None for line in rows):
         found += _copy_columns(units, kinds=kinds)
@@ -183,7 +182,6 @@ def _peer_columns(process: Process, product: str | None) -> list[Column]:
 
 
 def _peer_end(heading: str, at: int, process: Process, product: str | None) -> list[Column]:
-    """Device and context of one end: where in `Line.peer` they are."""
 
     def name(line: Line) -> str | None:
         return device(process, line.peer[at], product) if line.peer else None
@@ -227,7 +225,7 @@ def _migration_columns(units: Units) -> list[Column]:
 
 
 def table_csv(columns: list[Column], rows: Iterable[Line]) -> str:
-    """A table in CSV: header, row of units, rows."""
+    """Return a table in CSV: header, row of units, rows."""
     header = ",".join(quoted(name) for column in columns for name in column.csv)
     units = ",".join(column.unit for column in columns for _ in column.csv)
     body = [",".join(cell for column in columns for cell in column.cells(line)) for line in rows]
@@ -238,7 +236,7 @@ def gpu_trace_csv(
     workload: Workload, process: Process, units: Units | None = None, *,
     correlation: bool = True, kinds: bool | None = None, calls: bool = False,
 ) -> str:  # fmt: skip
-    """`--print-gpu-trace --csv`; with `calls` also `--print-api-trace`, in the same table.
+    """Return `--print-gpu-trace --csv`; with `calls` also `--print-api-trace`, in the same table.
 
     `units` None: those that nvprof takes by itself. `correlation` False: as of CUDA 8 and before,
     without kinds of memory unless `kinds` says otherwise.
@@ -254,7 +252,7 @@ def gpu_trace_csv(
 def api_trace_csv(
     workload: Workload, process: Process, units: Units | None = None, *, correlation: bool = True
 ) -> str:
-    """`--print-api-trace --csv`; only start and duration of `units` matter."""
+    """Return `--print-api-trace --csv`; only start and duration of `units` matter."""
     rows = call_lines(workload, process)
     if not rows:
         return banner(workload, process) + "No API activities were profiled.\n"
@@ -266,7 +264,7 @@ def api_trace_csv(
 
 
 def table_text(columns: list[Column], rows: Iterable[Line]) -> str:
-    """An aligned table; the name, which may be of any length, comes last."""
+    """Return an aligned table; the name, which may be of any length, comes last."""
     shown = [column for column in columns if column.text]
     found = ["".join(f"{column.text:>{column.width}}" for column in shown) + "  Name"]
     for line in rows:
@@ -281,7 +279,7 @@ def gpu_trace_text(
     workload: Workload, process: Process, *, kinds: bool = True, product: str | None = None,
     calls: bool = False,
 ) -> str:  # fmt: skip
-    """`--print-gpu-trace`; with `calls` also `--print-api-trace`, in the same table.
+    """Return `--print-gpu-trace`; with `calls` also `--print-api-trace`, in the same table.
 
     Devices are cut to 15 characters, number and all; `product` names them in place of their names.
     """
@@ -295,7 +293,7 @@ def gpu_trace_text(
 
 
 def api_trace_text(workload: Workload, process: Process) -> str:
-    """`--print-api-trace`."""
+    """Return `--print-api-trace`."""
     rows = call_lines(workload, process)
     if not rows:
         return banner(workload, process) + "No API activities were profiled.\n"
@@ -303,5 +301,5 @@ def api_trace_text(workload: Workload, process: Process) -> str:
 
 
 def write_log(path: Path, text: str) -> None:
-    """The text as a file, with line ends as they are in it."""
+    """Write the text to a file, with its line ends."""
     path.write_bytes(text.encode())

@@ -50,7 +50,7 @@ class Total:
 
 
 def totals(durations: dict[str, list[int]]) -> list[Total]:
-    """The rows of one group, most time first; percentages are of the group."""
+    """Return the rows of one group, most time first; percentages are of the group."""
     whole = sum(sum(found) for found in durations.values())
     rows = [
         Total(100 * sum(found) / whole if whole else 0.0, sum(found), len(found),
@@ -61,7 +61,7 @@ def totals(durations: dict[str, list[int]]) -> list[Total]:
 
 
 def groups(workload: Workload, process: Process, within: Range | None = None) -> Groups:
-    """What the process did; `within` a range: calls on its thread that start inside, and their work."""
+    """Return the process's work; `within` a range: the calls that start in it, and their work."""
     events = workload.events
     gpu: dict[str, list[int]] = {}
     api: dict[str, list[int]] = {}
@@ -88,7 +88,7 @@ def _inside(start_ns: int, item: Range) -> bool:
 
 
 def merged(several: list[Groups]) -> Groups:
-    """The groups together, as ranges of one name are."""
+    """Return the groups together, as ranges of the same name are."""
     found: Groups = {}
     for each in several:
         for group, durations in each.items():
@@ -102,7 +102,7 @@ def merged(several: list[Groups]) -> Groups:
 
 
 def table_text(found: Groups) -> str:
-    """Groups as one aligned table, as from CUDA 9 on."""
+    """Return the group as one aligned table, as from CUDA 9 on."""
     heading = "{:>16}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}  {}".format("Type", *HEADINGS)
     rows = [heading]
     for group, durations in found.items():
@@ -113,7 +113,7 @@ def table_text(found: Groups) -> str:
 
 
 def old_table_text(durations: dict[str, list[int]]) -> str:
-    """One group as a table, as up to CUDA 8."""
+    """Return one group as a table, as up to CUDA 8."""
     rows = ["{:>7}{:>10}{:>10}{:>10}{:>10}{:>10}  {}".format(*HEADINGS)]
     rows += [_row_text(row, 7) for row in totals(durations)]
     return "\n".join(rows) + "\n"
@@ -126,7 +126,7 @@ def _row_text(row: Total, width: int) -> str:
 
 
 def table_csv(found: Groups, units: SummaryUnits | None, *, types: bool = True) -> str:
-    """Groups as one table of CSV; without `types` the column that tells them apart is missing."""
+    """Return the group as one table of CSV; without `types` it has no column of types."""
     rows = [(group, row) for group, durations in found.items() for row in totals(durations)]
     units = units or SummaryUnits(*(
         fitting((getattr(row, f"{name}_ns") for _, row in rows), TIMES)
@@ -152,7 +152,6 @@ def table_csv(found: Groups, units: SummaryUnits | None, *, types: bool = True) 
 def _main_block(
     workload: Workload, process: Process, table: Callable[[Groups], str], *, types: bool
 ) -> str:
-    """The tables of GPU work and calls, or the sentence that there is none of it."""
     found = groups(workload, process)
     text = banner(workload, process)
     if not found[GPU]:
@@ -170,7 +169,6 @@ _NO_CALLS = "No API activities were profiled.\n"
 
 
 def _range_block(workload: Workload, process: Process, table: Callable[[Groups], str]) -> str:
-    """The ranges by thread, domain and name; marks and ranges without an end are in none."""
     own = [item for item in workload.events.ranges if item.thread.process == process]
     closed = [item for item in own if item.end_ns is not None]
     if not closed:
@@ -216,7 +214,6 @@ class Moved:
 
 
 def _moved(workload: Workload, process: Process) -> Iterator[tuple[int, list[Moved]]]:
-    """The rows of each device that managed memory moved to or from."""
     migrations = [item for item in workload.events.migrations if item.process == process]
     faults = [item for item in workload.events.page_faults if item.process == process]
     for ordinal in sorted({item.ordinal for item in migrations}):
@@ -252,7 +249,6 @@ def _memory_text(workload: Workload, process: Process) -> str:
 
 
 def _memory_csv(workload: Workload, process: Process) -> str:
-    """The block in CSV, whose cells have their units. Faults have sizes that mean nothing."""
     found = list(_moved(workload, process))
     headings = ("Device", "Count", "Avg Size", "Min Size", "Max Size", "Total Size", "Total Time",
                 "")  # fmt: skip
@@ -281,7 +277,7 @@ def _memory_block(process: Process, table: str, faults: str) -> str:
 
 
 def summary_text(workload: Workload, process: Process, *, types: bool = True) -> str:
-    """The summary; `types` False: two tables without that column, as up to CUDA 8."""
+    """Return the summary; `types` False: two tables without that column, as up to CUDA 8."""
 
     def table(found: Groups) -> str:
         return table_text(found) if types else "\n".join(map(old_table_text, found.values()))
@@ -296,7 +292,7 @@ def summary_text(workload: Workload, process: Process, *, types: bool = True) ->
 def summary_csv(
     workload: Workload, process: Process, units: SummaryUnits | None = None, *, types: bool = True
 ) -> str:
-    """The summary with `--csv`; `units` None: for each table those that nvprof takes by itself."""
+    """Return the summary with `--csv`; `units` None: for each table those that nvprof takes by itself."""
 
     def table(found: Groups) -> str:
         return table_csv(found, units, types=types)

@@ -16,7 +16,7 @@ import pytest
 from conftest import CHILD_ENVIRONMENT, NSYS, ODD, ROOT
 
 import nsysconv
-from nsysconv.api.opening import ShownReport
+from nsysconv.api.open_profile import ShownReport
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 NO_GPU = NSYS / "no_gpu-3.25.0.sqlite"
@@ -241,9 +241,9 @@ def store(path: str) -> nsysconv.ImportResult:
     return result
 """
 REVEALED = [
-    "nsysconv.api.opening.OpenProfile",
+    "nsysconv.api.open_profile.OpenProfile",
     "tuple[str, ...]",
-    "nsysconv.api.opening.ShownReport",
+    "nsysconv.api.open_profile.ShownReport",
     "pandas.DataFrame",
     "list[dict[str, Any]]",
     "tuple[nsysconv.errors.NsysconvError, ...]",

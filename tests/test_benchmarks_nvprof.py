@@ -75,7 +75,7 @@ def table_of(row: Row) -> str:
     return "memcpy" if row["Name"].startswith("[CUDA memcpy ") else "kernel"
 
 
-def test_frame(path: Path) -> None:
+def test_a_log_has_banner_header_and_units(path: Path) -> None:
     lines = path.read_text(encoding="ascii").split("\n")
     assert [line[:9] for line in lines[:HEADER_LINE]] == ["==4242== "] * HEADER_LINE
     assert (lines[HEADER_LINE], lines[UNITS_LINE]) == (HEADER, UNITS)
@@ -83,7 +83,7 @@ def test_frame(path: Path) -> None:
     assert HEADER.count(",") == UNITS.count(",")
 
 
-def test_same_bytes_again(path: Path, tmp_path: Path) -> None:
+def test_the_same_arguments_give_the_same_bytes(path: Path, tmp_path: Path) -> None:
     again, other = tmp_path / "again.csv", tmp_path / "other.csv"
     generate(again, ROWS)
     generate(other, ROWS, seed=2)
@@ -116,7 +116,7 @@ def test_rows_add_up_to_the_totals(rows: list[Row], totals: Totals) -> None:
     assert totals["kernel"]["rows"] / ROWS == pytest.approx(0.85, abs=0.02)
 
 
-def test_cells(rows: list[Row]) -> None:
+def test_cells_are_formatted_as_nvprof_does(rows: list[Row]) -> None:
     names = set(kernel_names())
     assert len(names) == 60
     seen = set()
@@ -140,7 +140,7 @@ def test_cells(rows: list[Row]) -> None:
     assert seen == names
 
 
-def test_order_and_streams(rows: list[Row]) -> None:
+def test_rows_are_in_order_of_start_and_streams_do_not_overlap(rows: list[Row]) -> None:
     times = [(exact(row["Start"], 10**6), exact(row["Duration"], 1000)) for row in rows]
     starts = [start for start, _ in times]
     assert starts == sorted(starts)

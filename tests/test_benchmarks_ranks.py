@@ -26,14 +26,14 @@ def _dump(path: Path) -> list[str]:
         return list(connection.iterdump())
 
 
-def test_same_arguments_same_rows(folder: Path, tmp_path: Path) -> None:
+def test_the_same_arguments_give_the_same_rows(folder: Path, tmp_path: Path) -> None:
     generate_ranks.generate(tmp_path, RANKS, KERNELS, seed=1)
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"rank{rank:04d}.sqlite" for rank in range(RANKS)]
     assert [_dump(tmp_path / name) for name in names] == [_dump(folder / name) for name in names]
 
 
-def test_ranks_differ(folder: Path) -> None:
+def test_ranks_have_different_rows(folder: Path) -> None:
     assert len({tuple(_dump(path)) for path in folder.iterdir()}) == RANKS
 
 

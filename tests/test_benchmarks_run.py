@@ -140,7 +140,7 @@ def test_a_changed_generator_makes_new_inputs(data: Path, monkeypatch: pytest.Mo
         (Bar("MB written", 3), 2.5, True, "≤ 3 MB written"),
     ],
 )
-def test_bars(bar: Bar, value: float, holds: bool, text: str) -> None:
+def test_bars_compare_ratios_with_their_limits(bar: Bar, value: float, holds: bool, text: str) -> None:
     assert bar.measured(JOB) == pytest.approx(value)
     assert bar.holds(bar.measured(JOB) or 0.0) is holds
     assert str(bar) == text
@@ -300,14 +300,14 @@ def test_a_sample_counts_for_the_innermost_function_of_ours(stack: str, place: s
     assert samples.place(stack) == place
 
 
-def test_of_samples_the_largest_shares_are_kept() -> None:
+def test_the_largest_shares_of_samples_are_kept() -> None:
     """At most twelve, and none below one in a hundred: `a` has 100 of 200, and `z` too little."""
     assert samples.largest(Counter(z=1, a=100, b=97, c=2)) == [
         ("a", 100 / 200), ("b", 97 / 200), ("c", 2 / 200)]  # fmt: skip
     assert [name for name, _ in samples.largest(Counter("abcdefghijklmn"))] == list("abcdefghijkl")
 
 
-def test_of_what_a_command_loads_the_slow_and_the_foreign_is_kept() -> None:
+def test_slow_and_foreign_imports_of_a_command_are_kept() -> None:
     """Of the standard library only what takes 5 ms; all modules are counted."""
     traces = [{"numpy": 0.5, "numpy.core": 0.5, "json": 4.9, "email": 3.0, "email.mime": 2.0,
                "nsysconv.cli": 0.1, "sitecustomize": 9.0}]  # fmt: skip

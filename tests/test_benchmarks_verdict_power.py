@@ -10,7 +10,7 @@ import verdict_power as power
 
 from nsysconv.diff import gate
 from nsysconv.diff.change import change_of
-from nsysconv.diff.noise import repeats
+from nsysconv.diff.noise import runs_ratio_interval
 from nsysconv.report import Column
 from nsysconv.units import Unit
 
@@ -29,7 +29,7 @@ def as_expected() -> dict[str, power.Rates]:
     return {case.name: good | dict(power.expected_of(case.name)) for case in power.CASES}
 
 
-def test_the_three_answers() -> None:
+def test_a_limit_is_exceeded_within_or_undecided() -> None:
     """Of 1.01 … 1.10 and 1.01 … 1.05 with their estimates, 0.99 … 1.02, 0.97 … 1.09 and 0.90 … 0.95."""
     found = power.Intervals(
         np.array([1.01, 1.01, 0.99, 0.97, 0.90]),
@@ -109,7 +109,7 @@ def test_the_same_pairs_give_the_same_rates() -> None:
     assert power.simulated(5) == power.simulated(5)
 
 
-def test_it_fails_and_writes_the_page(
+def test_an_unexpected_rate_fails_after_the_page_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of five pairs a case hardly a rate is the expected one."""
@@ -127,7 +127,7 @@ def judged(base: tuple[float, ...], other: tuple[float, ...], half: float | None
     change = change_of(column, base, other, noise=0.01, half=half)
     assert change is not None
     limit = gate.Limit("made", None, column.name, 3, "share", "made.time_ns:3%")
-    return gate.judge(limit, column, [gate.Row("", *change.means, change)]).state
+    return gate.judge_limit(limit, column, [gate.LimitRow("", *change.means, change)]).state
 
 
 @pytest.mark.parametrize("slower", [0.0, 0.03, 0.05])
@@ -136,7 +136,7 @@ def test_the_gate_answers_as_simulated(slower: float) -> None:
     random = np.random.default_rng(3)
     runs = [1000 + 20 * random.standard_normal((2, 5)) for _ in range(150)]
     pairs = [(tuple(base), tuple(other * (1 + slower))) for base, other in runs]
-    intervals = [repeats(base, other) for base, other in pairs]
+    intervals = [runs_ratio_interval(base, other) for base, other in pairs]
     found = power.Intervals(
         np.array([i.low for i in intervals if i]),
         np.array([i.high for i in intervals if i]),

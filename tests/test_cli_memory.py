@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import pytest
 from conftest import CHILD_ENVIRONMENT, FIXTURES
 
-from nsysconv.cli import memory
+from nsysconv.cli import runtime
 from nsysconv.errors import UsageError
 
 PROFILE = str(FIXTURES / "kineto/basic-2.13.json")
@@ -27,13 +27,13 @@ def run(code: str) -> list[str]:
 def test_garbage_is_looked_for_when_the_work_begins(command: str) -> None:
     found = run(f"""
 import atexit, gc, sys
-from nsysconv.cli import answers, main
+from nsysconv.cli import commands, main
 found = []
-def begun(begin=answers.begin_work):
+def begun(begin=commands.begin_work):
     found.extend([gc.isenabled(), gc.get_freeze_count() > 0])
     begin()
     found.extend([gc.isenabled(), gc.get_freeze_count() > 10_000])
-answers.begin_work = begun
+commands.begin_work = begun
 atexit.register(lambda: print(*found))
 sys.argv = ["nsysconv", {command!r}, {PROFILE!r}]
 main()
@@ -45,7 +45,7 @@ def test_where_garbage_was_looked_for_all_along_nothing_changes() -> None:
     """As in a program that calls the commands."""
     found = run("""
 import gc
-from nsysconv.cli.memory import begin_work
+from nsysconv.cli.runtime import begin_work
 begin_work()
 print(gc.isenabled(), gc.get_freeze_count())
 """)
@@ -56,8 +56,8 @@ print(gc.isenabled(), gc.get_freeze_count())
 def test_many_cores_take_addresses_only_where_numpy_starts_a_thread_for_each(
     monkeypatch: pytest.MonkeyPatch, asked: str, refused: bool
 ) -> None:
-    monkeypatch.setattr(memory, "cores", lambda: 128)
+    monkeypatch.setattr(runtime, "cores", lambda: 128)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", asked)
-    monkeypatch.setattr(memory.resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    monkeypatch.setattr(runtime.resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
     with pytest.raises(UsageError, match="1024 MB") if refused else nullcontext():
-        memory.check_addresses()
+        runtime.check_addresses()

@@ -14,11 +14,12 @@ from conftest import FIXTURES, NSYS
 from golden_cases import BASIC, Outcome, run
 from small_store import Call, Kernel, Range, Row, Total, opened, write
 
-from nsysconv.api import Percent, Slice, reports
+from nsysconv.api import Percent, Slice
 from nsysconv.api import open as open_profile
-from nsysconv.cli import slices
+from nsysconv.api import reports as list_reports
+from nsysconv.cli import commands
 from nsysconv.errors import UsageError
-from nsysconv.queries import CORE, REPORTS, wanted
+from nsysconv.queries import CORE, REPORTS, parse_spec
 
 RANGES = NSYS / "ranges-3.28.1.sqlite"
 
@@ -49,7 +50,7 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 def parsed(time: str) -> Any:
-    found = slices.parse(time, None, None, 0, False, None, None, None, None, None, None)
+    found = commands.parse(time, None, None, 0, False, None, None, None, None, None, None)
     assert found is not None
     return found.time
 
@@ -92,11 +93,11 @@ def test_what_is_no_time(text: str) -> None:
 
 
 def test_no_flag_is_no_slice() -> None:
-    assert slices.parse(None, None, None, 0, False, [], [], [], [], [], None) is None
+    assert commands.parse(None, None, None, 0, False, [], [], [], [], [], None) is None
 
 
 def test_flags_are_one_slice() -> None:
-    found = slices.parse("1:2", "r@d#2", "5:7", 3, True, [0, 1], [7], [4], [10], [11], "gemm")
+    found = commands.parse("1:2", "r@d#2", "5:7", 3, True, [0, 1], [7], [4], [10], [11], "gemm")
     assert found == Slice(
         time=(1, 2), range="r@d#2", step="5:7", skip_first=3, projected=True, devices=(0, 1),
         streams=(7,), ranks=(4,), processes=(10,), threads=(11,), name="gemm",
@@ -198,20 +199,20 @@ def test_mistakes(flags: list[str], words: list[str], folder: Path) -> None:
 
 
 def test_options_of_a_report() -> None:
-    assert wanted("launch_stats").options == {"long_call_ns": 50_000, "long_queue_ns": 100_000}
-    found = wanted("launch_stats:long_queue_ns=7")
+    assert parse_spec("launch_stats").options == {"long_call_ns": 50_000, "long_queue_ns": 100_000}
+    found = parse_spec("launch_stats:long_queue_ns=7")
     assert (found.name, found.options) == (
         "launch_stats",
         {"long_call_ns": 50_000, "long_queue_ns": 7},
     )
-    assert wanted("gpu_gaps:gap=1.5").options == {"gap": 1.5}
-    assert wanted("cuda_gpu_kern_sum:base").options["base"] is True
-    assert wanted("cuda_gpu_kern_sum:base:nvtx-name").options == {
+    assert parse_spec("gpu_gaps:gap=1.5").options == {"gap": 1.5}
+    assert parse_spec("cuda_gpu_kern_sum:base").options["base"] is True
+    assert parse_spec("cuda_gpu_kern_sum:base:nvtx-name").options == {
         "nvtx-name": True, "base": True, "mangled": False}  # fmt: skip
 
 
 def test_older_names_of_reports() -> None:
-    found = wanted("gpukernsum:base")
+    found = parse_spec("gpukernsum:base")
     assert (found.name, found.spec) == ("cuda_gpu_kern_sum", "cuda_gpu_kern_sum:base")
 
 
@@ -222,7 +223,7 @@ def test_older_names_of_reports() -> None:
     ("kernel_categories:rules=a:b:c", "a:b:c"),
 ])  # fmt: skip
 def test_a_path_may_hold_the_signs(spec: str, path: str) -> None:
-    found = wanted(spec)
+    found = parse_spec(spec)
     assert (found.name, found.options, found.spec) == ("kernel_categories", {"rules": path}, spec)
 
 
@@ -295,7 +296,7 @@ def test_the_list_says_what_a_target_can_answer(folder: Path) -> None:
 
 
 def test_what_has_no_steps_and_one_rank_does_not_answer_on_them(folder: Path) -> None:
-    rows = {row["report"]: row for row in reports(folder / "report1.sqlite").rows()}
+    rows = {row["report"]: row for row in list_reports(folder / "report1.sqlite").rows()}
     for name, words in (("stragglers", "several ranks"), ("steps", "no range is called")):
         assert rows[name]["answered"] == "no"
         assert words in rows[name]["missing"]
@@ -312,7 +313,7 @@ IN_WORDS |= {"stragglers", "collective_arrivals", "steps"}
 )
 def test_the_list_is_what_reports_answer(target: Path) -> None:
     """`yes` is a table, `no` is none."""
-    rows = reports(target).rows()
+    rows = list_reports(target).rows()
     said = {row["report"]: row["answered"] for row in rows}
     with open_profile(target) as profile:
         answers = profile.reports(tuple(said))
@@ -442,8 +443,8 @@ def test_samples_are_of_the_steps_in_the_slice(tmp_path: Path) -> None:
 
 def test_samples_hold_only_what_is_in_the_slice() -> None:
     """Twenty-one steps of 60 ns, of which the first is skipped; a call is in the slice or not."""
-    from nsysconv.timeline.samples import call_sums, kernel_sums, step_durations
     from nsysconv.timeline.sliced import sliced
+    from nsysconv.timeline.steps import call_sums, kernel_sums, step_durations
 
     rows = [*steps(1, *[50] * 21), Call(70, 71, 99, name="cudaFree")]
     with opened(*rows) as profile:

@@ -150,7 +150,7 @@ def test_an_empty_side_is_named(tmp_path: Path) -> None:
 
 
 def test_which_columns_grow_with_work() -> None:
-    grow = {f"{name}.{c.name}" for name in OWN for c in query(name).COLUMNS if grows_with_work(c)}
+    grow = {f"{name}.{c.name}" for name in OWN for c in query(name).columns if grows_with_work(c)}
     assert grow >= {
         "overview.window_ns", "overview.kernel_sum_ns", "overview.kernel_union_ns",
         "overview.kernel_count", "transfers.bytes_sum", "idle_summary.gap_sum_ns",

@@ -16,14 +16,14 @@ from conftest import ROOT
 from golden_cases import BASIC, place, run
 
 from nsysconv import errors, notes, schema
-from nsysconv.cli import signals
+from nsysconv.cli import runtime
 from nsysconv.cli.app import app
 from nsysconv.diff import gate
 from nsysconv.facts import Fact
 from nsysconv.importers.detection import all_importers
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import FORMATS
-from nsysconv.store.views import views
+from nsysconv.store.user_sql import views
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -68,7 +68,7 @@ WITH_COMMANDS = [page for page in PAGES if blocks(page, "console")]
 WITH_PYTHON = [page for page in PAGES if blocks(page, "pycon")]
 
 
-def test_fits_knows_a_difference() -> None:
+def test_output_that_differs_from_the_page_is_noticed() -> None:
     assert fits("a\n…\nd\n", "a\nb\nc\nd\n")
     assert not fits("a\n…\nd\n", "a\nb\n")
     assert not fits("a\n", "a\nb\n")
@@ -113,7 +113,7 @@ def headings(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_point_to_existing_pages_and_headings(page: Path) -> None:
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     for link in _LINK.findall(text):
         if "://" in link:
@@ -149,7 +149,7 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    ended = {128 + number for number in signals._ENDING}
+    ended = {128 + number for number in runtime._ENDING}
     assert ours | {0, gate.EXCEEDED, errors.NsysconvError.exit_status} | ended == set(
         docs_cli.EXIT_STATUSES
     )
@@ -162,7 +162,7 @@ def test_reports_are_documented() -> None:
     for name in REPORTS:
         assert f"\n## {name}\n" in page
         assert f"`{name}`" in definitions, name
-        for column in query(name).COLUMNS:
+        for column in query(name).columns:
             assert f"| `{column.name}` |" in page
 
 

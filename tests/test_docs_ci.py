@@ -17,7 +17,7 @@ from diff_workloads import Copy, Launch, run_of
 from machine import REDUCE, SAXPY
 from write_nsys import write_nsys
 
-from nsysconv.diff.limits_file import read
+from nsysconv.diff.limits_file import read_limits_file
 
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)
@@ -87,7 +87,7 @@ def indented(lines: list[str], place: int, indent: int) -> tuple[str, int]:
     return textwrap.dedent("\n".join(lines[place:end])) + "\n", end
 
 
-def test_scripts_are_those_that_yaml_says() -> None:
+def test_scripts_are_extracted_from_yaml_as_written() -> None:
     yaml = pytest.importorskip("yaml")
     github = yaml.safe_load(block("yaml", "# .github"))
     (job,) = github["jobs"].values()
@@ -106,12 +106,12 @@ def test_scripts_are_those_that_yaml_says() -> None:
     ["a:\n  script: make\n", "- name: a\n  run: make\n", "a:\n  script:\n    - echo a: b\n",
      "a:\n  script:\n    - 'make'\n", "a:\n  before_script:\n    - make\n"],
 )  # fmt: skip
-def test_scripts_written_otherwise_are_refused(text: str) -> None:
+def test_scripts_in_another_yaml_style_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"YAML|page"):
         scripts(text)
 
 
-def test_nothing_on_the_page_is_left_out() -> None:
+def test_every_script_of_the_page_is_run() -> None:
     assert sorted(kind for kind, _ in BLOCKS) == ["bash", "toml", "yaml", "yaml"]
 
 
@@ -173,7 +173,7 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
-    found = read(runner.work / "limits.toml")
+    found = read_limits_file(runner.work / "limits.toml")
     lines = block("toml").splitlines()
     assert len(found.limits) == 4
     for text, place in found.limits:
@@ -181,11 +181,11 @@ def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     # What the comments say can be said.
     said = re.sub(r"^# (\w+ = )", r"\1", block("toml"), flags=re.M)
     (runner.work / "limits.toml").write_text(said)
-    both = read(runner.work / "limits.toml")
+    both = read_limits_file(runner.work / "limits.toml")
     assert (both.run_noise, both.cannot_tell) == ("0.3%", "pass")
 
 
-def test_github(runner: Runner) -> None:
+def test_github_job_passes_and_fails_as_the_page_says(runner: Runner) -> None:
     found = scripts(block("yaml", "# .github"))
     compare, record = found.pop("Record and compare"), found.pop("Record a baseline")
     assert not found
@@ -233,7 +233,7 @@ def test_a_mistake_in_the_limits_fails_the_job(runner: Runner) -> None:
     assert "limits.toml:1" in done.stderr
 
 
-def test_gitlab(runner: Runner) -> None:
+def test_gitlab_job_passes_and_fails_as_the_page_says(runner: Runner) -> None:
     found = scripts(block("yaml", "# .gitlab"))
     assert [*found] == ["baseline", "gpu-speed"]
     options = ("-e", "-o", "pipefail")
@@ -255,7 +255,7 @@ def test_gitlab(runner: Runner) -> None:
         assert f"| {state} |" in (runner.work / "changes.md").read_text()
 
 
-def test_both_in_one_job(runner: Runner) -> None:
+def test_limits_and_a_baseline_work_in_one_job(runner: Runner) -> None:
     script = block("bash")
     for side in ("base", "other"):
         (runner.work / side).mkdir()

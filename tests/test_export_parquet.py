@@ -43,7 +43,7 @@ import nsysconv
 from nsysconv import codes, schema
 from nsysconv.api.exporting import export_profiles
 from nsysconv.export import tables
-from nsysconv.store.batches import arrow_type
+from nsysconv.store.connection import arrow_type
 from nsysconv.timeline.slices import Slice
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -280,7 +280,7 @@ def test_every_column_has_its_comment(tmp_path: Path) -> None:
 # -- names
 
 
-def test_names_and_words_stand_beside_their_numbers(tmp_path: Path) -> None:
+def test_texts_are_beside_their_numbers(tmp_path: Path) -> None:
     write(
         tmp_path / "s.db",
         Kernel(0, 1, 1, name="void f<int>(int)", short="f", mangled="_Z1fIiEvT_"),
@@ -380,7 +380,7 @@ def test_a_slice_over_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert opened(tmp_path / "out", "kernel").column("start_ns").to_pylist() == [1, 3, 5, 7, 9]
 
 
-def test_what_a_slice_cannot_place_is_said(tmp_path: Path) -> None:
+def test_rows_without_place_in_a_slice_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "s.db", Kernel(None, None, 1), Kernel(10, 20, 2))
     made = export_profiles(
         tmp_path / "s.db", "parquet", tmp_path / "out", slice=Slice(time=(0, 50))
@@ -518,7 +518,7 @@ def test_odd_labels_come_back_in_pyarrow(odd_labels: tuple[Path, Sums]) -> None:
     assert found == expected
 
 
-def test_one_run_of_two_profiles_is_told_once(ranks: Path, tmp_path: Path) -> None:
+def test_run_of_two_profiles_is_written_once(ranks: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     store.write_bytes(ranks.read_bytes())
     connection = sqlite3.connect(store)

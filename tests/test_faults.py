@@ -17,7 +17,7 @@ import pytest
 from conftest import few
 from scenes import SCENES
 
-from nsysconv.cli import signals
+from nsysconv.cli import runtime
 
 SEED = 20
 ROUNDS = [
@@ -47,12 +47,12 @@ def test_a_disturbed_command_leaves_nothing_half_done(
         assert found == [], ended.said
 
 
-def test_every_scene_is_told_apart() -> None:
+def test_every_scene_has_its_own_name() -> None:
     assert len({scene.name for scene in SCENES}) == len(SCENES)
 
 
 def test_the_signals_that_end_are_those_of_the_terminal_and_of_batch_systems() -> None:
-    assert {number.name for number in signals._ENDING} == {"SIGINT", "SIGTERM", "SIGHUP"}
+    assert {number.name for number in runtime._ENDING} == {"SIGINT", "SIGTERM", "SIGHUP"}
 
 
 def test_the_clock_of_a_command_jumps() -> None:
@@ -64,7 +64,7 @@ def test_the_clock_of_a_command_jumps() -> None:
     assert min(steps) < -3600 < 3600 < max(steps)
 
 
-def test_of_two_writers_both_are_looked_at(stage: inject.Stage) -> None:
+def test_both_of_two_writers_are_checked(stage: inject.Stage) -> None:
     """One that was refused has added nothing; one that says it has, and has not, is found."""
     (scene,) = [scene for scene in SCENES if scene.name == "import, new store"]
     stage.undisturbed(scene)
@@ -82,7 +82,7 @@ def test_of_two_writers_both_are_looked_at(stage: inject.Stage) -> None:
             assert inject.problems(stage, scene, "two writers", ended, place, temporary) == wanted
 
 
-def test_what_a_round_finds(stage: inject.Stage, tmp_path: Path) -> None:
+def test_a_round_reports_each_kind_of_problem(stage: inject.Stage, tmp_path: Path) -> None:
     """So that the rounds can fail: a page cut short, a file left, a traceback, no word."""
     (scene,) = [scene for scene in SCENES if scene.name == "page over a page"]
     stage.undisturbed(scene)

@@ -33,9 +33,9 @@ def folder(tmp_path: Path) -> Path:
 # -- signals
 
 
-@pytest.mark.parametrize("loading", ["nsysconv.cli", "nsysconv.cli.streams", "typer", "nsysconv.cli.app"])
+@pytest.mark.parametrize("loading", ["nsysconv.cli", "nsysconv.cli.runtime", "typer", "nsysconv.cli.app"])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_while_modules_are_loaded(
+def test_a_signal_while_modules_are_loaded_ends_the_command(
     folder: Path, number: signal.Signals, status: int, loading: str
 ) -> None:
     script = (
@@ -83,7 +83,7 @@ def test_ctrl_c_is_for_the_command_and_not_for_what_works_for_it() -> None:
 # -- what is told
 
 
-def test_a_damaged_source_is_told_by_its_own_name(tmp_path: Path) -> None:
+def test_a_damaged_source_is_named_in_the_error(tmp_path: Path) -> None:
     content = bytearray(SOURCE.read_bytes())
     content[IN_A_CELL] = 0x3F
     source = tmp_path / "export.sqlite"
@@ -113,7 +113,7 @@ def test_a_damaged_store_is_not_taken_for_a_damaged_source(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("make", ["import", "export"])
-def test_a_link_that_leads_nowhere(folder: Path, make: str) -> None:
+def test_a_dangling_link_is_refused(folder: Path, make: str) -> None:
     (folder / "link.json").symlink_to("nowhere")
     words = (("import", "report1.sqlite", "-o", "link.json") if make == "import"
              else ("export", "report1.sqlite", "-o", "link.json", "--to", "chrome"))  # fmt: skip

@@ -73,7 +73,7 @@ def test_a_terminal_is_filled_and_never_more(folder: Path, columns: int) -> None
 
 
 @pytest.mark.parametrize("columns", [0, 1, 39])
-def test_what_is_no_terminals_width_is_none(folder: Path, columns: int) -> None:
+def test_an_invalid_terminal_width_is_ignored(folder: Path, columns: int) -> None:
     """0 is what terminals say that do not know; narrower than 40 nothing could be read."""
     shown = on_terminal(("report", "report1.sqlite", "kernels"), folder, columns)
     lines = _ESCAPE.sub("", shown.text).splitlines()
@@ -124,7 +124,7 @@ LOCALES = {
 
 
 @pytest.mark.parametrize("locale", few(LOCALES, 1))
-def test_names_of_any_bytes_in_any_locale(folder: Path, locale: str) -> None:
+def test_file_names_of_any_bytes_work_in_any_locale(folder: Path, locale: str) -> None:
     """From the import to the export; what cannot be shown is spelled out, and files have their names."""
     (folder / "report1.sqlite").rename(folder / NAME)
 
@@ -154,7 +154,7 @@ def test_names_of_any_bytes_in_any_locale(folder: Path, locale: str) -> None:
 # -- folders
 
 
-def test_a_folder_of_many_files_that_are_no_profiles(folder: Path) -> None:
+def test_a_folder_of_many_other_files_is_refused_in_few_lines(folder: Path) -> None:
     """Of a job's folder most is not for nsysconv; no file stays open, and one answer is for all."""
     for number in range(2_000):
         (folder / f"out{number}.log").write_bytes(b"" if number % 2 else b"step 1\n")

@@ -48,7 +48,7 @@ def test_the_readme_is_what_the_script_writes() -> None:
     assert (FIXTURES / "README.md").read_text(encoding="utf-8") == wanted
 
 
-def test_every_file_has_its_papers() -> None:
+def test_every_fixture_has_its_origin_in_the_readme() -> None:
     """Origin, contents, size and checksum; and no row without a file."""
     listed = {}
     for line in (FIXTURES / "README.md").read_text(encoding="utf-8").splitlines():

@@ -107,7 +107,7 @@ def test_a_file_that_is_made_follows_from_its_number(kind: str) -> None:
 
 
 @pytest.mark.parametrize("importer", IMPORTERS)
-def test_damage_damages(importer: str) -> None:
+def test_mutation_changes_the_file(importer: str) -> None:
     found = [case(importer, 7, number, real=False) for number in range(20)]
     changed = [one for one in found if one.content != one.seed.content or one.beside]
     assert len(changed) >= 15
@@ -327,7 +327,7 @@ def test_memory_in_this_process_is_bounded() -> None:
     assert looked.steps[-1].memory >= 0
 
 
-def test_a_finding_is_kept_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finding_is_kept_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tally = Tally(tmp_path / "kept")
     finding = {"promise": "ends in time", "detail": "40 s", "sign": "too slow"}
     for _ in range(2):

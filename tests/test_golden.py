@@ -16,7 +16,7 @@ CHANGING = re.compile(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_outcome(name: str, tmp_path: Path) -> None:
+def test_command_prints_the_golden_output(name: str, tmp_path: Path) -> None:
     expected = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
     assert transcript(CASES[name], tmp_path) == expected
 
@@ -26,7 +26,7 @@ def test_no_golden_file_is_unused() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_in_it_changes_from_run_to_run(name: str) -> None:
+def test_golden_outputs_hold_no_ids_paths_or_dates(name: str) -> None:
     text = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
     assert CHANGING.search(text) is None
     assert "Traceback" not in text

@@ -19,9 +19,8 @@ from test_import_merge import told
 from test_import_ranks import binary, runs_of
 
 import nsysconv
-from nsysconv.api import elsewhere
-from nsysconv.api.elsewhere import Work, work_of, worthwhile
-from nsysconv.api.importing import ImportResult
+from nsysconv.api import importing
+from nsysconv.api.importing import ImportResult, Work, work_of, worthwhile
 from nsysconv.api.inputs import Input
 
 KINETO = FIXTURES / "kineto"
@@ -175,7 +174,7 @@ def test_what_pays(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     cores: int, size: int, expected: set[Work],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(elsewhere, "cores", lambda: cores)
+    monkeypatch.setattr(importing, "cores", lambda: cores)
     reports = [binary(tmp_path / f"{name}.nsys-rep") for name in "ab"]
     for trace in folder.glob("*.json.gz"):
         shutil.copyfile(trace, tmp_path / trace.name)
@@ -185,5 +184,5 @@ def test_what_pays(
 
 
 def test_one_file_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "cores", lambda: 16)
+    monkeypatch.setattr(importing, "cores", lambda: 16)
     assert worthwhile([Input((binary(tmp_path / "a.nsys-rep"),))]) == frozenset()

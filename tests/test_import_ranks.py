@@ -14,10 +14,10 @@ from ranked_files import PAIR, of_rank, recorded, written_record
 
 import nsysconv
 from nsysconv.api.importing import ImportResult
-from nsysconv.api.ranks import rank_in_name, suggestion
+from nsysconv.api.profile_file import rank_in_name, suggestion
 from nsysconv.errors import UsageError
-from nsysconv.store.census import census, in_rows, spans
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
+from nsysconv.store.runs import in_rows, rank_coverage, spans
 
 MERGED = FIXTURES / "kineto" / "odd-merged-ranks.json.gz"
 
@@ -446,7 +446,7 @@ def process(rank: int | None, **told: Any) -> dict[str, Any]:
 
 
 def test_a_census_by_hand() -> None:
-    found = census([
+    found = rank_coverage([
         ("a", [process(0, world_size=6, host="n1"), process(None, host="n1")]),
         ("b", [process(3, world_size=6, host="n2"), process(4, world_size=8)]),
         ("c", [process(3, job="slurm 1")]),
@@ -465,7 +465,7 @@ def test_a_census_by_hand() -> None:
 
 
 def test_a_census_without_ranks_says_nothing() -> None:
-    found = census([("a", [process(None, host="n1")]), ("b", [])])
+    found = rank_coverage([("a", [process(None, host="n1")]), ("b", [])])
     assert (found.notes(), found.world_size, found.unranked) == ([], 0, ("a", "b"))
 
 

@@ -38,7 +38,8 @@ import nsysconv
 from nsysconv import api, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 KINETO = FIXTURES / "kineto"
 WORKLOADS = make_fixtures.KINETO_WORKLOADS
@@ -668,7 +669,7 @@ def _basic(path: Path) -> tuple[list[Row], ...]:
     "odd-bare-inf.json", "odd-trailing-comma.json", "odd-compact.json", "odd-reprinted.json.gz",
     "odd-secrets.json", "odd-future.json",
 ])  # fmt: skip
-def test_what_does_not_matter(name: str) -> None:
+def test_irrelevant_differences_change_no_row(name: str) -> None:
     assert _basic(KINETO / name) == _basic(KINETO / "basic-2.13.json")
 
 

@@ -89,19 +89,19 @@ LAUNCHERS = {
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_each_launcher(launcher: str) -> None:
+def test_each_launcher_gives_the_rank(launcher: str) -> None:
     environment, expected = LAUNCHERS[launcher]
     assert launch_of(environment) == expected
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_only_named_variables_are_looked_at(launcher: str) -> None:
+def test_only_listed_variables_are_read(launcher: str) -> None:
     """Whoever passes on only VARIABLES, as importers do of what was captured, loses nothing."""
     environment, expected = LAUNCHERS[launcher]
     assert launch_of({k: v for k, v in environment.items() if k in VARIABLES}) == expected
 
 
-def test_nothing() -> None:
+def test_an_environment_without_launcher_gives_no_rank() -> None:
     assert launch_of({"HOME": "/root", "TOKEN": "7"}) == Launch()
 
 
@@ -153,10 +153,10 @@ class TestJobs:
 @pytest.mark.parametrize(
     "value", ["", " 5", "5 ", "+5", "-5", "5.0", "0x5", "٥", "SECRET", "5\n", "1" * 10]
 )
-def test_no_number(value: str) -> None:
+def test_a_value_that_is_no_number_is_ignored(value: str) -> None:
     assert launch_of({"PMI_RANK": value, "SLURM_JOB_ID": value, "LSB_JOBID": value}) == Launch()
 
 
 @pytest.mark.parametrize("value", ["", "a b", "a@b", "a/b", "a$b", "ä", "a" * 65, "a\n", "\x1b[1m"])
-def test_no_name_of_a_job(value: str) -> None:
+def test_a_job_id_of_another_shape_is_ignored(value: str) -> None:
     assert launch_of({"PBS_JOBID": value, "FLUX_JOB_ID": value}) == Launch()

@@ -35,12 +35,12 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("symbol", PLAIN)
-def test_plain_names(symbol: str) -> None:
+def test_api_symbols_lose_version_suffixes(symbol: str) -> None:
     assert plain_api_name(symbol) == PLAIN[symbol]
 
 
 @given(st.text(alphabet="cudaCuLx_v0123ptsz", max_size=30))
-def test_a_plain_name_begins_its_symbol_and_is_plain(symbol: str) -> None:
+def test_a_plain_name_is_a_prefix_and_stays_plain(symbol: str) -> None:
     plain = plain_api_name(symbol)
     assert symbol.startswith(plain)
     assert bool(plain) == bool(symbol)
@@ -84,7 +84,7 @@ def test_arguments_are_shortened_after_all_else(name: str, head: str) -> None:
 
 
 @pytest.mark.parametrize("name", [STENCIL.demangled, TRITON.demangled])
-def test_plain_names_lose_their_middle(name: str) -> None:
+def test_names_without_parts_lose_their_middle(name: str) -> None:
     for width in range(3, len(name)):
         assert len(shorten_kernel(name, width)) == width
         assert shorten_kernel(name, width)[0] == name[0]
@@ -95,19 +95,19 @@ kernel_like = st.text(alphabet="abT <>(),:*&[]{}~0_\N{HORIZONTAL ELLIPSIS}", max
 
 
 @given(st.one_of(st.text(max_size=80), kernel_like), st.integers(0, 90))
-def test_never_longer_than_the_width(name: str, width: int) -> None:
+def test_a_shortened_name_fits_the_width(name: str, width: int) -> None:
     assert len(shorten_kernel(name, width)) <= width
     assert len(shorten(name, width)) <= width
 
 
 @given(st.one_of(st.text(max_size=80), kernel_like))
-def test_what_fits_is_left_alone(name: str) -> None:
+def test_a_name_that_fits_is_unchanged(name: str) -> None:
     assert shorten_kernel(name, len(name)) == name
     assert shorten(name, len(name)) == name
 
 
 @given(st.text(min_size=4, max_size=80), st.integers(3, 80))
-def test_both_ends_stay(text: str, width: int) -> None:
+def test_shortening_keeps_both_ends(text: str, width: int) -> None:
     short = shorten(text, width)
     assert (short[0], short[-1]) == (text[0], text[-1])
     assert ("…" in short) or short == text
@@ -119,12 +119,12 @@ def test_both_ends_stay(text: str, width: int) -> None:
     ("right-to-left \N{RIGHT-TO-LEFT OVERRIDE}", "right-to-left \\u202e"),
     ("half \ud800", "half \\ud800"),
 ])  # fmt: skip
-def test_control_characters_are_shown(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert escaped(text) == shown
 
 
 @given(st.text())
-def test_nothing_that_is_shown_steers_a_terminal(text: str) -> None:
+def test_escaped_text_has_no_control_characters(text: str) -> None:
     assert escaped(text).isprintable()
 
 

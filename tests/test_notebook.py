@@ -33,14 +33,14 @@ def test_the_code_runs_as_plain_python(
     )
 
 
-def test_it_was_run() -> None:
+def test_the_stored_notebook_holds_outputs() -> None:
     kinds = [kind for output in outputs() for kind in output.get("data", ())]
     assert kinds.count("image/png") == sum(".plot()" in c.text for c in CELLS if c.kind == "code")
     assert "text/html" in kinds
     assert any("60000 of 89000" in "".join(output.get("text", ())) for output in outputs())
 
 
-def test_nothing_in_it_changes_from_run_to_run_or_tells_of_a_machine() -> None:
+def test_the_notebook_holds_no_path_date_or_machine() -> None:
     text = NOTEBOOK.read_text(encoding="utf-8")
     assert '"execution_count": null' in text
     assert not re.search(r'"execution_count": \d', text)
@@ -51,7 +51,7 @@ def test_nothing_in_it_changes_from_run_to_run_or_tells_of_a_machine() -> None:
     assert not re.search(r"/home/|/root/|/tmp/|0x[0-9a-f]{6}", words)
 
 
-def test_what_a_cell_shows() -> None:
+def test_a_cell_shows_its_last_value_and_its_output() -> None:
     names: dict[str, Any] = {}
     assert run(Cell("code", "a = 2\nprint(a)"), names) == [
         {"name": "stdout", "output_type": "stream", "text": ["2\n"]}]  # fmt: skip
@@ -60,7 +60,7 @@ def test_what_a_cell_shows() -> None:
     assert run(Cell("code", "None"), names) == []
 
 
-def test_other_cells_are_noticed(
+def test_changed_cells_are_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "example.ipynb"

@@ -8,7 +8,7 @@ import pytest
 from small_store import Call, Kernel, Memcpy, Migration, opened
 
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.render.sentences import notes as said
+from nsysconv.render.display import note_sentences as said
 from nsysconv.report import Report
 
 LOOSE = Note("unlinked-ops", Severity.INFO, "loose", 3, of=12)
@@ -35,7 +35,7 @@ def test_a_note_says_its_share_where_it_is_known(note: Note, text: str) -> None:
     assert words(note) == [f"note unlinked-ops: {text}"]
 
 
-def test_what_weighs_most_is_said_first() -> None:
+def test_the_gravest_note_comes_first() -> None:
     small, large = replace(LOOSE, text="small", count=1), replace(LOOSE, text="large", count=11)
     unknown = replace(LOOSE, text="unknown", of=0)
     inexact = replace(small, text="inexact", severity=Severity.APPROXIMATED)
@@ -45,7 +45,7 @@ def test_what_weighs_most_is_said_first() -> None:
     assert order == ["missing", "inexact", "large", "small", "unknown"]
 
 
-def test_equal_notes_are_one_of_all_their_rows() -> None:
+def test_equal_notes_are_merged_and_their_rows_added() -> None:
     assert merged([LOOSE, LOOSE]) == [replace(LOOSE, count=6, of=24)]
     assert merged([LOOSE, replace(LOOSE, of=0)]) == [replace(LOOSE, count=6, of=0)]
 

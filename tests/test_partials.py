@@ -18,7 +18,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, add
 
 from nsysconv import partials
 from nsysconv.partials import building, pid_namespace, sweep, sweep_folder
-from nsysconv.store.write import writing
+from nsysconv.store.location import writing
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 HOST = socket.gethostname()
@@ -42,14 +42,14 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
         yield
 
 
-def test_the_name_says_who_builds(tmp_path: Path) -> None:
+def test_a_temporary_name_holds_host_namespace_and_pid(tmp_path: Path) -> None:
     with building(tmp_path / "job.db") as partial:
         assert partial.parent == tmp_path
         assert partial.name.startswith(f".job.db.{HOST}-{pid_namespace()}-{os.getpid()}-")
         assert partial.name.endswith(".partial")
 
 
-def test_what_is_left_when_it_is_built_is_removed(tmp_path: Path) -> None:
+def test_a_temporary_file_is_removed_at_the_end(tmp_path: Path) -> None:
     with building(tmp_path / "job.db") as partial:
         partial.write_text("half")
     with building(tmp_path / "job") as partial:
@@ -58,7 +58,7 @@ def test_what_is_left_when_it_is_built_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_this_process_builds_is_not_swept(tmp_path: Path) -> None:
+def test_files_in_progress_are_not_swept(tmp_path: Path) -> None:
     with building(tmp_path / "job.db") as partial:
         partial.write_text("half")
         sweep(tmp_path / "job.db")

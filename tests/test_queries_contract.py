@@ -33,8 +33,7 @@ from slow_versions import outermost
 from nsysconv import api, queries, schema
 from nsysconv.errors import NotRecorded
 from nsysconv.facts import Fact
-from nsysconv.queries import REPORTS, query
-from nsysconv.queries.contract import any_of
+from nsysconv.queries import REPORTS, execution, query
 from nsysconv.report import Report
 from nsysconv.timeline.idle import IDLE_KINDS
 
@@ -69,17 +68,17 @@ def check(profile: api.OpenProfile, name: str) -> None:
     try:
         report = profile.report(name)
     except NotRecorded as error:
-        assert set(error.missing) == (module.NEEDS | any_of(module)) - profile.profile.facts != set()
+        assert set(error.missing) == (module.needs | module.any_of) - profile.profile.facts != set()
         held = [table for table, event in schema.EVENT_TABLES.items()
                 if event.fact in error.missing and profile.profile.row_count(table)]  # fmt: skip
         assert held == []
         return
-    assert profile.profile.facts >= module.NEEDS or profile.profile.facts & module.TOTALS
+    assert profile.profile.facts >= module.needs or profile.profile.facts & module.totals
     assert report.table is not None
     assert [(f.name, f.type) for f in report.table.schema] == [
-        (column.name, TYPES[column.kind]) for column in module.COLUMNS]  # fmt: skip
+        (column.name, TYPES[column.kind]) for column in module.columns]  # fmt: skip
     assert report.row_count == report.table.num_rows
-    keys = [column.name for column in module.COLUMNS if column.key]
+    keys = [column.name for column in module.columns if column.key]
     if name != "idle_gaps" and not report.is_printed:  # a printed table has no columns but its own
         ids = [tuple(row[key] for key in keys) for row in report.rows()]
         assert sorted(Counter(ids).values())[-1:] in ([1], [])
@@ -135,21 +134,21 @@ def test_reports_that_are_made_at_the_same_time_are_what_each_is_alone(
             try:
                 return said(profile.report(name))
             except NotRecorded as missing:
-                return said(queries.unanswered(missing, profile.timeline))
+                return said(queries.not_recorded_report(missing, profile.timeline))
 
     def said(report: Report) -> tuple[object, ...]:
         return report.name, report.rows(), report.notes, report.not_recorded, report.advice
 
     threads = set()
-    computed = queries._computed
+    compute = execution._compute
 
     def noting(*asked: Any) -> Any:
         threads.add(threading.current_thread())
-        return computed(*asked)
+        return compute(*asked)
 
-    monkeypatch.setattr(queries, "_computed", noting)
-    monkeypatch.setattr(queries, "_MANY_EVENTS", 0)
-    monkeypatch.setattr(queries, "cores", lambda: 2)
+    monkeypatch.setattr(execution, "_compute", noting)
+    monkeypatch.setattr(execution, "_MIN_EVENTS_FOR_THREADS", 0)
+    monkeypatch.setattr(execution, "cores", lambda: 2)
     with api.open(shelf.store(path)) as profile:
         together = [said(report) for report in profile.reports(REPORTS, limit=0)]
     assert threads and threading.current_thread() not in threads

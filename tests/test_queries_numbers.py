@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_store import Call, Kernel, Range, answers, opened
 
+from nsysconv.timeline.arrays import grouped_statistics, percent, weighted_statistics
 from nsysconv.timeline.clock_offsets import _median
-from nsysconv.timeline.statistics import grouped_statistics, percent, weighted_statistics
 
 
 def test_deviations_do_not_depend_on_the_order_of_rows() -> None:

@@ -11,7 +11,7 @@ import pytest
 from small_store import Call, Kernel, Range, answers, opened
 
 from nsysconv.export import lanes
-from nsysconv.timeline.path_texts import DEEPEST, LONGEST, path_texts
+from nsysconv.timeline.nesting import DEEPEST, LONGEST, path_texts
 
 MARK = len("…[1,000,000 characters left out, 0123456789ab]…")
 

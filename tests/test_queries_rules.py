@@ -69,7 +69,7 @@ def test_nothing_at_all_is_no_finding(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_abstains_for_each_fact_that_it_needs(rule: str) -> None:
-    for fact in query(rule).NEEDS:
+    for fact in query(rule).needs:
         with pytest.raises(NotRecorded) as error:
             answers(rule, Kernel(0, 10), without=[fact])
         assert error.value.missing == (fact,)

@@ -95,7 +95,7 @@ def test_reports_on_slices(example: str, part: api.Slice, shelf: Shelf, kept: Ke
         report = asked(profile, name, part)
         if isinstance(report, str):
             continue
-        columns = query(name).COLUMNS
+        columns = query(name).columns
         assert report.table is not None
         assert [(f.name, f.type) for f in report.table.schema] == [
             (column.name, TYPES[column.kind]) for column in columns]  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_slice_of_all_processes_is_the_whole(example: str, shelf: Shelf, kept:
         whole = asked(profile, name, None)
         part = asked(profile, name, api.Slice(processes=_pids(profile)))
         if isinstance(whole, str) or isinstance(part, str):
-            totals = query(name).TOTALS & profile.profile.facts
+            totals = query(name).totals & profile.profile.facts
             assert isinstance(whole, str) == isinstance(part, str) or totals, name
             continue
         if name == "processes" and Fact.KERNELS not in profile.profile.facts:

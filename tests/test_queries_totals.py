@@ -349,7 +349,7 @@ def test_of_a_slice_totals_tell_nothing(report: str, missing: Fact) -> None:
 @pytest.mark.parametrize("report", ["kernels", "overview", "transfers", "api_vs_kernel"])
 def test_neither_events_nor_totals_is_not_recorded(report: str) -> None:
     with pytest.raises(NotRecorded):
-        told(report, *FAR_OFF, holds=TOTALS - query(report).TOTALS)
+        told(report, *FAR_OFF, holds=TOTALS - query(report).totals)
 
 
 @pytest.mark.parametrize(("report", "holds"), [

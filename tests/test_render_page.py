@@ -16,7 +16,7 @@ from pages import INJECTIONS, ROWS, hostile, page_of, rendered
 from small_store import Call, Kernel, Memcpy, Range, opened, write
 
 from nsysconv import api
-from nsysconv.api import pages
+from nsysconv.api import html_report
 from nsysconv.facts import Fact
 from nsysconv.names import escaped
 from nsysconv.render.page import document
@@ -290,7 +290,7 @@ def test_events_are_columns_with_starts_as_differences(tmp_path: Path) -> None:
 
 
 def test_too_many_events_are_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MOST_EVENTS", 4)
+    monkeypatch.setattr(html_report, "MOST_EVENTS", 4)
     page = outline(page_of(tmp_path, *ROWS))
     assert "5 events are too many to draw here; 4 are the most." in page.text
     assert "--time" in page.text
@@ -301,7 +301,7 @@ def test_what_takes_long_is_left_out_of_long_recordings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(pages, "LONG", 2)  # there are two kernels and a call
+    monkeypatch.setattr(html_report, "LONG", 2)  # there are two kernels and a call
     text = page_of(tmp_path, *ROWS, say=said.append)
     assert said == [
         "left out of the page of a long recording unless named: kernel_categories, steps, comm_overlap, "
@@ -314,7 +314,7 @@ def test_what_takes_long_is_left_out_of_long_recordings(
 
 
 def test_annotated_steps_are_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "LONG", 2)
+    monkeypatch.setattr(html_report, "LONG", 2)
     rows = (*ROWS, Range(0, 400, "ProfilerStep#1"), Range(400, 990, "ProfilerStep#2"))
     assert 'id="r-steps"' in page_of(tmp_path, *rows)
 

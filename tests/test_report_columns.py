@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING, Column, build_table, values_of
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.units import Unit
 
 INTEGERS = st.lists(st.none() | st.integers(MISSING + 1, 2**63 - 1), max_size=20)
 
 
 @given(INTEGERS, st.integers(0, 20), st.integers(0, 20))
-def test_integers_go_and_come_back(cells: list[int | None], start: int, length: int) -> None:
+def test_integers_survive_arrow_and_back(cells: list[int | None], start: int, length: int) -> None:
     """Also of a part of a column, which shares the whole column's buffers."""
     column = build_table([Column("n", Unit.COUNT, "")], {"n": cells}).column(0).combine_chunks()
     found = values_of(column.slice(start, length))
@@ -25,7 +25,7 @@ def test_integers_go_and_come_back(cells: list[int | None], start: int, length: 
     assert found.tolist() == [MISSING if n is None else n for n in cells[start : start + length]]
 
 
-def test_what_is_null_is_as_asked_for() -> None:
+def test_nulls_become_the_given_value() -> None:
     floats = pa.array([1.5, None, 2.0])
     assert np.array_equal(values_of(floats, np.nan), [1.5, np.nan, 2.0], equal_nan=True)
     places = pa.array([3, None, 0], pa.int32())
@@ -40,7 +40,7 @@ def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
     assert distinct(array).tolist() == np.unique(array).tolist()
 
 
-def test_what_adds_up_over_rows() -> None:
+def test_counts_and_sums_add_up_over_rows() -> None:
     def adds(name: str, unit: Unit, **how: Any) -> bool:
         return Column(name, unit, "", **how).adds_up
 

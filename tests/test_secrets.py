@@ -25,8 +25,9 @@ from nsysconv import schema
 from nsysconv.errors import NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.importers import nsys_sqlite
-from nsysconv.store.read import Store, reading
-from nsysconv.store.views import views
+from nsysconv.store.location import reading
+from nsysconv.store.read import Store
+from nsysconv.store.user_sql import views
 
 SECRET = "SECRET-"
 FILES = [*NSYS_FILES, *ODD_FILES]
@@ -124,7 +125,7 @@ MORE_PLACES = {
 
 
 @pytest.mark.parametrize("place", MORE_PLACES)
-def test_no_secret_from(place: str, tmp_path: Path) -> None:
+def test_no_secret_is_in_errors_of_each_kind(place: str, tmp_path: Path) -> None:
     source = tmp_path / "export.sqlite"
     source.write_bytes((NSYS / "basic-3.25.0.sqlite").read_bytes())
     connection = sqlite3.connect(source)

@@ -72,7 +72,7 @@ ONLY = {
     # Core states the schema; there are no objects to be mapped.
     "sqlalchemy.orm": set[str](),
     # Dask is asked for with --dask.
-    "nsysconv.api.dask_clusters": set[str](),
+    "nsysconv.api.dask_workers": set[str](),
     # Processes are started without it: it runs the caller's script again.
     "multiprocessing": set[str](),
     # Nothing goes over the network.

@@ -9,7 +9,7 @@ from typing import Any
 import adbc_driver_manager as adbc
 import pytest
 
-from nsysconv.cli.signals import Ended
+from nsysconv.cli.runtime import Ended
 from nsysconv.store.sqlite.connection import SqliteConnection
 
 

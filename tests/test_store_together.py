@@ -13,9 +13,9 @@ from conftest import CHILD_ENVIRONMENT, NSYS
 
 from nsysconv.api import import_files, importing
 from nsysconv.errors import InputError, InUseError, UsageError
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.sqlite import writer
+from nsysconv.store.write import tags_of
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"

@@ -23,7 +23,7 @@ from capturing import PYTHON_WRAPPER, SCRIPT, SHELL, WRAPPERS, Place, place, wra
 from conftest import ROOT
 
 from nsysconv.record import Record, read
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 
 pytestmark = pytest.mark.system
 
@@ -117,7 +117,7 @@ def rank_of(name: str) -> int:
 
 
 @both
-def test_eight_ranks(here: Place, launcher: Launcher, wrapper: Sequence[str]) -> None:
+def test_eight_ranks_leave_their_reports(here: Place, launcher: Launcher, wrapper: Sequence[str]) -> None:
     line = ["nsys", "profile", "-o", "prof/train", "sh", "-c", STATUS_BY_RANK]
     done = launcher.run(here, wrapper, [], line)
     told = records(here)
@@ -137,7 +137,7 @@ def test_eight_ranks(here: Place, launcher: Launcher, wrapper: Sequence[str]) ->
 
 
 @both
-def test_every_way_to_lose_a_report_is_told(
+def test_every_way_to_lose_a_report_is_recorded(
     here: Place, launcher: Launcher, wrapper: Sequence[str]
 ) -> None:
     faults = "1:killed 2:no-report 3:clash 4:full 5:unfinished 6:slow"
@@ -344,7 +344,7 @@ def there(here: Place) -> Place:
         ("no-python.sh", [], [f"solver.N.0.rank{rank}.nvprof" for rank in (0, 2)]),
     ],
 )
-def test_examples_for_slurm(
+def test_examples_for_slurm_run(
     there: Place, cluster: Mapping[str, str], example: str, options: list[str], left: list[str]
 ) -> None:
     done = subprocess.run(
@@ -366,7 +366,7 @@ def test_examples_for_slurm(
         assert said.count("ran train.py") == 4
 
 
-def test_the_example_for_open_mpi(there: Place) -> None:
+def test_the_example_for_open_mpi_runs(there: Place) -> None:
     if shutil.which("mpirun") is None:
         pytest.skip("no mpirun; .ci/install-system installs Open MPI")
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

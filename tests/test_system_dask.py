@@ -21,7 +21,7 @@ import pytest
 from conftest import dump
 
 import nsysconv
-from nsysconv.api import dask_clusters, dask_workers
+from nsysconv.api import dask_workers
 from nsysconv.api.workers import Workers, workers
 from nsysconv.errors import InputError, NotRecorded, UsageError
 from nsysconv.facts import Fact
@@ -235,7 +235,7 @@ class TestKilledWorkers:
 
 class TestTrouble:
     def test_nobody_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(dask_clusters, "_CONNECT_S", 1)
+        monkeypatch.setattr(dask_workers, "_CONNECT_S", 1)
         with (
             pytest.raises(UsageError, match="no Dask scheduler answers"),
             workers(dask="tcp://127.0.0.1:1"),

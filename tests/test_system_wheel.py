@@ -86,12 +86,12 @@ def test_a_script_uses_the_library(installed: Path, tmp_path: Path) -> None:
     assert kind == "DataFrame"
 
 
-def test_types_come_with_it(installed: Path) -> None:
+def test_the_wheel_holds_types(installed: Path) -> None:
     (package,) = installed.glob("lib/python*/site-packages/nsysconv")
     assert (package / "py.typed").exists()
 
 
-def test_nothing_optional_comes_with_it(installed: Path) -> None:
+def test_the_wheel_installs_no_extras(installed: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
     optional = {text.partition(">")[0] for each in extras for text in each}
@@ -100,6 +100,6 @@ def test_nothing_optional_comes_with_it(installed: Path) -> None:
     assert not packages(installed) & optional - {"markdown-it-py"}
 
 
-def test_it_is_not_large(installed: Path) -> None:
+def test_the_wheel_is_small(installed: Path) -> None:
     sizes = {path: path.stat().st_size for path in installed.rglob("*") if not path.is_symlink()}
     assert sum(sizes.values()) <= MOST_BYTES

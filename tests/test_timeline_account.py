@@ -31,7 +31,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries import comm_overlap, idle_summary
 from nsysconv.queries.contract import Request
 from nsysconv.report import MISSING
-from nsysconv.timeline import groups
+from nsysconv.timeline import arrays
 from nsysconv.timeline.account import (
     CLASSES,
     OPERATION_CLASSES,
@@ -286,7 +286,7 @@ def test_accounts_stay_when_events_are_dropped(monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_BLOCK", 3)
+        patch.setattr(arrays, "_BLOCK", 3)
         yield
 
 
@@ -379,7 +379,7 @@ def test_real_windows_agree_with_the_reports(path: Path, shelf: Shelf) -> None:
         assert found == Accounts((), None, (Fact.KERNELS,))
         return
     overlap = comm_overlap.compute(timeline, Request(options={"rules": None}))
-    idle = idle_summary.compute(timeline, Request()).data
+    idle = idle_summary.compute(timeline, Request()).values
     exposed = (f"exposed_{name}_ns" for name in ("communication", "memcpy", "memset", "um"))
     columns = ("device_id", "window_ns", "computation_union_ns", *exposed, "idle_ns")
     expected = [row for row in zip(*(overlap[name] for name in columns), strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.occupancy import SMS, achieved, resident_blocks
+from nsysconv.timeline.utilization import SMS, achieved, resident_blocks
 
 K = 1024
 

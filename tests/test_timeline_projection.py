@@ -13,14 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING
-from nsysconv.timeline import groups
+from nsysconv.timeline import arrays
 from nsysconv.timeline import projection as module
-from nsysconv.timeline.annotations import Spans
-from nsysconv.timeline.calls import ApiCalls, number_threads
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.path_texts import path_texts
+from nsysconv.timeline.events import ApiCalls, GpuOps, Kind, Spans, number_threads
+from nsysconv.timeline.nesting import Paths, nested, path_texts
 from nsysconv.timeline.projection import projection
-from nsysconv.timeline.tree import Paths, nested
 
 PID, OTHER = 1, 2
 
@@ -44,7 +41,7 @@ intervals = st.lists(
 def small_blocks() -> Iterator[None]:
     """Columns are looked at so few rows at a time that edges of blocks lie in them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_BLOCK", 2)
+        patch.setattr(arrays, "_BLOCK", 2)
         yield
 
 

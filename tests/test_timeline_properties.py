@@ -42,38 +42,44 @@ from small_store import (
 
 from nsysconv import Slice
 from nsysconv.report import MISSING
-from nsysconv.timeline import calls, groups, nesting
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.calls import by_group
-from nsysconv.timeline.groups import arranged, counts, indices, sums
+from nsysconv.timeline import arrays, events, intervals
+from nsysconv.timeline.arrays import (
+    arranged,
+    by_group,
+    counts,
+    decade,
+    grouped_statistics,
+    indices,
+    joined,
+    number,
+    sums,
+)
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.intervals import Union, measure, union, united
-from nsysconv.timeline.occupancy import SMS, resident_blocks
-from nsysconv.timeline.ops import joined
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.utilization import SMS, resident_blocks
 
 STEP_CLASSES = ("kernel", "memcpy", "memset", "communication", "runtime", "data_loader", "cpu",
                 "other")  # fmt: skip
 LAST = 40
 times = st.integers(0, LAST)
-intervals = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
-some_intervals = st.lists(intervals, max_size=12)
+interval = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
+some_intervals = st.lists(interval, max_size=12)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
     """Columns are looked at so few rows at a time that edges of blocks lie in them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "_BLOCK", 3)
+        patch.setattr(arrays, "_BLOCK", 3)
         yield
 
 
-def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+def columns_of(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     table = np.array(pairs, np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
-def pairs_of(found: Union | nesting.Segments) -> list[tuple[int, int]]:
+def pairs_of(found: Union | intervals.Segments) -> list[tuple[int, int]]:
     return list(zip(found.starts.tolist(), found.ends.tolist(), strict=True))
 
 
@@ -82,41 +88,41 @@ def pairs_of(found: Union | nesting.Segments) -> list[tuple[int, int]]:
 
 @given(some_intervals)
 def test_union(pairs: list[tuple[int, int]]) -> None:
-    found = union(*arrays(pairs))
+    found = union(*columns_of(pairs))
     assert pairs_of(found) == runs(instants(pairs))
     assert found.measure == len(instants(pairs))
     assert edges(pairs_of(found))
 
 
-@given(st.lists(st.tuples(intervals, st.booleans()), max_size=12))
+@given(st.lists(st.tuples(interval, st.booleans()), max_size=12))
 def test_union_of_those_of_a_mask(drawn: list[tuple[tuple[int, int], bool]]) -> None:
     pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    found = union(*arrays(pairs), which)
+    found = union(*columns_of(pairs), which)
     assert pairs_of(found) == runs(instants([pair for pair, kept in drawn if kept]))
 
 
 @given(some_intervals, some_intervals)
 @example([(0, 1), (2, 3), (4, 5), (20, 30), (32, 33)], [(6, 7), (8, 9), (25, 31)])
 def test_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    found = united(union(*arrays(one)), *arrays(other))
+    found = united(union(*columns_of(one)), *columns_of(other))
     assert pairs_of(found) == runs(instants(one + other))
 
 
-@given(some_intervals, st.lists(st.tuples(intervals, st.booleans()), max_size=12))
+@given(some_intervals, st.lists(st.tuples(interval, st.booleans()), max_size=12))
 def test_united_with_those_of_a_mask(
     one: list[tuple[int, int]], drawn: list[tuple[tuple[int, int], bool]]
 ) -> None:
     other, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    found = united(union(*arrays(one)), *arrays(other), which)
+    found = united(union(*columns_of(one)), *columns_of(other), which)
     assert pairs_of(found) == runs(instants(one + [pair for pair, kept in drawn if kept]))
 
 
-@given(st.lists(st.tuples(intervals, st.booleans()), max_size=12), intervals)
+@given(st.lists(st.tuples(interval, st.booleans()), max_size=12), interval)
 def test_measure_inside_a_span(
     drawn: list[tuple[tuple[int, int], bool]], span: tuple[int, int]
 ) -> None:
     pairs, which = [pair for pair, _ in drawn], np.array([kept for _, kept in drawn], bool)
-    starts, ends = arrays(pairs)
+    starts, ends = columns_of(pairs)
     inside = instants([span])
     assert measure(starts, ends, *span) == len(instants(pairs) & inside)
     kept = instants([pair for pair, shown in drawn if shown])
@@ -124,19 +130,19 @@ def test_measure_inside_a_span(
 
 
 def test_measure_leaves_out_what_has_no_time() -> None:
-    starts, ends = arrays([(MISSING, MISSING), (3, 5), (4, 9)])
+    starts, ends = columns_of([(MISSING, MISSING), (3, 5), (4, 9)])
     assert measure(starts, ends, 4, 8) == 4
 
 
 @given(some_intervals, some_intervals)
 def test_covered(pairs: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
-    found = union(*arrays(pairs)).covered(*arrays(asked)).tolist()
+    found = union(*columns_of(pairs)).covered(*columns_of(asked)).tolist()
     assert found == [len(instants(pairs) & instants([one])) for one in asked]
 
 
-@given(some_intervals, intervals)
+@given(some_intervals, interval)
 def test_gaps_of_a_union(pairs: list[tuple[int, int]], span: tuple[int, int]) -> None:
-    low, high = union(*arrays(pairs)).gaps(*span)
+    low, high = union(*columns_of(pairs)).gaps(*span)
     expected = runs(set(range(*span)) - instants(pairs))
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
 
@@ -149,9 +155,9 @@ def test_parents_are_the_same_found_by_levels_and_one_by_one(pairs: list[tuple[i
     kept = sorted(
         {pair for pair in pairs if pair[1] > pair[0]}, key=lambda pair: (pair[0], -pair[1])
     )
-    starts, ends = arrays(kept)
-    by_levels = nesting.parents(starts, ends)
-    one_by_one = nesting._parents_one_by_one(starts.tolist(), ends.tolist())
+    starts, ends = columns_of(kept)
+    by_levels = intervals.parents(starts, ends)
+    one_by_one = intervals._parents_one_by_one(starts.tolist(), ends.tolist())
     for ours, other in zip(by_levels, one_by_one, strict=True):
         assert ours.tolist() == other.tolist()
 
@@ -159,7 +165,7 @@ def test_parents_are_the_same_found_by_levels_and_one_by_one(pairs: list[tuple[i
 def test_intervals_nested_deeper_than_any_program_does() -> None:
     count = 100_000
     starts = np.arange(count)
-    found = nesting.innermost(starts, 2 * count - starts, starts)
+    found = intervals.innermost(starts, 2 * count - starts, starts)
     assert len(found) == 2 * count - 1
     assert found.labels[:count].tolist() == starts.tolist()
 
@@ -168,7 +174,7 @@ def test_intervals_nested_deeper_than_any_program_does() -> None:
 def test_innermost(pairs: list[tuple[int, int]]) -> None:
     """Crossing intervals included: they are cut."""
     labels = np.arange(len(pairs))
-    found = nesting.innermost(*arrays(pairs), labels)
+    found = intervals.innermost(*columns_of(pairs), labels)
     by_instant = {t: label for (start, end), label in
                   zip(pairs_of(found), found.labels.tolist(), strict=True)
                   for t in range(start, end)}  # fmt: skip
@@ -178,15 +184,15 @@ def test_innermost(pairs: list[tuple[int, int]]) -> None:
 
 @given(some_intervals)
 def test_segments_are_sorted_and_disjoint(pairs: list[tuple[int, int]]) -> None:
-    found = pairs_of(nesting.innermost(*arrays(pairs), np.arange(len(pairs))))
+    found = pairs_of(intervals.innermost(*columns_of(pairs), np.arange(len(pairs))))
     assert all(start < end for start, end in found)
     assert all(a[1] <= b[0] for a, b in pairwise(found))
 
 
 @given(some_intervals, some_intervals)
 def test_split(pairs: list[tuple[int, int]], cutting: list[tuple[int, int]]) -> None:
-    segments = nesting.innermost(*arrays(cutting), np.arange(len(cutting)))
-    inside, labels, rest = nesting.split(nesting.whole(*arrays(pairs)), segments)
+    segments = intervals.innermost(*columns_of(cutting), np.arange(len(cutting)))
+    inside, labels, rest = intervals.split(intervals.whole(*columns_of(pairs)), segments)
     holder = innermost([(start, end, i) for i, (start, end) in enumerate(cutting)])
     cut = {(i, t, label)
            for i, label, start, end in zip(inside.interval.tolist(), labels.tolist(),
@@ -270,7 +276,7 @@ def test_number_of_more_rows_than_are_looked_at_at_once() -> None:
 
 
 def test_number_of_more_pairs_than_32_bits_tell_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "_BLOCK", 1 << 17)
+    monkeypatch.setattr(arrays, "_BLOCK", 1 << 17)
     rising = np.arange(47_000)  # their product is more than 2^31
     numbers, (first, second) = number(rising, rising[::-1])
     assert all(map(np.array_equal, (numbers, first, second), (rising, rising, rising[::-1])))
@@ -463,7 +469,7 @@ def test_owners_of_random_profiles(seed: int) -> None:
 
 
 @examples(20)
-@given(st.lists(st.tuples(intervals, st.sampled_from([11, 12])), min_size=1, max_size=9))
+@given(st.lists(st.tuples(interval, st.sampled_from([11, 12])), min_size=1, max_size=9))
 def test_api_time_of_random_calls(rows: list[tuple[tuple[int, int], int]]) -> None:
     """Crossing calls included."""
     made = [Call(start + 1, end + 1, 0, tid=tid) for (start, end), tid in rows]
@@ -503,7 +509,7 @@ def test_the_host_parts_of_more_gaps_than_are_looked_at_at_once_add_up() -> None
     ],
 )
 def test_numbers_in_fewer_bytes_are_the_same(codes: list[int], expected: type) -> None:
-    found = calls._narrow(np.array(codes, np.int64))
+    found = events._narrow(np.array(codes, np.int64))
     assert (found.tolist(), found.dtype) == (codes, expected)
 
 

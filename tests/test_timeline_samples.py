@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from slow_versions import Slow
 from small_store import Call, Graph, Kernel, Memcpy, Operator, Range, Row, opened
 
-from nsysconv.timeline.samples import (
-    FEWEST_STEPS,
-    Samples,
-    call_sums,
-    kernel_sums,
-    step_durations,
-)
+from nsysconv.timeline.steps import FEWEST_STEPS, Samples, call_sums, kernel_sums, step_durations
 from nsysconv.timeline.timeline import Timeline
 
 Key = tuple[Any, ...]

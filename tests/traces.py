@@ -16,7 +16,7 @@ from conftest import FIXTURES, ODD_FILES
 
 from nsysconv import codes, schema
 from nsysconv.api.exporting import Exported, export_profiles
-from nsysconv.api.opening import open_all
+from nsysconv.api.open_profile import open_all
 from nsysconv.errors import NsysconvError
 from nsysconv.report import MISSING
 from nsysconv.timeline.sliced import sliced

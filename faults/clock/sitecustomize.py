@@ -1,6 +1,6 @@
 """A clock that jumps: every look at it shows another hour, up to a week away, back and forth.
 
-Python loads a module of this name before anything else, so this one stands on the path of a command to
+Python loads a module of this name before anything else, so this one is on the path of a command to
 be disturbed. Only the time of day jumps (`time.time`): it is what an administrator or NTP sets, while
 files keep the times that the kernel gave them and `time.monotonic` never jumps.
 """

@@ -12,15 +12,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nsysconv.api.about import info
     from nsysconv.api.capturing import profile
     from nsysconv.api.diffing import DiffResult, compare
     from nsysconv.api.exporting import Exported, export_profiles
+    from nsysconv.api.html_report import page
     from nsysconv.api.importing import ImportResult, import_files
-    from nsysconv.api.intake import FileResult
-    from nsysconv.api.listing import reports, runs, sql
-    from nsysconv.api.opening import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
-    from nsysconv.api.pages import page
+    from nsysconv.api.open_profile import OpenProfile, ShownReport, open  # noqa: A004 - as gzip.open
+    from nsysconv.api.profile_file import FileResult
+    from nsysconv.api.profile_info import info, reports, runs, sql
     from nsysconv.api.reporting import report_on
     from nsysconv.capture.session import Captured
     from nsysconv.timeline.slices import Percent, Slice
@@ -49,15 +48,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "nsysconv.api.about": ("info",),
+    "nsysconv.api.profile_info": ("info", "reports", "runs", "sql"),
     "nsysconv.api.capturing": ("profile",),
     "nsysconv.api.diffing": ("DiffResult", "compare"),
     "nsysconv.api.exporting": ("Exported", "export_profiles"),
     "nsysconv.api.importing": ("ImportResult", "import_files"),
-    "nsysconv.api.intake": ("FileResult",),
-    "nsysconv.api.listing": ("reports", "runs", "sql"),
-    "nsysconv.api.opening": ("OpenProfile", "ShownReport", "open"),
-    "nsysconv.api.pages": ("page",),
+    "nsysconv.api.profile_file": ("FileResult",),
+    "nsysconv.api.open_profile": ("OpenProfile", "ShownReport", "open"),
+    "nsysconv.api.html_report": ("page",),
     "nsysconv.api.reporting": ("report_on",),
     "nsysconv.capture.session": ("Captured",),
     "nsysconv.timeline.slices": ("Percent", "Slice"),

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.comparing import Comparing
-from nsysconv.api.opening import ShownReport, check_limit, shown
-from nsysconv.api.sides import check_sides, open_side
-from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.diff import gate, limits_file, spelling
-from nsysconv.diff.names import MATCHES, Match
-from nsysconv.diff.steps import in_all
+from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
+from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.diff import gate, limits_file
+from nsysconv.diff.names import MATCHES, Match, vendors_differ
+from nsysconv.diff.steps import steps_per_rank
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report
@@ -102,11 +101,11 @@ def compare(
             f"no report {unknown[0]!r} that can be compared",
             hint=available_hint(unknown[0], can_be),
         )
-    file = None if limits is None else limits_file.read(limits)
+    file = None if limits is None else limits_file.read_limits_file(limits)
     columns = {name: _columns(name) for name in _COMPARABLE}
-    wanted = [gate.parse(text, columns) for text in several(fail_on)]
+    wanted = [gate.parse_limit(text, columns) for text in several(fail_on)]
     if file is not None:
-        wanted += [gate.parse(text, columns, where) for text, where in file.limits]
+        wanted += [gate.parse_limit(text, columns, where) for text, where in file.limits]
         cannot_tell = cannot_tell or file.cannot_tell
     by_text: dict[str, gate.Limit] = {}
     for each in wanted:
@@ -123,7 +122,7 @@ def compare(
         if slice is not None:
             for side in sides:
                 side.cut(replace(slice, step_range=slice.step_range or step_range))
-        others = spelling.makers_differ(*([p.timeline for p in s.profiles] for s in sides))
+        others = vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
         if reports is None and others:
             # Of kernels of other makers hardly a name is the same.
             chosen.insert(chosen.index("kernels"), "kernel_categories")
@@ -149,13 +148,15 @@ def compare(
             comparing.verdict(each, columns[each.report], compared[each.report]) for each in wanted
         ]
         if verdicts:
-            changes.append(gate.verdict_report(verdicts))
+            changes.append(gate.limits_report(verdicts))
         answer = comparing.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         status = gate.exit_status(verdicts)
         if status == gate.CANNOT_TELL and passes:
             status = 0
-        return DiffResult(answer.line, shown(headline), tuple(map(shown, changes)), status)
+        return DiffResult(
+            answer.line, shown_report(headline), tuple(map(shown_report, changes)), status
+        )
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
@@ -188,9 +189,9 @@ def _match(text: str | None) -> Match | None:
 @cache
 def _columns(name: str) -> Sequence[Column]:
     """The columns of a report that can be compared, steps added up."""
-    return in_all(_empty(name)).columns if name == "steps" else queries.query(name).COLUMNS
+    return steps_per_rank(_empty(name)).columns if name == "steps" else queries.query(name).columns
 
 
 def _empty(name: str) -> Report:
     query = queries.query(name)
-    return Report(name, query.TITLE, query.COLUMNS, None)
+    return Report(name, query.title, query.columns, None)

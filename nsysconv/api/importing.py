@@ -1,36 +1,212 @@
-"""Profiles into a store: many files at a time, each as a whole or not at all."""
+"""Many inputs at a time: each comes into a store of its own in another process, and from there into the
+one that is wanted, in the order of the inputs. The outcome is that of one after the other.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from itertools import compress
 from pathlib import Path
 
-from nsysconv.api.elsewhere import Work, gathered, worthwhile
-from nsysconv.api.inputs import Input, Inputs, Passed, check_there, found, joined
-from nsysconv.api.intake import FileResult, Progress, Wishes, add_complete, digest, take_in
-from nsysconv.api.lost import Lost
-from nsysconv.api.ranks import pattern, rank_from, suggestion
-from nsysconv.api.words import Say, Target, Words, several, silent
-from nsysconv.api.workers import workers
+from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, check_there, found, joined
+from nsysconv.api.profile_file import (
+    FileResult,
+    ImportOptions,
+    Progress,
+    add_complete,
+    add_stored,
+    belonging,
+    digest,
+    pattern,
+    rank_from,
+    suggestion,
+    take_in,
+)
+from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.workers import Workers, workers
 from nsysconv.cores import cores
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
+from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe
 from nsysconv.partials import building
 from nsysconv.phases import phase
-from nsysconv.store.census import Census, censuses
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, is_new, place
-from nsysconv.store.read import reading
-from nsysconv.store.sqlite.network import file_system
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.address import Url
+from nsysconv.store.filesystem import file_system
+from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
+from nsysconv.store.merging import stored
+from nsysconv.store.runs import RankCoverage, coverage_by_run
+from nsysconv.store.write import Imported, Writer
+
+# Of less text, processes have only just started when one alone is done.
+_FEW_BYTES = 100_000_000
+# Below, what is made elsewhere is copied by a core that could as well have made it.
+_CORES_FOR_TEXT = 4
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What another process made of an input: a store, or none where there is an error.
+
+    `there`: what the wanted store holds already, and there was nothing to do; `said` are its remarks.
+    """
+
+    result: FileResult
+    store: Path | None = None
+    there: str | None = None
+    said: tuple[str, ...] = ()
+
+
+class _KnownError(Exception):
+    """The recordings of a file are in the wanted store already."""
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self.identity = identity
+
+
+class _NothingError(Exception):
+    """Leaves no store of nothing."""
+
+
+class Work(Enum):
+    """What reading an input asks for."""
+
+    COPYING = "rows that the database itself copies"
+    DECODING = "text that is decoded"
+    EXPORTING = "a report that its own tool exports first"
+
+
+def work_of(each: Input) -> Work:
+    """What reading an input asks for."""
+    with suppress(InputError), Probe(each.path) as probe:
+        if is_report(probe):
+            return Work.EXPORTING
+        if not each.is_store and not probe.is_sqlite:
+            return Work.DECODING
+    return Work.COPYING
+
+
+def worthwhile(inputs: Sequence[Input]) -> frozenset[Work]:
+    """The kinds of work that pay to be done by other processes; chosen by what was measured.
+
+    Not the copying of rows: a second copy takes three quarters of the time of an import, and only one
+    process can write. Decoding takes twice as long as copying what it gives, which on two cores is
+    eaten up by the copying (benchmarks/notes.md).
+    """
+    kinds = {each: work_of(each) for each in inputs}
+    text = [each.path for each, kind in kinds.items() if kind is Work.DECODING]
+    found = set()
+    if sum(kind is Work.EXPORTING for kind in kinds.values()) > 1 and cores() > 1:
+        found.add(Work.EXPORTING)
+    if len(text) > 1 and cores() >= _CORES_FOR_TEXT:
+        size = sum(path.stat().st_size for path in text)
+        found |= {Work.DECODING} if size >= _FEW_BYTES else set()
+    return frozenset(found)
+
+
+def import_in_parallel(
+    inputs: Sequence[Input],
+    away: Container[Work],
+    folder: Path,
+    several: Workers,
+    writer: Writer,
+    wishes: ImportOptions,
+    *,
+    fresh: bool,
+) -> Iterator[FileResult]:
+    """What becomes of each input; work of the kinds `away` is the workers'.
+
+    Stores are made in `folder`, which all workers see.
+    """
+    known = frozenset() if fresh or wishes.replace else writer.identities()
+    # One process for each: there are several of them.
+    options = replace(wishes.options, processes=1)
+    apart = replace(wishes, options=options, threads=1, progress=silent, say=silent)
+    make = partial(_make, folder, apart, known)
+    elsewhere = [not each.is_store and work_of(each) in away for each in inputs]
+    files = [_absolute(each) for each in compress(inputs, elsewhere)]
+    made = iter(several.map(make, files, _lost, lambda each: each.paths))
+    for each, is_elsewhere in zip(inputs, elsewhere, strict=True):
+        if not is_elsewhere:
+            yield take_in(each, writer, wishes, None if fresh else writer.find)
+            continue
+        one = next(made)
+        for line in one.said:
+            wishes.say(line)
+        yield _merged(each, one, writer, wishes)
+
+
+def _absolute(each: Input) -> Input:
+    """The input as it is called from any folder."""
+    paths = tuple(path.absolute() for path in each.paths)
+    return replace(each, paths=paths, named=tuple(map(str, each.paths)))
+
+
+def _make(folder: Path, wishes: ImportOptions, known: frozenset[str], each: Input) -> _Made:
+    """An input into a store of its own. A piece may be begun again elsewhere: the name is a new one."""
+    store = folder / f"{secrets.token_hex(8)}.db"
+    said: list[str] = []
+
+    def find(identity: str) -> tuple[Imported, ...]:
+        if identity in known:
+            raise _KnownError(identity)
+        return ()
+
+    result = FileResult(each.path)
+    try:
+        with writing(store) as writer:
+            result = take_in(
+                each, writer, replace(wishes, say=said.append), find if known else None
+            )
+            if not result.imported:
+                raise _NothingError
+    except _KnownError as there:
+        return _Made(result, there=there.identity, said=tuple(said))
+    except _NothingError:
+        return _Made(result, said=tuple(said))
+    return _Made(result, store, said=tuple(said))
+
+
+def _merged(each: Input, made: _Made, writer: Writer, wishes: ImportOptions) -> FileResult:
+    """What was made of an input into the wanted store."""
+    result = replace(made.result, path=each.path)
+    run = belonging(each, wishes)
+    if result.error is not None:
+        away, (named,) = str(each.path.absolute()), map(str, each.paths[:1])
+        result.error.where = result.error.where.replace(away, named)
+        return result
+    if made.there is not None:
+        existing = writer.find(made.there)
+        writer.met(existing, run)
+        return replace(result, imported=existing)
+    assert made.store is not None
+    with stored(made.store) as profiles:
+        imported = [
+            one for item in profiles for one in add_stored(item, writer, wishes, run, [], each.path)
+        ]
+    made.store.unlink()
+    return replace(result, imported=tuple(imported))
+
+
+def _lost(each: Input) -> _Made:
+    error = InputError(
+        "the process that read it was killed, or the memory ran out",
+        where=each.named[0],
+        hint="Import it again, alone or with fewer at a time: --jobs 1.",
+    )
+    return _Made(FileResult(each.path, error=error))
+
 
 _PATIENCE_S = 600.0
 """How long what is complete waits for others to be added before."""
@@ -45,7 +221,7 @@ class RunResult:
     """A run that profiles of an import are of, and who is there of it."""
 
     label: str
-    census: Census
+    census: RankCoverage
 
 
 @dataclass(frozen=True)
@@ -58,10 +234,10 @@ class ImportResult:
     the store holds one run, and a report needs no more than the store's name.
     """
 
-    store: Place
+    store: Location
     files: tuple[FileResult, ...]
-    passed: tuple[Passed, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    passed: tuple[SkippedFile, ...] = ()
+    lost: tuple[MissingRank, ...] = ()
     runs: tuple[RunResult, ...] = ()
     rank_from: str | None = None
     is_one_run: bool = False
@@ -123,13 +299,13 @@ def import_files(
         _check_label(run, "run")
     _check_tags(tags or {})
     wanted = pattern(rank_from)
-    check_there(place(path) for path in paths)
-    target = place(store) if store is not None else _default_store(paths, join=join)
+    check_there(parse_location(path) for path in paths)
+    target = parse_location(store) if store is not None else _default_store(paths, join=join)
     inputs = joined(paths) if join else found(paths, target)
     if store is None and isinstance(target, Path):
         _check_default(target, inputs.read)
     if not inputs.read and not inputs.lost:
-        raise InputError("no files in it", where=", ".join(str(place(p)) for p in paths))
+        raise InputError("no files in it", where=", ".join(str(parse_location(p)) for p in paths))
     if wanted is not None:
         _check_matches(wanted, rank_from, inputs)
     results: list[FileResult] = []
@@ -137,7 +313,7 @@ def import_files(
         away = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs.read)
         # One core copies rows; more threads than the others would only slow it down.
         threads = max(1, cores() - 1)
-        wishes = Wishes(
+        wishes = ImportOptions(
             options, label, tags or {}, run, wanted, replace, strict, progress, say, threads
         )
         _say_where(target, say)
@@ -170,7 +346,7 @@ class _NothingImportedError(Exception):
 
 
 def _added(
-    results: Sequence[FileResult], complete: Path, target: Path, wishes: Wishes
+    results: Sequence[FileResult], complete: Path, target: Path, wishes: ImportOptions
 ) -> list[FileResult]:
     """What becomes of what is complete where another import has made the store meanwhile: it is added."""
     there: dict[int, Imported] = {}
@@ -193,7 +369,7 @@ def _at(imported: Sequence[Imported], there: Mapping[int, Imported]) -> Iterator
     return (there[one.profile_id] for one in imported if one.profile_id in there)
 
 
-def _say_where(target: Place, say: Say) -> None:
+def _say_where(target: Location, say: Say) -> None:
     """Says what to expect of adding to a store where other hosts may want to add, too."""
     kind = file_system(target) if isinstance(target, Path) and target.exists() else None
     if kind is not None:
@@ -206,9 +382,9 @@ def _say_where(target: Place, say: Say) -> None:
 def _results(
     inputs: Sequence[Input],
     away: frozenset[Work],
-    target: Place,
+    target: Location,
     writer: Writer,
-    wishes: Wishes,
+    wishes: ImportOptions,
     jobs: int | None,
     dask: str | None,
     *,
@@ -220,11 +396,11 @@ def _results(
             yield take_in(each, writer, wishes, None if fresh else writer.find)
         return
     with _folder(target, dask) as folder, workers(dask, jobs) as several:
-        yield from gathered(inputs, away, folder, several, writer, wishes, fresh=fresh)
+        yield from import_in_parallel(inputs, away, folder, several, writer, wishes, fresh=fresh)
 
 
 @contextmanager
-def _folder(target: Place, dask: str | None) -> Iterator[Path]:
+def _folder(target: Location, dask: str | None) -> Iterator[Path]:
     """A private folder for what workers make: beside the store, which is where there is room."""
     if isinstance(target, Path):
         with building(target) as folder:
@@ -238,12 +414,12 @@ def _folder(target: Place, dask: str | None) -> Iterator[Path]:
         yield Path(name).absolute()
 
 
-def _runs(target: Place, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
+def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
     """The runs of the profiles that came in or were there, and how many the store holds."""
     ids = {imported.run_id for result in results for imported in result.imported}
     with reading(target) as store:
         labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
-        counted = censuses(store)
+        counted = coverage_by_run(store)
     return tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted), len(
         counted
     )
@@ -303,7 +479,7 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
     """The store of an only input."""
     if len(paths) != 1 and not join:
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
-    given = place(paths[0])
+    given = parse_location(paths[0])
     if isinstance(given, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
     return Path(

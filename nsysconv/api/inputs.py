@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysconv import record
-from nsysconv.api.lost import Lost
-from nsysconv.api.words import Target
+from nsysconv.api.targets import Target
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.importers.nsys_report import export_path
 from nsysconv.importers.probe import Probe
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, place
-from nsysconv.store.read import reading
+from nsysconv.record import Record
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, parse_location, reading
+from nsysconv.store.runs import in_rows, spans
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """What job scripts, too, leave beside a record under its name."""
@@ -33,7 +33,7 @@ class Input:
 
     paths: tuple[Path, ...]
     from_folder: bool = False
-    store: Place | None = None
+    store: Location | None = None
     together: str | None = None
     label: str | None = None
     named: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Passed:
+class SkippedFile:
     """A file that is not read because its recording is there in another form: `reason`."""
 
     path: Path
@@ -62,11 +62,11 @@ class Inputs:
     """What is read, and what is not."""
 
     read: tuple[Input, ...]
-    passed: tuple[Passed, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    passed: tuple[SkippedFile, ...] = ()
+    lost: tuple[MissingRank, ...] = ()
 
 
-def check_there(places: Iterable[Place]) -> None:
+def check_there(places: Iterable[Location]) -> None:
     """Raises InputError for files and folders that there are not: all of them, before work begins."""
     missing = [str(each) for each in places if isinstance(each, Path) and not _is_there(each)]
     if missing:
@@ -97,12 +97,12 @@ def joined(paths: Sequence[Target]) -> Inputs:
     return Inputs((Input(files),))
 
 
-def found(paths: Sequence[Target], target: Place | None = None) -> Inputs:
+def found(paths: Sequence[Target], target: Location | None = None) -> Inputs:
     """Every file to read, folders' in the order of their names, numbers in them by size.
 
     The target of the import is none of them. Hidden files and folders are not looked at.
     """
-    named = [place(path) for path in paths]
+    named = [parse_location(path) for path in paths]
     files = [each for each in named if isinstance(each, Path) and not each.is_dir()]
     own = target if isinstance(target, Path) and target.exists() else None
     every: list[Input] = []
@@ -162,7 +162,7 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _lost(records: Sequence[Path], every: Sequence[Input]) -> Iterator[Lost]:
+def _lost(records: Sequence[Path], every: Sequence[Input]) -> Iterator[MissingRank]:
     """The records whose rank has nothing here: neither what they name nor a file that they are beside."""
     accompanied = {
         record.record_path(path)
@@ -176,10 +176,10 @@ def _lost(records: Sequence[Path], every: Sequence[Input]) -> Iterator[Lost]:
             continue
         names = [name for name in (told.report, told.store) if name is not None]
         if not any(path.with_name(name).exists() for name in names):
-            yield Lost(path, told)
+            yield MissingRank(path, told)
 
 
-def _once(every: Sequence[Input]) -> tuple[list[Input], list[Passed]]:
+def _once(every: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
     """The inputs without those whose recording another one holds: store before export before report."""
     groups: dict[Path, list[Input]] = {}
     for each in every:
@@ -189,7 +189,7 @@ def _once(every: Sequence[Input]) -> tuple[list[Input], list[Passed]]:
         if len(group) > 1:
             passed.update(_doubled(group))
     read = [each for each in every if each.path not in passed]
-    return read, [Passed(path, reason) for path, reason in passed.items()]
+    return read, [SkippedFile(path, reason) for path, reason in passed.items()]
 
 
 def _doubled(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
@@ -228,3 +228,39 @@ def _holds(store: Path, path: Path) -> bool:
     known = {p["sha256"] for p in profiles}
     with Probe(path) as probe:
         return probe.sha256() in known
+
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class MissingRank:
+    """A record of `nsysconv profile` whose report is not there."""
+
+    path: Path
+    record: Record
+
+    def __str__(self) -> str:
+        rank = self.record.rank
+        why = "; ".join(self.record.problems) or f"see {self.path}"
+        return f"{'a process' if rank is None else f'rank {rank}'} left no report: {why}"
+
+
+def missing_rank_lines(lost: Sequence[MissingRank], *, alone: bool) -> Iterator[str]:
+    """A line on each, of many the first. `alone`: nobody else is there; who is missing is said, too."""
+    yield from map(str, lost[:_SHOWN])
+    if len(lost) > _SHOWN:
+        yield f"and {len(lost) - _SHOWN:,} more lost ranks"
+    if alone:
+        yield from _ranks_without_record([each.record for each in lost])
+
+
+def _ranks_without_record(records: Sequence[Record]) -> Iterator[str]:
+    """Per job the ranks that left nothing at all, as far as the records tell how many there were."""
+    for job in dict.fromkeys(each.job for each in records):
+        told = [each for each in records if each.job == job]
+        size = max((each.world_size or 0 for each in told), default=0)
+        left = {each.rank for each in told}
+        if missing := [rank for rank in range(size) if rank not in left]:
+            of = f"of the {size:,} ranks" + (f" of {job}" if job else "")
+            yield f"{of} these left neither report nor record: {spans(in_rows(missing))}"

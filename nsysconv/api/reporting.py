@@ -1,4 +1,4 @@
-"""Reports on a profile, or on all profiles of a run: each looked at by itself, their answers as one."""
+"""What a target of `report` names: the profiles of one run, each where it can be opened by itself."""
 
 from __future__ import annotations
 
@@ -6,35 +6,252 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from nsysconv import queries
-from nsysconv.api.combining import Combined, rows
-from nsysconv.api.opening import BY as OF_PROFILE
-from nsysconv.api.opening import (
+from nsysconv.api import inputs
+from nsysconv.api.inputs import missing_rank_lines
+from nsysconv.api.open_profile import BY as OF_PROFILE
+from nsysconv.api.open_profile import (
     OpenProfile,
     ShownReport,
     check_by,
     check_limit,
+    of_one_run,
+    open_all,
+    open_run,
     request_of,
-    shown,
+    shown_report,
 )
-from nsysconv.api.sources import Source, sources
-from nsysconv.api.words import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.api.workers import workers as workers_for
 from nsysconv.errors import InputError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.contract import Options
+from nsysconv.notes import Note, merged
 from nsysconv.phases import phase
-from nsysconv.queries import Part
+from nsysconv.queries import CombinedReport, PartialReport
+from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
+from nsysconv.ranks.extremes import By, Extremes
 from nsysconv.ranks.members import Member, member
-from nsysconv.report import ProfileRef, Report, report_table
-from nsysconv.store.census import census
-from nsysconv.store.places import shown as shown_target
+from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.runs import rank_coverage
 from nsysconv.timeline.slices import Slice
+
+_BYTES_PER_EVENT = 100
+
+
+@dataclass(frozen=True)
+class ReportTarget:
+    """One profile of a store, or all of a file. `events` is about how many there are to look at.
+
+    `profile` is None for a file; `selector` says what of it. A file `in_folder` may be a store, or none.
+    """
+
+    place: Location
+    profile: int | None = None
+    selector: str | None = None
+    in_folder: bool = False
+    events: int = 0
+
+    def opened(
+        self, stack: ExitStack, include: Sequence[str] = (), say: Say = silent
+    ) -> list[OpenProfile]:
+        """What it names, open as long as the stack; of a folder all that is in a file, else one run."""
+        if self.profile is None:
+            open_those = open_all if self.in_folder else open_run
+            return open_those(self.place, self.selector, stack, say, include=include)
+        store = stack.enter_context(reading(self.place))
+        return [OpenProfile(store.profile(self.profile), ExitStack())]
+
+    def absolute(self) -> ReportTarget:
+        """The same as it is called from any folder."""
+        return self if isinstance(self.place, Url) else replace(self, place=self.place.absolute())
+
+    def files(self) -> list[Path]:
+        """The file that is read; of a database none."""
+        return [] if isinstance(self.place, Url) else [self.place]
+
+
+def report_targets(target: Target, say: Say = silent) -> list[ReportTarget]:
+    """The profiles of a profile file, a store of one run, PLACE@WORD, or all that is in a folder.
+
+    Of a store they are in the order of ranks, of a folder in that of names. Raises UsageError where a
+    store holds several runs and none is named, InputError where a folder holds nothing.
+    """
+    where, selector = split_target(target)
+    if isinstance(where, Path) and where.is_dir():
+        # None of them is opened here: there may be thousands, and who looks at one opens it anyway.
+        return [_file(path, None, in_folder=True) for path in _files(where, say)]
+    if not isinstance(where, Url) and not is_store(where):
+        return [_file(where, selector, in_folder=False)]
+    with reading(where) as store:
+        return [
+            ReportTarget(
+                where,
+                profile.id,
+                events=profile.row_count("kernel") + profile.row_count("api_call"),
+            )
+            for profile in of_one_run(store, where, selector)
+        ]
+
+
+def _file(path: Path, selector: str | None, *, in_folder: bool) -> ReportTarget:
+    size = path.stat().st_size if path.is_file() else 0
+    return ReportTarget(path, None, selector, in_folder, size // _BYTES_PER_EVENT)
+
+
+def _files(folder: Path, say: Say) -> Iterator[Path]:
+    """The files below a folder that may be profiles, each recording once. Raises InputError for none."""
+    there = inputs.found([folder])
+    for passed in there.passed:
+        say(f"skipped: {passed.path}: {passed.reason}")
+    for line in missing_rank_lines(there.lost, alone=not there.read):
+        say(line)
+    if not there.read:
+        raise InputError("no profile in it" if there.lost else "no files in it", where=str(folder))
+    yield from (each.path for each in there.read)
+
+
+MOST_BESIDE = 8
+"""Of more profiles than this, rows become three: of the least, the median and the greatest value."""
+
+# So many rows of each profile people see at least, where those of a few stand below each other.
+_FEWEST_FOR_PEOPLE = 5
+
+
+@dataclass(frozen=True)
+class RowLimit:
+    """How many rows of a report are shown (0: all), and whether that is so by default, for people."""
+
+    limit: int
+    by_default: bool = False
+
+    def of_each(self, profiles: int) -> int:
+        """How many of each profile, where rows of several stand below each other."""
+        if profiles == 1 or not self.limit:
+            return self.limit
+        fewest = _FEWEST_FOR_PEOPLE if self.by_default and profiles <= MOST_BESIDE else 1
+        return max(self.limit // profiles, fewest)
+
+
+def row_limit(spec: str, limit: int | None, *, for_people: bool) -> RowLimit:
+    """How many rows of a report are shown if `limit` was asked for; None: nothing was."""
+    if limit is not None:
+        return RowLimit(limit)
+    return RowLimit(queries.default_limit(spec, for_people=for_people), by_default=for_people)
+
+
+class MergedReport:
+    """One report over the profiles of a run.
+
+    `by`: "rank" keeps the rows of all below each other, "host" and "device" make three of all rows of
+    each of these, None does so of all of the run if it has more than MOST_BESIDE profiles.
+    """
+
+    def __init__(self, spec: str, by: str | None, shown: RowLimit, request: Request) -> None:
+        self.spec = spec
+        self._shown = shown
+        name = queries.parse_spec(spec).name
+        columns = {column.name for column in queries.query(name).columns}
+        self._may_reduce = name not in queries.IN_TIME and by not in ("rank", "step")
+        self._by: By | None = None
+        if self._may_reduce and (by == "host" or (by == "device" and "device_id" in columns)):
+            self._by = "host" if by == "host" else "device"
+        self._over_ranks: CombinedReport | None = None
+        if name in queries.OVER_RANKS:
+            limit = 0 if self._by else shown.limit
+            self._over_ranks = CombinedReport(spec, replace(request, limit=limit))
+        self._beside: list[tuple[Member, Report]] = []
+        self._extremes: Extremes | None = None
+
+    def limit_of_each(self, profiles: int | None) -> int:
+        """How many rows a profile has to give at most, of so many (None: not known); 0: all."""
+        many = profiles is None or profiles > MOST_BESIDE
+        reduced = self._may_reduce and (self._by is not None or many)
+        return 0 if reduced else self._shown.limit
+
+    def add(self, given: Report | PartialReport, member: Member) -> None:
+        """Takes in what a profile says."""
+        if isinstance(given, PartialReport):
+            assert self._over_ranks is not None
+            self._over_ranks.add(given)
+            return
+        if self._extremes is not None:
+            self._extremes.add(given, {member.label: member})
+            return
+        self._beside.append((member, given))
+        if self._by or (self._may_reduce and len(self._beside) > MOST_BESIDE):
+            self._reduce()
+
+    def _reduce(self) -> None:
+        self._extremes = Extremes(self._beside[0][1], self._by)
+        for who, report in self._beside:
+            self._extremes.add(report, {who.label: who})
+        self._beside.clear()
+
+    def report(self, members: Mapping[str, Member], coverage_notes: list[Note]) -> Report:
+        """The report; `members` are all profiles by label, `coverage_notes` what is said of them."""
+        found = self._report(members)
+        if len(members) == 1:
+            return found
+        return replace(found, notes=tuple(merged([*found.notes, *coverage_notes])))
+
+    def _report(self, members: Mapping[str, Member]) -> Report:
+        if self._over_ranks is not None:
+            whole = self._over_ranks.report()
+            if self._by is None or whole.table is None:
+                return whole
+            self._extremes = Extremes(whole, self._by)
+            self._extremes.add(whole, members)
+        if self._extremes is not None:
+            return self._extremes.report(self._shown.limit)
+        self._beside.sort(key=lambda each: each[0].order)
+        count = len(self._beside)
+        each = self._shown.of_each(count)
+        reports = [
+            (_named(report, member) if count > 1 else report).limited(each)
+            for member, report in self._beside
+        ]
+        return concatenated(reports)
+
+
+def _named(report: Report, member: Member) -> Report:
+    """The report with columns that say whose rows these are, where it has none."""
+    own = {column.name for column in report.columns}
+    if "profile" in own:
+        return report
+    values: dict[str, Any] = {"profile": member.label, "rank": member.rank}
+    more = [column for column in _WHOSE if column.name not in own]
+    if not report.is_printed:
+        more = [replace(column, printed=None) for column in more]
+
+    def wider(table: pa.Table) -> pa.Table:
+        for place, column in enumerate(more):
+            same = report_table([column], {column.name: [values[column.name]] * table.num_rows})
+            table = table.add_column(place, column.name, same.column(0))
+        return table
+
+    return replace(
+        report,
+        columns=(*more, *report.columns),
+        table=None if report.table is None else wider(report.table),
+        uncut=None if report.uncut is None else wider(report.uncut),
+    )
+
+
+_WHOSE: tuple[Column, ...] = (
+    replace(PROFILE, printed=Printed("Profile")),
+    replace(RANK, printed=Printed("Rank")),
+)
+
 
 BY = ("rank", "host", "device", *OF_PROFILE)
 """What rows may be given for."""
@@ -77,18 +294,18 @@ def report_on(
     check_limit(limit)
     _check(by, wanted)
     request = request_of(0, idle, kernel_names, "step" if by == "step" else None, step_range)
-    shown_rows = {name: rows(name, limit, for_people=for_people) for name in wanted}
+    row_limits = {name: row_limit(name, limit, for_people=for_people) for name in wanted}
     detection.check_included(Options(frozenset(several(include))))
     asked = _Asked(wanted, (), request, slice, several(include))
-    combined = [Combined(name, by, shown_rows[name], request) for name in wanted]
+    combined = [MergedReport(name, by, row_limits[name], request) for name in wanted]
     run = _Run(combined)
-    found = sources(target, say)
+    found = report_targets(target, say)
     if len(found) == 1 and not found[0].in_folder:
         with ExitStack() as stack:
             opened = found[0].opened(stack, asked.include, say)
             if len(opened) == 1 and by not in ("host", "device"):
-                asked = replace(asked, limits=[shown_rows[n].limit for n in wanted], alone=True)
-                return [shown(report) for report in _reports(asked, opened[0])]
+                asked = replace(asked, limits=[row_limits[n].limit for n in wanted], alone=True)
+                return [shown_report(report) for report in _reports(asked, opened[0])]
             asked = replace(asked, limits=[one.limit_of_each(len(opened)) for one in combined])
             for each in _of_all(asked, opened):
                 run.add(each)
@@ -100,7 +317,7 @@ def report_on(
     with phase("report on a run"), workers_for(dask, _count(found, workers)) as working:
         # Workers elsewhere have folders of their own that they were started in.
         away = found if dask is None else [each.absolute() for each in found]
-        every = working.map(partial(_answers, asked), away, files=Source.files)
+        every = working.map(partial(_answers, asked), away, files=ReportTarget.files)
         for here, there, answers in zip(found, away, every, strict=True):
             if isinstance(answers, InputError):
                 say(f"skipped: {answers.brief}".replace(str(there.place), str(here.place)))
@@ -119,10 +336,10 @@ def _check(by: str | None, wanted: Sequence[str]) -> None:
     if by in OF_PROFILE:
         check_by(by, wanted)
     for name in wanted:
-        queries.wanted(name)
+        queries.parse_spec(name)
 
 
-def _count(found: Sequence[Source], asked: int | None) -> int | None:
+def _count(found: Sequence[ReportTarget], asked: int | None) -> int | None:
     """How many processes look at them; None: one for each core."""
     if asked is not None:
         return asked
@@ -153,10 +370,10 @@ class _Answers:
     ref: ProfileRef
     member: Member
     processes: tuple[Mapping[str, Any], ...]
-    given: tuple[Report | Part, ...]
+    given: tuple[Report | PartialReport, ...]
 
 
-def _answers(asked: _Asked, source: Source) -> list[_Answers] | InputError:
+def _answers(asked: _Asked, source: ReportTarget) -> list[_Answers] | InputError:
     """The answers of what a source names; or why a file of a folder gives none."""
     try:
         with ExitStack() as stack:
@@ -189,7 +406,7 @@ def _of_profile(asked: _Asked, opened: OpenProfile) -> Iterator[_Answers]:
     yield _Answers(profile.ref, who, processes, tuple(_reports(asked, opened)))
 
 
-def _from_here(answers: _Answers, here: Source, there: Source) -> _Answers:
+def _from_here(answers: _Answers, here: ReportTarget, there: ReportTarget) -> _Answers:
     """The answers of a file as it was named here."""
     if answers.ref.path != str(there.place):
         return answers
@@ -200,11 +417,11 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
     step_range = asked.request.step_range or (asked.slice.step_range if asked.slice else None)
     if asked.slice is not None:
         opened.narrow(replace(asked.slice, step_range=asked.slice.step_range or step_range))
-    queries.read_ahead(asked.wanted, opened.timeline)
+    queries.prefetch(asked.wanted, opened.timeline)
     whole: list[tuple[str, Request]] = []
-    parts: dict[str, Part] = {}
+    parts: dict[str, PartialReport] = {}
     for spec, limit in zip(asked.wanted, asked.limits, strict=True):
-        name = queries.wanted(spec).name
+        name = queries.parse_spec(spec).name
         request = replace(
             asked.request,
             limit=limit,
@@ -212,7 +429,7 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
             step_range=step_range,
         )
         if not asked.alone and name in queries.OVER_RANKS:
-            parts[spec] = queries.part(spec, opened.timeline, request)
+            parts[spec] = queries.partial_report(spec, opened.timeline, request)
         else:
             whole.append((spec, request))
     reports = iter(opened.answers(whole))
@@ -226,7 +443,7 @@ def _reports(asked: _Asked, opened: OpenProfile) -> Iterator[Any]:
 class _Run:
     """The answers of the profiles so far. Of each, no more is kept than its report needs."""
 
-    def __init__(self, combined: Sequence[Combined]) -> None:
+    def __init__(self, combined: Sequence[MergedReport]) -> None:
         self._combined = combined
         self._members: dict[str, Member] = {}
         self._numbers: dict[str, int] = {}  # the last one behind each label
@@ -250,13 +467,13 @@ class _Run:
             raise UsageError(f"no profile of rank {', '.join(map(str, part.ranks))}", where=target)
         if not self._members:
             raise InputError("no profile in it", where=target)
-        notes = census(self._processes).notes()
-        return [shown(each.report(self._members, notes)) for each in self._combined]
+        notes = rank_coverage(self._processes).notes()
+        return [shown_report(each.report(self._members, notes)) for each in self._combined]
 
 
-def _labelled(given: Report | Part, ref: ProfileRef) -> Report | Part:
+def _labelled(given: Report | PartialReport, ref: ProfileRef) -> Report | PartialReport:
     """The same of a profile of that label."""
-    if isinstance(given, Part):
+    if isinstance(given, PartialReport):
         return replace(given, report=replace(given.report, profiles=(ref,)))
     if given.profiles == (ref,):
         return given

@@ -106,11 +106,11 @@ def workers(dask: str | None = None, count: int | None = None) -> Iterator[Worke
     with ExitStack() as ending:
         try:
             if dask == LOCAL:
-                from nsysconv.api.dask_clusters import started_here
+                from nsysconv.api.dask_workers import started_here
 
                 yield ending.enter_context(started_here(count or cores()))
             elif dask is not None:
-                from nsysconv.api.dask_clusters import of_cluster
+                from nsysconv.api.dask_workers import of_cluster
 
                 yield ending.enter_context(of_cluster(dask))
             else:

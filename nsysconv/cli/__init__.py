@@ -13,9 +13,8 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from nsysconv.cli import streams
-from nsysconv.cli.say import say
-from nsysconv.cli.signals import Ended, ending
+from nsysconv.cli import runtime
+from nsysconv.cli.runtime import Ended, ending, say
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.refusals import reason_of, refusal_error
 
@@ -44,7 +43,7 @@ def main() -> NoReturn:
     # Reports are made by two threads that are in and out of numpy all the time: with Python's habit of
     # 5 ms they take a twentieth longer.
     sys.setswitchinterval(_TURN_S)
-    streams.prepare()
+    runtime.prepare()
     try:
         with ending():
             status = _run()
@@ -62,14 +61,14 @@ def _run() -> int:
         from nsysconv.cli.app import app
 
         status = 0
-        with streams.reader_may_go():
+        with runtime.reader_may_go():
             status = app(prog_name="nsysconv", standalone_mode=False)
             sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except NsysconvError as error:
         say(f"nsysconv: {error}")
         return error.exit_status
-    except streams.OutputLost as error:
+    except runtime.OutputLost as error:
         say(f"nsysconv: {error}")
         return UsageError.exit_status
     except OSError as error:

@@ -7,15 +7,25 @@ from typing import Annotated
 
 import typer
 
-from nsysconv.cli import completion
+from nsysconv.cli import flags
 from nsysconv.cli.captures import ProfileCommand, profile
-from nsysconv.cli.choices import By, CannotTell, Idle, Match, Names
-from nsysconv.cli.flags import DaskOption, FormatOption, LimitOption, OutputOption
-from nsysconv.cli.grouped import NAMED, RUN, SHOWN, WHAT, GroupedCommand, examples
-from nsysconv.cli.memory import check_addresses
-from nsysconv.cli.slice_flags import (
+from nsysconv.cli.flags import (
+    NAMED,
+    RUN,
+    SHOWN,
+    WHAT,
+    By,
+    CannotTell,
+    DaskOption,
     DeviceOption,
+    FormatOption,
+    GroupedCommand,
+    Idle,
+    LimitOption,
+    Match,
     NameOption,
+    Names,
+    OutputOption,
     ProcessOption,
     ProjectedOption,
     RangeOption,
@@ -26,7 +36,9 @@ from nsysconv.cli.slice_flags import (
     StreamOption,
     ThreadOption,
     TimeOption,
+    examples,
 )
+from nsysconv.cli.runtime import check_addresses
 from nsysconv.export import FORMATS
 
 app = typer.Typer(
@@ -202,7 +214,7 @@ def report(
         typer.Argument(
             metavar="[REPORT[:OPTION[=VALUE]]...]...",
             help="Reports to print; the core reports by default, --list names them all.",
-            autocompletion=completion.report_names,
+            autocompletion=flags.report_names,
         ),
     ] = None,
     format: FormatOption = None,  # noqa: A002 - the flag's name
@@ -271,18 +283,18 @@ def report(
     dask: DaskOption = None,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
-    from nsysconv.cli import answers, slices
+    from nsysconv.cli import commands
 
     if list_:
-        return answers.listed(target, reports, format.value if format else None, output)
+        return commands.listed(target, reports, format.value if format else None, output)
     kinds = [kind.value for kind in idle] if idle else ["no_op"]
-    return answers.report(
+    return commands.report(
         target,
         reports,
         format.value if format else None,
         output,
         limit=limit,
-        part=slices.parse(
+        part=commands.parse(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
         ),
         idle=kinds,
@@ -315,9 +327,9 @@ def info(
     output: OutputOption = None,
 ) -> int:
     """Say what a profile or a run is, what it can answer, what is missing and how to record it."""
-    from nsysconv.cli import answers
+    from nsysconv.cli import commands
 
-    return answers.info(target, format.value if format else None, output, limit)
+    return commands.info(target, format.value if format else None, output, limit)
 
 
 @app.command(
@@ -331,9 +343,9 @@ def runs(
     output: OutputOption = None,
 ) -> int:
     """List the runs and profiles in a store."""
-    from nsysconv.cli import answers
+    from nsysconv.cli import commands
 
-    return answers.runs(store, format.value if format else None, output)
+    return commands.runs(store, format.value if format else None, output)
 
 
 @app.command(
@@ -361,9 +373,9 @@ def sql(
     limit: Annotated[int, typer.Option(min=0, help="Rows to show; 0 for all.")] = 0,
 ) -> int:
     """Run a query on a store or a profile file; nothing is changed."""
-    from nsysconv.cli import answers
+    from nsysconv.cli import commands
 
-    return answers.sql(target, query, format.value if format else None, output, limit)
+    return commands.sql(target, query, format.value if format else None, output, limit)
 
 
 @app.command(
@@ -391,7 +403,7 @@ def export(
             metavar="FORMAT",
             help=f"The format: {', '.join(FORMATS)}. Default: by -o's suffix.",
             rich_help_panel=SHOWN,
-            autocompletion=completion.formats,
+            autocompletion=flags.formats,
         ),
     ] = None,
     output: Annotated[
@@ -427,14 +439,14 @@ def export(
     name: NameOption = None,
 ) -> int:
     """Write whole profiles, or slices of them, to another format."""
-    from nsysconv.cli import exports, slices
+    from nsysconv.cli import commands
 
-    return exports.run(
+    return commands.export(
         target,
         to,
         output,
         names=names,
-        part=slices.parse(
+        part=commands.parse(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
         ),
         step_range=step_range,
@@ -474,7 +486,7 @@ def diff(
         typer.Argument(
             metavar="[REPORT]...",
             help="Reports to compare; the most useful by default.",
-            autocompletion=completion.report_names,
+            autocompletion=flags.report_names,
         ),
     ] = None,
     format: FormatOption = None,  # noqa: A002
@@ -537,9 +549,9 @@ def diff(
     name: NameOption = None,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
-    from nsysconv.cli import diffs, slices
+    from nsysconv.cli import commands
 
-    return diffs.run(
+    return commands.diff(
         base,
         other,
         reports,
@@ -551,7 +563,7 @@ def diff(
         run_noise=run_noise,
         cannot_tell=cannot_tell.value if cannot_tell else None,
         limit=limit,
-        part=slices.parse(
+        part=commands.parse(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
         ),
         step_range=step_range,

@@ -10,7 +10,7 @@ import typer
 import typer.core
 
 from nsysconv.capture import PROFILERS
-from nsysconv.cli.say import say
+from nsysconv.cli.runtime import say
 from nsysconv.errors import CaptureError
 
 

@@ -1,13 +1,114 @@
-"""Flags that several commands share."""
+"""Help with options in groups, and examples at its end."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
-from nsysconv.cli.choices import Format
-from nsysconv.cli.grouped import RUN, SHOWN
+from nsysconv.export import FORMATS
+
+WHAT, NAMED, PART = "What", "What it is called", "Which part"
+SHOWN, RUN = "How it is shown", "How it runs"
+GROUPS = (WHAT, NAMED, PART, SHOWN, RUN)
+"""What options are about, in the order of a command's help; those of no group stand last."""
+
+
+class GroupedCommand(typer.core.TyperCommand):
+    """A command of many options: an option's `rich_help_panel` is the group that it stands in."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments, then the options group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        groups |= {group: [] for group in (*GROUPS, "Options")}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                is_option = param.param_type_name == "option"
+                groups[group_of(param) if is_option else "Arguments"].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def group_of(option: Any) -> str:
+    """The group that an option stands in."""
+    return getattr(option, "rich_help_panel", None) or "Options"
+
+
+def examples(*lines: tuple[str, str]) -> str:
+    """What stands at the end of a help: commands, and what each is for."""
+    shown = "\n".join(f"  {command}\n      {what}" for command, what in lines)
+    # The sign keeps the lines as they are.
+    return f"\b\nExamples:\n{shown}"
+
+
+class Format(StrEnum):
+    """Output formats."""
+
+    TEXT = "text"
+    CSV = "csv"
+    TSV = "tsv"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    COLUMN = "column"
+
+
+class Idle(StrEnum):
+    """Kinds of idle time."""
+
+    NO_OP = "no_op"
+    NO_KERNEL = "no_kernel"
+    STREAM = "stream"
+
+
+class Names(StrEnum):
+    """Spellings of kernel names."""
+
+    DEMANGLED = "demangled"
+    SHORT = "short"
+    MANGLED = "mangled"
+
+
+class Match(StrEnum):
+    """Ways to match kernels' names."""
+
+    EXACT = "exact"
+    SIGNATURE = "signature"
+    NAME = "name"
+
+
+class CannotTell(StrEnum):
+    """What a limit of which nothing can be said does."""
+
+    FAIL = "fail"
+    PASS = "pass"
+
+
+class By(StrEnum):
+    """What rows may be given for, one by one."""
+
+    RANK = "rank"
+    HOST = "host"
+    DEVICE = "device"
+    STEP = "step"
+
+
+def report_names(incomplete: str) -> list[str]:
+    """The reports whose names begin so."""
+    from nsysconv.queries import REPORTS
+
+    return [name for name in REPORTS if name.startswith(incomplete)]
+
+
+def formats(incomplete: str) -> list[str]:
+    """The formats of export whose names begin so."""
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
 
 FormatOption = Annotated[
     Format | None,
@@ -43,5 +144,92 @@ DaskOption = Annotated[
         help="Let the workers of a Dask cluster do it: its scheduler's address or scheduler file, or "
         "local for a cluster of this machine alone.",
         rich_help_panel=RUN,
+    ),
+]
+
+
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A:B",
+        help="Look at this time only: ns, us, ms or s since the profile's zero, or % of the profile; "
+        "1.5s:2s, 10%:90%, 3s: to the end. A/B is the same.",
+        rich_help_panel=PART,
+    ),
+]
+RangeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--range",
+        metavar="NAME[@DOMAIN][#N]",
+        help="Look at the time of the first range of this name, in each process; * stands for "
+        "anything, #2 is the second one.",
+        rich_help_panel=PART,
+    ),
+]
+StepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="N|A:B|NAME",
+        help="Look at the time of this step, or of steps A to B.",
+        rich_help_panel=PART,
+    ),
+]
+SkipFirstOption = Annotated[
+    int,
+    typer.Option(
+        "--skip-first",
+        metavar="N",
+        min=0,
+        help="Look from the end of the first N steps to the end of the last.",
+        rich_help_panel=PART,
+    ),
+]
+ProjectedOption = Annotated[
+    bool,
+    typer.Option(
+        "--projected",
+        help="With a range or steps: what was launched in it, and when that was on the GPU.",
+        rich_help_panel=PART,
+    ),
+]
+DeviceOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="N", help="Only this device; may be repeated, as those below.", rich_help_panel=PART
+    ),
+]
+StreamOption = Annotated[
+    list[int] | None, typer.Option(metavar="N", help="Only this stream.", rich_help_panel=PART)
+]
+RankOption = Annotated[
+    list[int] | None, typer.Option(metavar="N", help="Only this rank.", rich_help_panel=PART)
+]
+ProcessOption = Annotated[
+    list[int] | None, typer.Option(metavar="PID", help="Only this process.", rich_help_panel=PART)
+]
+ThreadOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="TID",
+        help="Only this thread: its calls, and what they launched.",
+        rich_help_panel=PART,
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REGEX",
+        help="Only what has a name in which this is found: kernels, API calls, ranges, [memcpy HtoD].",
+        rich_help_panel=PART,
+    ),
+]
+StepRangeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Ranges of this name are the steps; * stands for anything. Default: ProfilerStep#*.",
+        rich_help_panel=PART,
     ),
 ]

@@ -5,23 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Array, Data, Request
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture
+from nsysconv.timeline.arrays import percent
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import Kind
-from nsysconv.timeline.statistics import percent
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Communication and computation"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS = (RULES,)
 COLUMNS = (
     PROFILE,
     RANK,
@@ -80,18 +74,6 @@ COLUMNS = (
         better="less",
     ),
 )
-PICTURE = Picture(
-    "stacked",
-    x=("rank", "device_id"),
-    values=(
-        "computation_union_ns",
-        "exposed_communication_ns",
-        "exposed_memcpy_ns",
-        "exposed_memset_ns",
-        "exposed_um_ns",
-        "idle_ns",
-    ),
-)
 
 _FACTS = {
     "memcpy_union_ns": Fact.MEMCPYS,
@@ -101,15 +83,37 @@ _FACTS = {
 }
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
-    """One row per device with GPU operations."""
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device with GPU operations."""
     talks = communicates(timeline, request.options["rules"])
     rows = [_row(timeline, device, talks) for device in timeline.devices]
     for name, fact in _FACTS.items():
         if fact not in timeline.profile.facts:
             for row in rows:
                 row[name] = None
-    return {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
+    return values_by_column(rows, COLUMNS[1:])
+
+
+COMM_OVERLAP = Query(
+    title="Communication and computation",
+    needs={Fact.KERNELS},
+    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    options=(RULES,),
+    columns=COLUMNS,
+    picture=Picture(
+        "stacked",
+        x=("rank", "device_id"),
+        values=(
+            "computation_union_ns",
+            "exposed_communication_ns",
+            "exposed_memcpy_ns",
+            "exposed_memset_ns",
+            "exposed_um_ns",
+            "idle_ns",
+        ),
+    ),
+    compute=compute,
+)
 
 
 def _row(timeline: Timeline, device: int, talks: Array) -> dict[str, Any]:

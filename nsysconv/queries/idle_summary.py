@@ -7,49 +7,32 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, WINDOW, Answer, Option, Request
-from nsysconv.queries.per_step import per_step, with_sums_per_step
-from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.groups import blocks, counts, sums
-from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts, stream_label
-from nsysconv.timeline.statistics import number
+from nsysconv.queries.columns import (
+    DEVICE,
+    GAP_KIND,
+    GAP_PART_DOCS,
+    GAP_STREAM,
+    PROFILE,
+    RANK,
+    gap_keys,
+    per_step,
+    sum_column,
+    with_per_step,
+)
+from nsysconv.queries.contract import Query, Request, Result
+from nsysconv.report import Column, Picture
+from nsysconv.timeline.arrays import blocks, counts, decade, number, sums
+from nsysconv.timeline.idle import PARTS, Gaps, gaps, parts
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Idle time by length of the gaps and cause"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset({Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD}) | STEP_FACTS
-PART_DOCS = {
-    "host": "before the launching call began",
-    "launch": "while that call ran",
-    "queue": "after it had returned",
-    "migration": "ended by a migration of unified memory",
-    "profiler": "while the profiler itself was at work in the process",
-    "unknown": "no API call is recorded for what ended the gap",
-    "end": "nothing of the kind follows in the window",
-}
-KIND = Column(
-    "kind",
-    Unit.TEXT,
-    "no_op: no GPU operation; no_kernel: no kernel or graph; stream: none of one stream. " + WINDOW,
-    key=True,
-)
-STREAM = Column(
-    "stream",
-    Unit.TEXT,
-    "The stream, for kind stream; `@` its process where a device has several.",
-    key=True,
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
     DEVICE,
-    KIND,
-    STREAM,
+    GAP_KIND,
+    GAP_STREAM,
     Column(
         "bucket_min_ns",
         Unit.NS,
@@ -57,13 +40,13 @@ COLUMNS = (
         key=True,
     ),
     Column("gap_count", Unit.COUNT, "Gaps.", better="less"),
-    Column("gap_sum_ns", Unit.NS, "Their length together.", better="less", counted_by="gap_count"),
+    sum_column("gap_sum_ns", "Their length together.", "gap_count"),
     per_step("per_step_ns", "gap_sum_ns"),
     *(
         Column(
             f"{part}_sum_ns",
             Unit.NS,
-            f"Part of it: {PART_DOCS[part]}.",
+            f"Part of it: {GAP_PART_DOCS[part]}.",
             better="less",
             brief=part in ("host", "launch", "queue"),
             adds=True,
@@ -71,47 +54,44 @@ COLUMNS = (
         for part in PARTS
     ),
 )
-PICTURE = Picture(
-    "histogram",
-    x=("bucket_min_ns",),
-    values=tuple(f"{part}_sum_ns" for part in PARTS),
-    by=("rank", "device_id", "kind", "stream"),
-)
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
-    """One row per device, kind, stream and bucket with gaps."""
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per device, kind, stream and bucket with gaps."""
     names = [column.name for column in COLUMNS[1:] if not column.optional]
     rows: dict[str, list[Any]] = {name: [] for name in names}
     for kind in request.idle_kinds:
-        for found in gaps(timeline, kind):
-            _add(rows, timeline, found)
-    return with_sums_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
+        for device_gaps in gaps(timeline, kind):
+            _add(rows, timeline, device_gaps)
+    return with_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
 
 
-def _add(rows: dict[str, list[Any]], timeline: Timeline, found: Gaps) -> None:
-    group, (bucket,) = number(decade(found.dur))
+IDLE_SUMMARY = Query(
+    title="Idle time by length of the gaps and cause",
+    needs={Fact.KERNELS},
+    uses={Fact.API_LINKS, Fact.DEVICES, Fact.OVERHEAD, *STEP_FACTS},
+    columns=COLUMNS,
+    picture=Picture(
+        "histogram",
+        x=("bucket_min_ns",),
+        values=tuple(f"{part}_sum_ns" for part in PARTS),
+        by=("rank", "device_id", "kind", "stream"),
+    ),
+    compute=compute,
+)
+
+
+def _add(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: Gaps) -> None:
+    group, (bucket,) = number(decade(device_gaps.dur))
     count = len(bucket)
     rows["bucket_min_ns"] += bucket.tolist()
     rows["gap_count"] += counts(group, count).tolist()
-    rows["gap_sum_ns"] += sums(group, found.dur, count).tolist()
+    rows["gap_sum_ns"] += sums(group, device_gaps.dur, count).tolist()
     in_parts = np.zeros((len(PARTS), count), np.int64)
-    for block in blocks(len(found)):
-        for place, spent in enumerate(parts(timeline, found.take(block))):
+    for block in blocks(len(device_gaps)):
+        for place, spent in enumerate(parts(timeline, device_gaps.take(block))):
             in_parts[place] += sums(group[block], spent, count)
     for part, spent in zip(PARTS, in_parts.tolist(), strict=True):
         rows[f"{part}_sum_ns"] += spent
-    for name, value in identity(timeline, found).items():
+    for name, value in gap_keys(timeline, device_gaps).items():
         rows[name] += [value] * count
-
-
-def identity(timeline: Timeline, found: Gaps) -> dict[str, object]:
-    """What the rows of one device, kind and stream share."""
-    pids = timeline.pids_on(found.device)
-    processes = len(pids) if found.stream is not None else 1
-    return {
-        "rank": timeline.rank_of(pids),
-        "device_id": None if found.device == MISSING else found.device,
-        "kind": found.kind,
-        "stream": stream_label(found.stream, processes),
-    }

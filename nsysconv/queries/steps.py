@@ -7,30 +7,15 @@ from typing import Any
 
 from nsysconv.errors import NotRecorded, UsageError, available_hint
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import PROFILE, Array, Data, Option, Request
+from nsysconv.queries.columns import PROFILE, step_pattern
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.annotations import ranges
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.steps import BETWEEN, STEP_FACTS, WHOLE, Steps, class_times
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
-
-TITLE = "Steps and where their time went"
-NEEDS: frozenset[Fact] = frozenset()
-USES = frozenset(
-    {
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.KERNELS,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANKS,
-    }
-)
 
 STEP_RANK = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
 STEP = Column(
@@ -56,8 +41,6 @@ _DOCS = {
     "cpu": "a thread was in an operator or a range",
     "other": "none of this was recorded",
 }
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     STEP_RANK,
@@ -90,28 +73,23 @@ COLUMNS = (
         for place, (name, doc) in enumerate(_DOCS.items())
     ),
 )
-PICTURE = Picture(
-    "stacked",
-    x=("step", "occurrence"),
-    values=tuple(f"{name}_ns" for name in _DOCS),
-    by=("rank", "pid"),
-)
 
 # A class is recorded if one of these facts is.
 _FACTS = {
     "kernel": frozenset({Fact.KERNELS}),
     "memcpy": frozenset({Fact.MEMCPYS}),
     "memset": frozenset({Fact.MEMSETS}),
-    "communication": frozenset({Fact.KERNELS}) | STEP_FACTS,
+    "communication": {Fact.KERNELS, *STEP_FACTS},
     "runtime": frozenset({Fact.API_CALLS}),
     "data_loader": STEP_FACTS,
     "cpu": STEP_FACTS,
 }
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
-    """One row per process and step, in time order, then one for the time between them if there is any;
-    times of classes are null where clocks disagree.
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per process and step, in time order, then one for the time between the steps.
+
+    Times of classes are null where the clocks disagree.
     """
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
@@ -124,10 +102,34 @@ def compute(timeline: Timeline, request: Request) -> Data:
         columns["start_ns"] += [*steps.start.tolist(), *between.start[:1].tolist()]
         both = steps.and_these(between)
         columns["dur_ns"] += _rows(both.end - both.start, len(steps))
-        for name, values in class_times(timeline, both, request.step_pattern).items():
-            told = _told(timeline, name)
-            columns[f"{name}_ns"] += _rows(values, len(steps)) if told else [None] * len(keys)
+        for name, values in class_times(timeline, both, step_pattern(request)).items():
+            recorded = _is_recorded(timeline, name)
+            columns[f"{name}_ns"] += _rows(values, len(steps)) if recorded else [None] * len(keys)
     return columns
+
+
+STEPS = Query(
+    title="Steps and where their time went",
+    uses={
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.KERNELS,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.GRAPH_LAUNCHES,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.RANKS,
+    },
+    columns=COLUMNS,
+    picture=Picture(
+        "stacked",
+        x=("step", "occurrence"),
+        values=tuple(f"{name}_ns" for name in _DOCS),
+        by=("rank", "pid"),
+    ),
+    compute=compute,
+)
 
 
 def _rows(values: Array, count: int) -> list[int]:
@@ -136,7 +138,7 @@ def _rows(values: Array, count: int) -> list[int]:
     return [*values[:count].tolist(), *([int(others.sum())] if len(others) else [])]
 
 
-def _told(timeline: Timeline, name: str) -> bool:
+def _is_recorded(timeline: Timeline, name: str) -> bool:
     """Whether the time of a class is known."""
     if timeline.clocks_disagree:
         return False
@@ -149,10 +151,10 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
     Where none is annotated, one step is all of a process; but a name that somebody asked for has to
     be there. Raises UsageError with the names there are, NotRecorded where nothing bears names.
     """
-    found = found_in.steps(timeline, request.step_pattern)
-    if not found and request.step_range is None:
-        found = found_in.whole_profile(timeline)
-    elif not found:
+    annotated = found_in.steps(timeline, step_pattern(request))
+    if not annotated and request.step_range is None:
+        annotated = found_in.whole_profile(timeline)
+    elif not annotated:
         profile = timeline.profile
         if not STEP_FACTS & profile.facts:
             advice = profile.advice.get(Fact.RANGES)
@@ -163,7 +165,7 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
             f"no range {request.step_range!r}",
             hint=available_hint(request.step_range, names, "The report `ranges` lists them all."),
         )
-    return found_in.in_slice(timeline, found)
+    return found_in.in_slice(timeline, annotated)
 
 
 def identity(timeline: Timeline, steps: Steps, place: int) -> dict[str, Any]:

@@ -9,31 +9,14 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Answer, Array, Option, Request
-from nsysconv.queries.copies import direction_code, direction_names
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_code, direction_names
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.annotations import Spans, operators, ranges
-from nsysconv.timeline.ops import Kind
+from nsysconv.timeline.annotations import operators, ranges
+from nsysconv.timeline.events import Kind, Spans
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Events in the order of time"
-NEEDS = frozenset({Fact.KERNELS})
-USES = frozenset(
-    {
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.API_CALLS,
-        Fact.API_LINKS,
-        Fact.RANGES,
-        Fact.OPERATORS,
-        Fact.THREADS,
-    }
-)
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -78,9 +61,10 @@ class _Events:
         return len(self.start)
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
-    """One row per event in the order of time, what contains others before them; those without a time
-    are left out, for they have no place. Ranges that were never closed end with the recording.
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per event in the order of time, what contains others before them.
+
+    Events without a time are left out. Ranges that were never closed end with the recording.
     """
     parts = list(_parts(timeline, request))
     total = sum(part.count for part in parts)
@@ -104,7 +88,7 @@ def compute(timeline: Timeline, request: Request) -> Answer:
         first += len(part)
     threads = {(row["pid"], row["tid"]): row["name"] for row in timeline.profile.rows("thread")}
     pairs = zip(data["pid"].tolist(), data["tid"].tolist(), strict=True)
-    return Answer(
+    return Result(
         {
             "rank": [timeline.ranks.get(pid) for pid in data["pid"].tolist()],
             **data,
@@ -116,6 +100,25 @@ def compute(timeline: Timeline, request: Request) -> Answer:
     )
 
 
+TIMELINE_EVENTS = Query(
+    title="Events in the order of time",
+    needs={Fact.KERNELS},
+    uses={
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.API_CALLS,
+        Fact.API_LINKS,
+        Fact.RANGES,
+        Fact.OPERATORS,
+        Fact.THREADS,
+    },
+    columns=COLUMNS,
+    compute=compute,
+)
+
+
 def _parts(timeline: Timeline, request: Request) -> Iterator[_Events]:
     yield _operations(timeline, request)
     yield _calls(timeline, request.limit)
@@ -123,17 +126,17 @@ def _parts(timeline: Timeline, request: Request) -> Iterator[_Events]:
         yield _spans(timeline, spans, kind, request.limit)
 
 
-def _first(which: Array, start: Array, limit: int) -> Array:
+def _first(mask: Array, start: Array, limit: int) -> Array:
     """Of the events of a mask the first ones, as indices in the order of their starts."""
-    found = np.flatnonzero(which)
-    if limit and len(found) > limit and (start[found[1:]] >= start[found[:-1]]).all():
-        last = start[found[limit - 1]]
-        found = found[: np.searchsorted(start[found], last, side="right")]
-    elif limit and len(found) > limit:
+    indices = np.flatnonzero(mask)
+    if limit and len(indices) > limit and (start[indices[1:]] >= start[indices[:-1]]).all():
+        last = start[indices[limit - 1]]
+        indices = indices[: np.searchsorted(start[indices], last, side="right")]
+    elif limit and len(indices) > limit:
         # Events that start together stay together, for the longest of them comes first.
-        last = np.partition(start[found], limit - 1)[limit - 1]
-        found = found[start[found] <= last]
-    result: Array = found[np.argsort(start[found], kind="stable")]
+        last = np.partition(start[indices], limit - 1)[limit - 1]
+        indices = indices[start[indices] <= last]
+    result: Array = indices[np.argsort(start[indices], kind="stable")]
     return result
 
 

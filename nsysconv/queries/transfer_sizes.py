@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import DEVICE, PROFILE, RANK, Data, Option, Request, ranks_by_group
-from nsysconv.queries.copies import direction_names, moved
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    direction_names,
+    ranks_by_group,
+    sum_column,
+)
+from nsysconv.queries.contract import ColumnValues, Query, Request
+from nsysconv.queries.transfers import all_copies
 from nsysconv.report import Column, Picture
-from nsysconv.timeline.buckets import decade
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import decade, grouped_statistics, number
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-TITLE = "Transfers by size"
-NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES})
-TOTALS: frozenset[Fact] = frozenset()
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -33,26 +35,14 @@ COLUMNS = (
         key=True,
     ),
     Column("memcpy_count", Unit.COUNT, "Copies."),
-    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
-    Column(
-        "memcpy_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        counted_by="memcpy_count",
-    ),
-)
-PICTURE = Picture(
-    "histogram",
-    x=("bucket_min_bytes",),
-    values=("bytes_sum",),
-    by=("rank", "device_id", "direction"),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Data:
-    """One row per device, direction and bucket with copies, by size."""
-    copies = moved(timeline)
+def compute(timeline: Timeline, request: Request) -> ColumnValues:
+    """Return one row per device, direction and bucket with copies, by size."""
+    copies = all_copies(timeline)
     group, (device, direction, bucket) = number(
         copies.device, copies.direction, decade(copies.bytes)
     )
@@ -68,3 +58,18 @@ def compute(timeline: Timeline, request: Request) -> Data:
         "bytes_sum": sizes.total,
         "memcpy_sum_ns": times.total,
     }
+
+
+TRANSFER_SIZES = Query(
+    title="Transfers by size",
+    needs={Fact.MEMCPYS},
+    uses={Fact.UNIFIED_MEMORY, Fact.DEVICES},
+    columns=COLUMNS,
+    picture=Picture(
+        "histogram",
+        x=("bucket_min_bytes",),
+        values=("bytes_sum",),
+        by=("rank", "device_id", "direction"),
+    ),
+    compute=compute,
+)

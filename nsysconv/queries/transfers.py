@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import (
+from nsysconv.queries.columns import (
     DEVICE,
     PROFILE,
     RANK,
-    Answer,
-    Data,
-    Option,
-    Request,
+    direction_code,
+    direction_codes,
+    direction_names,
+    memory_kind_names,
+    per_step,
     ranks_by_group,
+    sum_column,
+    with_per_step,
 )
-from nsysconv.queries.copies import direction_code, direction_names, kind_names, moved
-from nsysconv.queries.per_step import per_step, with_sums_per_step
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.statistics import grouped_statistics, number
+from nsysconv.timeline.arrays import grouped_statistics, number
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import MEMCPY, MIGRATION, Sum, grouped, place, rank_of, totals
 from nsysconv.units import Unit
 
-TITLE = "Transfers by direction and memory kind"
-NEEDS = frozenset({Fact.MEMCPYS})
-USES = frozenset({Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS}) | STEP_FACTS
-TOTALS = frozenset({Fact.MEMORY_TOTALS})
-OPTIONS: tuple[Option, ...] = ()
 COLUMNS = (
     PROFILE,
     RANK,
@@ -43,19 +42,13 @@ COLUMNS = (
     Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded.", key=True),
     Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded.", key=True),
     Column("memcpy_count", Unit.COUNT, "Copies."),
-    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
     Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
     Column("bytes_min", Unit.BYTES, "Smallest.", brief=False),
     Column("bytes_max", Unit.BYTES, "Largest.", brief=False),
-    Column(
-        "memcpy_sum_ns",
-        Unit.NS,
-        "Sum of the copies' durations.",
-        better="less",
-        counted_by="memcpy_count",
-    ),
+    sum_column("memcpy_sum_ns", "Sum of the copies' durations.", "memcpy_count"),
     per_step("per_step_ns", "memcpy_sum_ns"),
     Column(
         "throughput_bytes_per_s",
@@ -64,24 +57,71 @@ COLUMNS = (
         better="more",
     ),
 )
-PICTURE = Picture(
-    "bars",
-    x=("direction", "peer_device_id", "src_kind", "dst_kind"),
-    values=("bytes_sum",),
-    by=("rank", "device_id"),
+
+
+def compute(timeline: Timeline, request: Request) -> Result:
+    """Return one row per device, peer, direction and kinds; most bytes first within a device."""
+    recorded = Fact.MEMCPYS in timeline.profile.facts
+    values = _from_events(timeline) if recorded else _from_totals(timeline)
+    sums = {"bytes_per_step": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
+    return with_per_step(values, timeline, request, sums)
+
+
+TRANSFERS = Query(
+    title="Transfers by direction and memory kind",
+    needs={Fact.MEMCPYS},
+    uses={Fact.UNIFIED_MEMORY, Fact.DEVICES, Fact.UNIFIED_MEMORY_TOTALS, *STEP_FACTS},
+    totals={Fact.MEMORY_TOTALS},
+    columns=COLUMNS,
+    picture=Picture(
+        "bars",
+        x=("direction", "peer_device_id", "src_kind", "dst_kind"),
+        values=("bytes_sum",),
+        by=("rank", "device_id"),
+    ),
+    compute=compute,
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Answer:
-    """One row per device, peer, direction and kinds; most bytes first within a device."""
-    recorded = Fact.MEMCPYS in timeline.profile.facts
-    data = _of_copies(timeline) if recorded else _of_totals(timeline)
-    sums = {"bytes_per_step": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
-    return with_sums_per_step(data, timeline, request, sums)
+@dataclass(frozen=True)
+class Copies:
+    """Columns of equal length. `direction` numbers what `direction_names` spells."""
+
+    device: Array
+    peer: Array
+    direction: Array
+    src_kind: Array
+    dst_kind: Array
+    bytes: Array
+    dur: Array
+    pid: Array
 
 
-def _of_copies(timeline: Timeline) -> Data:
-    copies = moved(timeline)
+def all_copies(timeline: Timeline) -> Copies:
+    """The copies and migrations."""
+    shared = ("device_id", "direction", "bytes", "dur_ns", "pid")
+    copy = timeline.columns("memcpy", (*shared, "peer_device_id", "src_kind", "dst_kind"))
+    migration = timeline.columns("unified_memory_event", shared)
+    nothing = np.full(len(migration["pid"]), MISSING)
+    directions = direction_codes(migration["direction"], migration=True)
+
+    def both(name: str, other: Array | None = None) -> Array:
+        return np.concatenate((copy[name], migration[name] if other is None else other))
+
+    return Copies(
+        device=both("device_id"),
+        peer=both("peer_device_id", nothing),
+        direction=both("direction", directions),
+        src_kind=both("src_kind", nothing),
+        dst_kind=both("dst_kind", nothing),
+        bytes=both("bytes"),
+        dur=both("dur_ns"),
+        pid=both("pid"),
+    )
+
+
+def _from_events(timeline: Timeline) -> ColumnValues:
+    copies = all_copies(timeline)
     group, (device, peer, direction, src, dst) = number(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
     )
@@ -99,8 +139,8 @@ def _of_copies(timeline: Timeline) -> Data:
         "device_id": device[at],
         "peer_device_id": peer[at],
         "direction": direction_names(direction[at]),
-        "src_kind": kind_names(src[at]),
-        "dst_kind": kind_names(dst[at]),
+        "src_kind": memory_kind_names(src[at]),
+        "dst_kind": memory_kind_names(dst[at]),
         "memcpy_count": sizes.count[at],
         "bytes_sum": sizes.total[at],
         "bytes_avg": sizes.mean[at],
@@ -112,7 +152,7 @@ def _of_copies(timeline: Timeline) -> Data:
     }
 
 
-def _of_totals(timeline: Timeline) -> Data:
+def _from_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals, which tell neither kinds of memory nor, of copies, bytes."""
     by_direction = grouped(
         totals(timeline, MEMCPY, MIGRATION),
@@ -121,27 +161,27 @@ def _of_totals(timeline: Timeline) -> Data:
             direction_code(total.direction, migration=total.kind == MIGRATION),
         ),
     )
-    found = sorted(
+    rows = sorted(
         by_direction.items(),
         key=lambda item: (item[0][0], -(item[1].bytes_sum or 0), item[0][1]),
     )
-    nothing = [None] * len(found)
-    moved = [copies for _, copies in found]
+    nulls = [None] * len(rows)
+    sums = [copies for _, copies in rows]
     return {
-        "rank": [rank_of(timeline, copies) for copies in moved],
-        "device_id": [device for (device, _), _ in found],
-        "peer_device_id": nothing,
-        "direction": direction_names(np.array([code for (_, code), _ in found], np.int64)),
-        "src_kind": nothing,
-        "dst_kind": nothing,
-        "memcpy_count": [copies.count for copies in moved],
-        "bytes_sum": [copies.bytes_sum for copies in moved],
-        "bytes_avg": [copies.bytes_avg for copies in moved],
-        "bytes_med": nothing,
-        "bytes_min": [copies.bytes_min for copies in moved],
-        "bytes_max": [copies.bytes_max for copies in moved],
-        "memcpy_sum_ns": [copies.sum_ns for copies in moved],
-        "throughput_bytes_per_s": [_throughput(copies) for copies in moved],
+        "rank": [rank_of(timeline, copies) for copies in sums],
+        "device_id": [device for (device, _), _ in rows],
+        "peer_device_id": nulls,
+        "direction": direction_names(np.array([code for (_, code), _ in rows], np.int64)),
+        "src_kind": nulls,
+        "dst_kind": nulls,
+        "memcpy_count": [copies.count for copies in sums],
+        "bytes_sum": [copies.bytes_sum for copies in sums],
+        "bytes_avg": [copies.bytes_avg for copies in sums],
+        "bytes_med": nulls,
+        "bytes_min": [copies.bytes_min for copies in sums],
+        "bytes_max": [copies.bytes_max for copies in sums],
+        "memcpy_sum_ns": [copies.sum_ns for copies in sums],
+        "throughput_bytes_per_s": [_throughput(copies) for copies in sums],
     }
 
 

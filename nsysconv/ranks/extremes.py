@@ -15,7 +15,7 @@ import numpy as np
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.ranks.members import BY_UUID, Member
 from nsysconv.report import MISSING, Column, Printed, Report, merged_header, report_table
-from nsysconv.timeline.spread import OVER_RANKS
+from nsysconv.timeline.arrays import OVER_RANKS
 from nsysconv.units import Unit
 
 Array = np.ndarray

@@ -12,11 +12,10 @@ import numpy as np
 
 from nsysconv.facts import Fact, in_order
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import blocks, counts, sums
+from nsysconv.timeline.arrays import blocks, counts, number, sums, take
+from nsysconv.timeline.events import GpuOps, Kind
 from nsysconv.timeline.idle import PARTS, Gaps, Window, gaps, parts, window
 from nsysconv.timeline.kernel_categories import communicates
-from nsysconv.timeline.ops import GpuOps, Kind, taken
-from nsysconv.timeline.statistics import number
 from nsysconv.timeline.steps import STEP_RANGE, Steps, extent, steps
 from nsysconv.timeline.timeline import Timeline, cached, cached_small, cached_whole
 
@@ -299,7 +298,7 @@ def _named(timeline: Timeline, ops: GpuOps, place: Array) -> tuple[Array, list[t
     rows, texts = _kernel_names(timeline)
     name = np.zeros(len(ops), np.int32)
     kernels = ops.kind == Kind.KERNEL
-    name[kernels] = rows.take(taken(ops.row, kernels))
+    name[kernels] = rows.take(take(ops.row, kernels))
     group, (kinds, names) = number(ops.kind, name)
     class_of = np.zeros(len(kinds), np.int8)
     class_of[group] = place

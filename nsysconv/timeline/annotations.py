@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from nsysconv import codes
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.ops import taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import number, take
+from nsysconv.timeline.events import Spans
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 Array = np.ndarray
@@ -24,34 +23,6 @@ _NO_TEXT, _NO_NAME = "[no text]", "[no name]"
 # What a pattern begins with that a database may look for: no sign that means something to one, and none
 # with which texts begin that stand for missing ones.
 _BEGINNING = re.compile(r"\A[A-Za-z0-9 _#.:-]+")
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Columns of equal length, in the order of the table's rows; `name` numbers `names`.
-
-    Ranges that were never closed end with the recording. `kind` is the table's own code, `row` the
-    place among the table's rows, and `domain` is 0 for what has no domains.
-    """
-
-    start: Array
-    end: Array
-    pid: Array
-    tid: Array
-    kind: Array
-    domain: Array
-    row: Array
-    name: Array
-    names: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def take(self, which: Array) -> Spans:
-        """The intervals of a mask or of indices."""
-        names = (f.name for f in fields(self) if f.name != "names")
-        columns: dict[str, Any] = {name: taken(getattr(self, name), which) for name in names}
-        return replace(self, **columns)
 
 
 @cached_whole
@@ -129,7 +100,7 @@ def _pids_of_ranges(profile: Profile, names: Array, rows: Array) -> Array:
         return np.empty(0, np.int64)
     column = profile.columns("range", ("pid", "kind", "start_ns"))
     fitting &= (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
-    return taken(column["pid"], fitting & (column["start_ns"] != MISSING))
+    return take(column["pid"], fitting & (column["start_ns"] != MISSING))
 
 
 def _pids_of_operators(profile: Profile, names: Array) -> Array:
@@ -139,7 +110,7 @@ def _pids_of_operators(profile: Profile, names: Array) -> Array:
         return np.empty(0, np.int64)
     column = profile.columns("operator", ("pid", "kind", "start_ns", "dur_ns"))
     timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
-    return taken(column["pid"], fitting & timed & (column["kind"] == OPERATOR))
+    return take(column["pid"], fitting & timed & (column["kind"] == OPERATOR))
 
 
 def _names_of(table: str, profile: Profile, wanted: int) -> Array:
@@ -183,7 +154,7 @@ def _ranges(profile: Profile) -> Spans:
     column = profile.columns("range", names)
     long = (column["kind"] == PUSH_POP) | (column["kind"] == START_END)
     kept = long & (column["start_ns"] != MISSING)
-    start, dur, pid, tid, kind, domain, name_id = (taken(column[name], kept) for name in names)
+    start, dur, pid, tid, kind, domain, name_id = (take(column[name], kept) for name in names)
     rows = np.flatnonzero(kept)
     unclosed = dur == MISSING
     last = profile.attributes["recording_ns"]
@@ -202,7 +173,7 @@ def _operators(profile: Profile) -> Spans:
     names = ("start_ns", "dur_ns", "pid", "tid", "kind", "name_id")
     column = profile.columns("operator", names)
     timed = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
-    start, dur, pid, tid, kind, name_id = (taken(column[name], timed) for name in names)
+    start, dur, pid, tid, kind, name_id = (take(column[name], timed) for name in names)
     name, texts = _named(profile, name_id)
     rows = np.flatnonzero(timed)
     return Spans(
@@ -219,7 +190,7 @@ def _named(profile: Profile, name_id: Array) -> tuple[Array, tuple[str, ...]]:
     merged = np.array(
         [numbers.setdefault(texts.get(i, _NO_NAME), len(numbers)) for i in ids.tolist()], np.int32
     )
-    return taken(merged, place), tuple(numbers)
+    return take(merged, place), tuple(numbers)
 
 
 def _own_texts(

@@ -18,9 +18,8 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.names import shorten
 from nsysconv.report import MISSING
-from nsysconv.timeline.groups import blocks
-from nsysconv.timeline.ops import Kind, taken
-from nsysconv.timeline.statistics import number
+from nsysconv.timeline.arrays import blocks, number, take
+from nsysconv.timeline.events import Kind
 from nsysconv.timeline.timeline import Timeline, cached_whole
 
 Array = np.ndarray
@@ -169,4 +168,4 @@ def _categories(timeline: Timeline, found: Rules) -> tuple[Array, list[str]]:
         numbers.setdefault(found.category(texts[i]), len(numbers)) if i in texts else 0
         for i in ids.tolist()
     ]
-    return taken(np.array(by_id, np.int16), place), list(numbers)
+    return take(np.array(by_id, np.int16), place), list(numbers)

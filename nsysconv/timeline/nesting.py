@@ -1,158 +1,403 @@
-"""Who is innermost when: nested intervals of one thread as disjoint segments."""
+"""Named intervals nested on their threads: who lies in whom, how deep, and what is left to each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
+from nsysconv.cache import cached_property
+from nsysconv.notes import Note, Severity
+from nsysconv.timeline.arrays import by_group, counts, number, sums
+from nsysconv.timeline.events import Spans, number_threads
+from nsysconv.timeline.intervals import MOST_LEVELS, enumerated, parents, union
+
 Array = np.ndarray
 
-MOST_LEVELS = 200
-"""What nests deeper, which no program does, is looked at one by one and not level by level."""
-
 
 @dataclass(frozen=True)
-class Segments:
-    """Disjoint, sorted intervals, each with a label; time in between belongs to nobody."""
+class Tree:
+    """Spans thread by thread, each thread's by start, the longest first: a parent is before its children.
 
-    starts: Array
-    ends: Array
-    labels: Array
+    `parent` is the place in `spans` of the innermost one of its thread that holds a span's start, -1
+    for none; `level` counts them all, 0 for the outermost. A span that crosses the end of its parent
+    counts as inside it.
+    """
+
+    spans: Spans
+    parent: Array
+    level: Array
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.parent)
 
+    @cached_property
+    def child_count(self) -> Array:
+        """Direct children of each."""
+        return counts(self.parent[self.parent >= 0], len(self))
 
-EMPTY = Segments(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    @cached_property
+    def child_ns(self) -> Array:
+        """Durations of the direct children of each, added up."""
+        inside = self.parent >= 0
+        dur = (self.spans.end - self.spans.start)[inside]
+        return sums(self.parent[inside], dur, len(self))
 
-
-def innermost(starts: Array, ends: Array, labels: Array) -> Segments:
-    """Per moment the label of the innermost of the intervals that hold it.
-
-    Intervals without length hold nothing. One that crosses the end of the interval it began in is cut
-    there.
-    """
-    keep = ends > starts
-    starts, ends, labels = starts[keep], ends[keep], labels[keep]
-    if len(starts) == 0:
-        return EMPTY
-    order = np.lexsort((-ends, starts))
-    starts, ends, labels = starts[order], ends[order], labels[order]
-    parent, ends = parents(starts, ends)
-    # The innermost interval changes where one begins (to it) and where one ends (to its parent); of
-    # events at one moment the last in this order decides: ends from the inside out, then begins.
-    count = len(starts)
-    moments = np.concatenate((ends, starts))
-    holders = np.concatenate((parent, np.arange(count)))
-    inside_out = np.concatenate((-np.arange(count) - 1, np.arange(count)))
-    is_start = np.repeat([0, 1], count)
-    at = np.lexsort((inside_out, is_start, moments))
-    moments, holders = moments[at], holders[at]
-    segment_starts, segment_ends, segment_holders = moments[:-1], moments[1:], holders[:-1]
-    real = (segment_ends > segment_starts) & (segment_holders >= 0)
-    return Segments(segment_starts[real], segment_ends[real], labels[segment_holders[real]])
-
-
-def parents(starts: Array, ends: Array) -> tuple[Array, Array]:
-    """Per interval (sorted by start, longest first) the one it lies in, -1 for none; ends, cut.
-
-    Level by level: the outermost are those that begin after all before them have ended. What remains
-    lies in the last of them that began before it; then the same again one level down. Where the
-    levels are very many, which no program makes, one by one.
-    """
-    told = ends
-    ends = ends.copy()
-    parent = np.full(len(starts), -1, np.int64)
-    rest = np.arange(len(starts))
-    level = 0
-    while len(rest):
-        level += 1
-        if level > MOST_LEVELS:
-            return _parents_one_by_one(starts.tolist(), told.tolist())
-        outer = _outermost(starts[rest], ends[rest], parent[rest])
-        holders = rest[outer]
-        rest = rest[~outer]
-        parent[rest] = holders[np.searchsorted(holders, rest) - 1]
-        ends[rest] = np.minimum(ends[rest], ends[parent[rest]])
-    return parent, ends
-
-
-def _parents_one_by_one(starts: list[int], ends: list[int]) -> tuple[Array, Array]:
-    """The same; its time does not depend on how deep they nest."""
-    parent: list[int] = []
-    cut: list[int] = []
-    open_: list[int] = []
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        while open_ and cut[open_[-1]] <= start:
-            open_.pop()
-        parent.append(open_[-1] if open_ else -1)
-        cut.append(min(end, cut[open_[-1]]) if open_ else end)
-        open_.append(number)
-    return np.array(parent, np.int64), np.array(cut, np.int64)
-
-
-def _outermost(starts: Array, ends: Array, parent: Array) -> Array:
-    """Which of these lie in no other of them that has the same parent."""
-    # Intervals of different parents are disjoint and sorted, so one running maximum serves all,
-    # unless a cut one reaches beyond its sibling: then those are looked at one by one.
-    reach = np.maximum.accumulate(ends)[:-1]
-    inside = starts[1:] < reach
-    if not (inside & (ends[1:] > reach)).any():
-        return np.concatenate(([True], ~inside))
-    mask, last = [], None
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        fresh = last is None or start >= last
-        mask.append(fresh)
-        if fresh:
-            last = end
-    return np.array(mask, bool)
+    @cached_property
+    def paths(self) -> Paths:
+        """Which names lead to each span."""
+        levels = int(self.level.max(initial=-1)) + 1
+        numbered = _level_by_level if levels <= MOST_LEVELS else _one_by_one
+        return Paths(*numbered(self.parent, self.level, self.spans.name))
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """Parts of intervals: which interval each belongs to, and where it lies."""
+class Paths:
+    """The distinct paths of a tree, numbered from 0, a parent before its children.
 
-    interval: Array
-    starts: Array
-    ends: Array
+    `of` is the number of each span's path; by number, `parent` is the path without its last name, -1
+    for none, and `name` the number of that name.
+    """
+
+    of: Array
+    parent: Array
+    name: Array
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @cached_property
+    def level(self) -> Array:
+        """How many names are before each path's last."""
+        return _levels(self.parent)
+
+    def depth_first(self, total: Array) -> Array:
+        """The paths, each followed by those inside, siblings by their totals, largest first."""
+        siblings = np.lexsort((self.name, -total, self.parent))
+        edges = np.searchsorted(self.parent[siblings], np.arange(-1, len(self) + 1)).tolist()
+        backwards = siblings[::-1].tolist()
+        count = len(self)
+        order: list[int] = []
+        waiting = [-1]
+        while waiting:
+            path = waiting.pop()
+            order.append(path)
+            waiting += backwards[count - edges[path + 2] : count - edges[path + 1]]
+        return np.array(order[1:], np.int64)
 
 
-def whole(starts: Array, ends: Array) -> Pieces:
-    """Every interval with a length, as the one piece of itself."""
-    interval = np.flatnonzero(ends > starts)
-    return Pieces(interval, starts[interval], ends[interval])
+def _level_by_level(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
+    """The paths of spans: that of each; the parent and the name of each path."""
+    of = np.zeros(len(parent), np.int64)
+    parts: list[tuple[Array, Array]] = [(np.empty(0, np.int64),) * 2]
+    count = 0
+    for here in by_group(level, int(level.max(initial=-1)) + 1):
+        above = of[parent[here]] if count else np.full(len(here), -1)
+        place, (parents_, found) = number(above, names[here])
+        of[here] = count + place
+        parts.append((parents_, found))
+        count += len(found)
+    above, name = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return of, above, name
 
 
-def split(pieces: Pieces, segments: Segments) -> tuple[Pieces, Array, Pieces]:
-    """Cuts pieces at the segments: what lies inside segments, the label of each, and what remains."""
-    first = np.searchsorted(segments.ends, pieces.starts, side="right")
-    last = np.searchsorted(segments.starts, pieces.ends, side="left")
-    count = np.maximum(last - first, 0)
-    number, segment = enumerated(first, count)
-    inside = Pieces(
-        pieces.interval[number],
-        np.maximum(segments.starts[segment], pieces.starts[number]),
-        np.minimum(segments.ends[segment], pieces.ends[number]),
+def _one_by_one(parent: Array, level: Array, names: Array) -> tuple[Array, Array, Array]:
+    """The same; its time does not depend on how deep they nest."""
+    known: dict[tuple[int, int], int] = {}
+    of: list[int] = []
+    for above, name in zip(parent.tolist(), names.tolist(), strict=True):
+        of.append(known.setdefault((of[above] if above >= 0 else -1, name), len(known)))
+    columns = np.array(list(known), np.int64).reshape(-1, 2)
+    return np.array(of, np.int64), columns[:, 0], columns[:, 1]
+
+
+def nested(spans: Spans, apart: Array | None = None) -> Tree:
+    """The spans as a tree per thread; those of the mask `apart` lie in nobody, and nobody in them."""
+    order, parent, level = [], [], []
+    nesting = np.arange(len(spans)) if apart is None else np.flatnonzero(~apart)
+    thread, threads = number_threads(spans.pid[nesting], spans.tid[nesting])
+    before = 0
+    for which in by_group(thread, len(threads)):
+        members = nesting[which]
+        start, end = spans.start[members], spans.end[members]
+        at = np.lexsort((-end, start))
+        inside, _ = parents(start[at], end[at])
+        order.append(members[at])
+        parent.append(np.where(inside >= 0, inside + before, -1))
+        level.append(_levels(inside))
+        before += len(members)
+    if apart is not None:
+        alone = np.flatnonzero(apart)
+        order.append(alone)
+        parent.append(np.full(len(alone), -1))
+        level.append(np.zeros(len(alone), np.int64))
+    nothing = np.empty(0, np.int64)
+    return Tree(
+        spans.take(np.concatenate((nothing, *order))),
+        np.concatenate((nothing, *parent)),
+        np.concatenate((nothing, *level)),
     )
-    # A piece with n segments in it has n + 1 rests, before, between and behind them; some are empty.
-    number, follower = enumerated(first, count + 1)
-    is_first = np.concatenate(([True], number[1:] != number[:-1])) if len(number) else number == 0
-    is_last = np.concatenate((number[1:] != number[:-1], [True])) if len(number) else number == 0
-    padded_ends = np.concatenate(([0], segments.ends))
-    padded_starts = np.concatenate((segments.starts, [0]))
-    starts = np.where(is_first, pieces.starts[number], padded_ends[follower])
-    ends = np.where(is_last, pieces.ends[number], padded_starts[follower])
-    kept = ends > starts
-    return (
-        inside,
-        segments.labels[segment],
-        Pieces(pieces.interval[number[kept]], starts[kept], ends[kept]),
+
+
+def _levels(parent: Array) -> Array:
+    """How many each lies in. In each round everybody sees twice as far up."""
+    level = (parent >= 0).astype(np.int64)
+    above = parent.copy()
+    while True:
+        some = np.flatnonzero(above >= 0)
+        if not len(some):
+            return level
+        level[some] += level[above[some]]
+        above[some] = above[above[some]]
+
+
+LONGEST = 2000
+"""So many characters a path has at most, but for what it says of those left out of its middle."""
+DEEPEST = 100
+"""So many levels names are set in at most."""
+
+_HEAD, _TAIL = 1200, 700
+_DIGEST_BYTES = 6
+
+
+def path_texts(
+    parent: Array, part: Callable[[int], str], shown: Array, separator: str = "/"
+) -> list[str]:
+    """Of the places `shown` the parts of all that they lie in, outermost first, and their own.
+
+    `parent` is the place that each lies in, -1 for none, and comes before it. Of a text longer than
+    LONGEST the middle is left out: how many characters those are, and a digest of the whole path, stand
+    there, so that different paths remain different, and equal ones equal in all profiles.
+    """
+    above = parent.tolist()
+    found: dict[int, _Text] = {-1: _Text("", 0)}
+    digest = _Digests()
+    for place in _with_all_around(above, shown):
+        outer, text = found[above[place]], part(place)
+        piece = separator + text if above[place] >= 0 else text
+        length = outer.length + len(piece)
+        if length <= LONGEST:
+            found[place] = _Text(outer.head + piece, length)
+            continue
+        if outer.is_whole:
+            head, tail, before = (outer.head + piece)[:_HEAD], outer.head, digest.of(outer.head)
+        else:
+            head, tail, before = outer.head, outer.tail, outer.digest
+        found[place] = _Text(
+            head, length, (tail + piece)[-_TAIL:], digest.joined(before, digest.of(text))
+        )
+    return [found[place].spelled() for place in shown.tolist()]
+
+
+def set_in(indent: str, level: Array, names: Iterable[str]) -> list[str]:
+    """The names, each set in by its level, DEEPEST at most. Equal ones are one text: they may be long."""
+    known: dict[tuple[int, str], str] = {}
+    found = []
+    for depth, name in zip(np.minimum(level, DEEPEST).tolist(), names, strict=True):
+        text = known.get((depth, name))
+        if text is None:
+            text = known[depth, name] = indent * depth + name
+        found.append(text)
+    return found
+
+
+def notes_of_deep(paths: Sequence[str], level: Array | None = None) -> tuple[Note, ...]:
+    """What has to be said of these paths, and of names that were set in by these levels."""
+    cut = np.array([len(path) > LONGEST for path in paths], bool)
+    if level is not None:
+        cut |= level > DEEPEST
+    count = int(np.count_nonzero(cut))
+    if not count:
+        return ()
+    text = (
+        f"ranges with a path of more than {LONGEST:,} characters, the middle of which is left out, or "
+        f"in more than {DEEPEST} others, set in no deeper"
     )
+    return (Note("path-shortened", Severity.INFO, text, count),)
 
 
-def enumerated(first: Array, count: Array) -> tuple[Array, Array]:
-    """For each i the numbers first[i] .. first[i] + count[i] - 1, and i beside each."""
-    number = np.repeat(np.arange(len(first)), count)
-    begins = np.cumsum(count) - count
-    return number, first[number] + np.arange(len(number)) - begins[number]
+@dataclass(frozen=True)
+class _Text:
+    """A path: all of it as `head`, or how it begins and ends, and a digest of all of it."""
+
+    head: str
+    length: int
+    tail: str = ""
+    digest: bytes = b""
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.digest
+
+    def spelled(self) -> str:
+        if self.is_whole:
+            return self.head
+        left_out = self.length - _HEAD - _TAIL
+        return f"{self.head}…[{left_out:,} characters left out, {self.digest.hex()}]…{self.tail}"
+
+
+class _Digests:
+    """Digests of texts, that of each text made once."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, bytes] = {}
+
+    def of(self, text: str) -> bytes:
+        known = self._of.get(text)
+        if known is None:
+            known = self.joined(text.encode("utf-8", "surrogatepass"))
+            self._of[text] = known
+        return known
+
+    def joined(self, *parts: bytes) -> bytes:
+        return blake2b(b"".join(parts), digest_size=_DIGEST_BYTES).digest()
+
+
+def _with_all_around(parent: list[int], shown: Array) -> list[int]:
+    """The places, and all that they lie in, a parent before its children."""
+    needed: set[int] = set()
+    for place in shown.tolist():
+        while place >= 0 and place not in needed:
+            needed.add(place)
+            place = parent[place]
+    return sorted(needed)
+
+
+# Pairs of a group and what lies in it are gathered so many at a time, and each group as a whole.
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Held:
+    """Pairs of a group and the place of an interval that lies in members of it, no pair twice.
+
+    `around` counts these members. Of intervals of one label, `fresh` counts those members in which no
+    other of the label begins earlier: over a group and a label it adds up to the members that hold any.
+    """
+
+    group: Array
+    item: Array
+    around: Array
+    fresh: Array
+
+
+def held(
+    groups: Array, starts: Array, ends: Array, start: Array, end: Array, label: Array
+) -> Iterator[Held]:
+    """The groups, given by their members, that hold intervals from `start` to `end`; some at a time."""
+    members = _Members(groups, starts, ends)
+    before, told = _earlier(start, end, label)
+    order, windows = _windows(groups, starts, ends, start, end)
+    for low, high in _batches(*windows):
+        group, first, size = (column[low:high] for column in windows)
+        which, place = enumerated(first, size)
+        item, mine = order[place], group[which]
+        around, later = members.around(mine, start[item], end[item], before[item])
+        yield Held(mine, item, around, np.where(told[item], later, 0))
+
+
+def _windows(
+    groups: Array, starts: Array, ends: Array, start: Array, end: Array
+) -> tuple[Array, tuple[Array, Array, Array]]:
+    """An order of the intervals; and windows of it by their groups: group, first place and size."""
+    rest = np.lexsort((end, start))
+    chains, parts, before = [], [], 0
+    # Of intervals that follow each other with their starts and their ends, what lies in a member is
+    # one window. Mostly all of them do.
+    while len(rest):
+        follows = end[rest] >= np.maximum.accumulate(end[rest])
+        chain, rest = rest[follows], rest[~follows]
+        low = np.searchsorted(start[chain], starts, side="left")
+        high = np.searchsorted(end[chain], ends, side="right")
+        some = high > low
+        shift = groups[some] * (len(chain) + 1)
+        found = union(low[some] + shift, high[some] + shift)
+        group, first = np.divmod(found.starts, len(chain) + 1)
+        parts.append((group, first + before, found.ends - found.starts))
+        chains.append(chain)
+        before += len(chain)
+    if not parts:
+        return rest, (rest, rest, rest)
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    at = np.argsort(columns[0], kind="stable")
+    group, first, size = (column[at] for column in columns)
+    return np.concatenate(chains), (group, first, size)
+
+
+def _batches(group: Array, first: Array, size: Array) -> Iterator[tuple[int, int]]:
+    """Runs of windows of whole groups, not many more than are gathered at a time."""
+    edges = (
+        np.flatnonzero(np.concatenate(([True], group[1:] != group[:-1]))) if len(group) else group
+    )
+    until = np.append(edges[1:], len(group))
+    total = np.concatenate(([0], np.cumsum(size)))[until] if len(group) else group
+    at, done = 0, 0
+    while at < len(edges):
+        following = max(int(np.searchsorted(total, done + _AT_ONCE, side="right")), at + 1)
+        yield int(edges[at]), int(until[following - 1])
+        at, done = following, int(total[following - 1])
+
+
+def _earlier(start: Array, end: Array, label: Array) -> tuple[Array, Array]:
+    """Per interval the last earlier start of one of its label, and whether it counts.
+
+    None does that has another of its label inside: what holds it, holds that one, too.
+    """
+    order = np.lexsort((end, start, label))
+    told = np.zeros(len(start), bool)
+    before = np.full(len(start), np.iinfo(np.int64).min)
+    # The least end of those that follow, label by label: ends as ranks, above those of later labels.
+    rank = np.unique(end, return_inverse=True)[1].reshape(-1)[order]
+    key = rank + label[order] * (len(start) + 1)
+    least = np.minimum.accumulate(key[::-1])[::-1]
+    inner = np.append(key[:-1] < least[1:], True) if len(key) else np.empty(0, bool)
+    kept = order[inner]
+    told[kept] = True
+    same = label[kept[1:]] == label[kept[:-1]]
+    before[kept[1:][same]] = start[kept[:-1][same]]
+    return before, told
+
+
+class _Members:
+    """Members of groups, to be counted by where they begin and end: a wavelet matrix of their ends."""
+
+    def __init__(self, groups: Array, starts: Array, ends: Array) -> None:
+        self._starts, self._ends = np.unique(starts), np.unique(ends)
+        self._stride = len(self._starts) + 1
+        key = groups * self._stride + np.searchsorted(self._starts, starts)
+        order = np.argsort(key, kind="stable")
+        self._key = key[order]
+        value = np.searchsorted(self._ends, ends[order])
+        self._levels: list[tuple[int, Array]] = []
+        for bit in reversed(range(len(self._ends).bit_length())):
+            one = (value >> bit & 1).astype(bool)
+            zeros = np.concatenate(([0], np.cumsum(~one)))
+            self._levels.append((bit, zeros))
+            value = np.concatenate((value[~one], value[one]))
+
+    def around(self, group: Array, start: Array, end: Array, after: Array) -> tuple[Array, Array]:
+        """Of each group's members how many hold [start, end), and of these begin after `after`."""
+        least = np.searchsorted(self._ends, end, side="left")
+        until, low = self._begun(group, start), self._begun(group, after)
+        begin = np.searchsorted(self._key, group * self._stride)
+        early = self._ending_before(least, begin, low)
+        late = self._ending_before(least, low, until)
+        return until - begin - early - late, until - low - late
+
+    def _begun(self, group: Array, moment: Array) -> Array:
+        """Where, among the members, those of each group that begin by then end."""
+        rank = np.searchsorted(self._starts, moment, side="right")
+        return np.searchsorted(self._key, group * self._stride + rank)
+
+    def _ending_before(self, least: Array, low: Array, high: Array) -> Array:
+        """How many of the places from low to high have an end of a lower rank."""
+        result = np.zeros(len(least), np.int64)
+        for bit, zeros in self._levels:
+            zeros_low, zeros_high = zeros[low], zeros[high]
+            one = (least >> bit & 1).astype(bool)
+            result += np.where(one, zeros_high - zeros_low, 0)
+            low = np.where(one, zeros[-1] + low - zeros_low, zeros_low)
+            high = np.where(one, zeros[-1] + high - zeros_high, zeros_high)
+        return result

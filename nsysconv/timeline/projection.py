@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import Spans
-from nsysconv.timeline.calls import by_group, number_threads
-from nsysconv.timeline.groups import blocks, indices, sums
-from nsysconv.timeline.ops import GpuOps, Kind, taken
+from nsysconv.timeline.arrays import blocks, by_group, indices, sums, take
+from nsysconv.timeline.events import GpuOps, Kind, Spans, number_threads
 from nsysconv.timeline.timeline import Timeline
 
 Array = np.ndarray
@@ -109,7 +107,7 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
     if not len(linked) or not len(spans):
         return
     if not wide.all():
-        thread = taken(calls.thread, taken(owner, linked))
+        thread = take(calls.thread, take(owner, linked))
         numbers = {key: number for number, key in enumerate(calls.threads)}
         members = by_group(thread, len(calls.threads), linked)
         own = np.flatnonzero(~wide)
@@ -118,9 +116,9 @@ def _launches(timeline: Timeline, spans: Spans, wide: Array) -> Iterator[tuple[A
             if key in numbers and key[1] != MISSING and len(members[numbers[key]]):
                 yield own[places], members[numbers[key]]
     if wide.any():
-        process = taken(ops.pid, linked)
+        process = take(ops.pid, linked)
         for pid in np.unique(spans.pid[wide]).tolist():
-            here = taken(linked, process == pid)
+            here = take(linked, process == pid)
             if len(here):
                 yield np.flatnonzero(wide & (spans.pid == pid)), here
 
@@ -131,13 +129,13 @@ def _fill(
     """Writes the projections of the spans at these indices onto these operations, given by their starts,
     those without a time first."""
     ops, calls = timeline.ops, timeline.calls
-    untimed = int(np.count_nonzero(~taken(ops.timed, by_start)))
+    untimed = int(np.count_nonzero(~take(ops.timed, by_start)))
     by_call = np.concatenate((by_start[untimed:], by_start[:untimed])) if untimed else by_start
-    call = taken(timeline.owner, by_call)
-    called, place = taken(calls.start, call), None
+    call = take(timeline.owner, by_call)
+    called, place = take(calls.start, call), None
     if untimed or (called[1:] < called[:-1]).any():
         place = np.argsort(called, kind="stable").astype(np.int32)
-        called, call, by_call = taken(called, place), taken(call, place), taken(by_call, place)
+        called, call, by_call = take(called, place), take(call, place), take(by_call, place)
     low = np.searchsorted(called, spans.start[which], side="left")
     high = np.searchsorted(called, spans.end[which], side="left")
     del called  # here and below: what has been looked at makes room for the next
@@ -155,7 +153,7 @@ def _fill(
     launched = _Launched(ops, by_call, by_start[untimed:], place)
     windows = _Windows(low, high, len(launched))
     first, last, timed = _places(launched, windows)
-    end = windows.best(taken(ops.end, by_call), np.maximum)
+    end = windows.best(take(ops.end, by_call), np.maximum)
     del windows
     some = timed > 0
     which, low, high = which[some], low[some], high[some]

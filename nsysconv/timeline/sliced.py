@@ -1,4 +1,4 @@
-"""A time line cut to a slice: what of each table belongs to it.
+"""When a slice is: what times, ranges and steps mean in a profile.
 
 Definitions, with worked examples: docs/definitions.md.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,13 +21,202 @@ from nsysconv.errors import UsageError, available_hint
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
-from nsysconv.timeline.annotations import Spans, ranges
-from nsysconv.timeline.calls import ApiCalls
-from nsysconv.timeline.ops import GpuOps, Kind
-from nsysconv.timeline.slice_times import Interval, Times, times
-from nsysconv.timeline.slices import Slice
-from nsysconv.timeline.statistics import distinct
+from nsysconv.timeline import steps as found_in
+from nsysconv.timeline.annotations import named, operators, ranges
+from nsysconv.timeline.arrays import distinct
+from nsysconv.timeline.events import ApiCalls, GpuOps, Kind, Spans
+from nsysconv.timeline.slices import Moment, Percent, Slice
 from nsysconv.timeline.timeline import Timeline, cached
+
+Interval = tuple[int, int]
+
+_FIRST, _LAST = -schema.TIME_LIMIT_NS, schema.TIME_LIMIT_NS
+
+
+@dataclass(frozen=True)
+class Times:
+    """When a slice is, per process; `launched` is when that is asked of calls instead of operations.
+
+    A process that is in neither is not in the slice. Where an end is open, rows have none, and `ends`
+    says where windows have theirs.
+    """
+
+    own: Mapping[int, Interval]
+    launched: Mapping[int, Interval]
+    ends: Interval
+
+
+def times(timeline: Timeline, part: Slice) -> Times:
+    """The slice's time in each process: where all that is asked for holds."""
+    if part.by_range and not part.projected and timeline.clocks_disagree:
+        raise UsageError(
+            "CPU and GPU times are not on one clock: when this was on the GPU is not recorded",
+            hint="--projected takes what was launched in it.",
+        )
+    # Rows of which no process is recorded have MISSING for one.
+    pids = {int(row["pid"]) for row in timeline.profile.rows("process")} | {MISSING}
+    (low, high), ends = _moments(timeline, part)
+    times = dict.fromkeys(pids, (low, high))
+    if part.skip_first:
+        times = _meet(times, _after_steps(timeline, part))
+    if part.step is not None:
+        times = _meet(times, _of_steps(timeline, part))
+    if part.range is not None:
+        times = _meet(times, _of_range(timeline, part.range))
+    launched = {pid: (low, high) for pid, (low, high) in times.items() if high > low}
+    if not launched:
+        raise UsageError(
+            "the slice is empty",
+            hint="What was asked for does not happen at one time, or takes none.",
+        )
+    return Times(_projected(timeline, launched) if part.projected else launched, launched, ends)
+
+
+def _meet(times: Mapping[int, Interval], more: Mapping[int, Interval]) -> dict[int, Interval]:
+    return {
+        pid: (max(low, more[pid][0]), min(high, more[pid][1]))
+        for pid, (low, high) in times.items()
+        if pid in more
+    }
+
+
+def _moments(timeline: Timeline, part: Slice) -> tuple[Interval, Interval]:
+    """The slice's time as far as `time` says it, for rows; and where windows begin and end at most.
+
+    From 0 % on, and up to 100 %, is an open end: it leaves nothing out.
+    """
+    start, end = part.time or (None, None)
+    start = None if start == Percent(0) else start
+    end = None if end == Percent(100) else end
+    ends = _FIRST, _LAST
+    if part.time is not None and not (isinstance(start, int) and isinstance(end, int)):
+        if timeline.clocks_disagree:
+            raise UsageError(
+                "CPU and GPU times are not on one clock: the profile has no one beginning or end",
+                hint="Say both ends of the time in ns, us, ms or s.",
+            )
+        ends = found_in.extent(timeline) or (0, 0)
+    low = _FIRST if start is None else _moment(start, ends)
+    high = _LAST if end is None else _moment(end, ends)
+    if high <= max(low, ends[0]) or low >= ends[1]:
+        raise UsageError(
+            "the slice is empty", hint=f"The profile is from {ends[0]} ns to {ends[1]} ns."
+        )
+    return (low, high), (ends[0] if start is None else _FIRST, ends[1] if end is None else _LAST)
+
+
+def _moment(wanted: Moment, ends: Interval) -> int:
+    if isinstance(wanted, Percent):
+        return ends[0] + int((ends[1] - ends[0]) * Fraction(wanted.value) / 100)
+    return min(max(wanted, _FIRST), _LAST)
+
+
+def _after_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
+    after = {}
+    for steps in _steps(timeline, part):
+        if len(steps) > part.skip_first:
+            after[steps.pid] = (int(steps.end[part.skip_first - 1]), int(steps.end.max()))
+    if not after:
+        raise UsageError(
+            f"too few steps: no process has more than {part.skip_first}",
+            hint="The report `steps` lists them.",
+        )
+    return after
+
+
+def _of_steps(timeline: Timeline, part: Slice) -> dict[int, Interval]:
+    assert part.step is not None
+    found = {}
+    for steps in _steps(timeline, part):
+        places = _places(steps, part.step)
+        if places:
+            found[steps.pid] = (int(steps.start[places[0]]), int(steps.end[places].max()))
+    if not found:
+        raise UsageError(f"no step {part.step!r}", hint="The report `steps` lists them.")
+    return found
+
+
+def _steps(timeline: Timeline, part: Slice) -> list[found_in.Steps]:
+    """The steps of each process. What is launched in one is launched inside its annotation: its time
+    goes on until all of that has run, when the program may be in the next.
+    """
+    pattern = found_in.STEP_RANGE if part.step_range is None else part.step_range
+    found = (found_in.annotated if part.projected else found_in.steps)(timeline, pattern)
+    if not found:
+        raise UsageError(
+            f"no steps: no range is called {pattern}",
+            hint="--step-range NAME says what steps are called; * stands for anything.",
+        )
+    return found
+
+
+def _places(steps: found_in.Steps, wanted: str) -> list[int]:
+    """Which steps a name, a number or `FIRST:LAST` means.
+
+    A number is the one in the names, as in `ProfilerStep#5`, where they have one; else it counts.
+    """
+    if wanted in steps.name:
+        return [place for place, name in enumerate(steps.name) if name == wanted]
+    match = re.fullmatch(r"(\d{1,18})(?::(\d{1,18}))?", wanted)
+    if match is None:
+        return []
+    first, last = int(match[1]), int(match[2] or match[1])
+    in_names = [re.search(r"(\d{1,18})\D*$", name) for name in steps.name]
+    numbers = [int(m[1]) for m in in_names if m]
+    if len(numbers) < len(steps) or len(set(numbers)) < len(numbers):
+        numbers = list(range(1, len(steps) + 1))
+    return [place for place, number in enumerate(numbers) if first <= number <= last]
+
+
+def _of_range(timeline: Timeline, text: str) -> dict[int, Interval]:
+    for name, domain, occurrence in _readings(text):
+        for spans in (ranges(timeline), operators(timeline)):
+            mine = spans.take(named(timeline, spans, name, domain))
+            times = {}
+            for pid in distinct(mine.pid).tolist():
+                here = mine.take(mine.pid == pid)
+                if len(here) >= occurrence:
+                    place = np.lexsort((here.end, here.start))[occurrence - 1]
+                    times[pid] = (int(here.start[place]), int(here.end[place]))
+            if times:
+                return times
+    spans = ranges(timeline)
+    named_by = spans if len(spans) else operators(timeline)
+    names = sorted(named_by.names[i] for i in distinct(named_by.name).tolist())
+    raise UsageError(
+        f"no range {text!r}",
+        hint=available_hint(text, names, "The report `ranges` lists them all."),
+    )
+
+
+def _readings(text: str) -> Iterator[tuple[str, str | None, int]]:
+    whole: list[tuple[str, int]] = [(text, 1)]
+    match = re.fullmatch(r"(.*)#([1-9]\d{0,8})", text, re.DOTALL)
+    if match is not None:
+        whole.append((match[1], int(match[2])))
+    for name, occurrence in whole:
+        yield name, None, occurrence
+    for head, occurrence in whole:
+        name, sign, domain = head.rpartition("@")
+        if sign:
+            yield name, domain, occurrence
+
+
+def _projected(timeline: Timeline, launched: Mapping[int, Interval]) -> dict[int, Interval]:
+    ops, owner = timeline.ops, timeline.owner
+    times = {}
+    for pid, (low, high) in launched.items():
+        mine = np.flatnonzero((owner >= 0) & ops.timed & (ops.pid == pid))
+        start = timeline.calls.start[owner[mine]]
+        mine = mine[(start >= low) & (start < high)]
+        if len(mine):
+            times[pid] = (int(ops.start[mine].min()), int(ops.end[mine].max()))
+    if not times:
+        raise UsageError(
+            "no GPU operation was launched in the range", hint="Without --projected it has a time."
+        )
+    return times
+
 
 Array = np.ndarray
 
@@ -141,7 +332,6 @@ class _Sliced(Timeline):
         return tuple(merged([*super().op_notes, *self._left_out()]))
 
     def _left_out(self) -> Iterator[Note]:
-        """What the slice cannot tell whether it belongs to it."""
         facts = frozenset({Fact.KERNELS, Fact.MEMCPYS})
         by_call = self._part.projected or self._tids is not None
         if by_call:
@@ -165,14 +355,12 @@ class _Sliced(Timeline):
 
     @cached_property
     def _times(self) -> Times | None:
-        """When the slice is; None: it does not say. Found only now: it may take reading everything."""
         with self._named_profile():
             self._check_numbers()
             return times(self.whole, self._part) if self._part.bounds_time else None
 
     @contextmanager
     def _named_profile(self) -> Iterator[None]:
-        """Says which profile it is that does not have what is asked for: there may be two."""
         try:
             yield
         except UsageError as error:
@@ -184,7 +372,6 @@ class _Sliced(Timeline):
         return frozenset(self._part.threads) or None
 
     def _processes(self) -> frozenset[int] | None:
-        """The processes that are asked for; None: all."""
         part = self._part
         known = {int(row["pid"]) for row in self.profile.rows("process")}
         chosen = known
@@ -207,12 +394,10 @@ class _Sliced(Timeline):
         return frozenset(chosen)
 
     def _working(self) -> set[int]:
-        """The processes with GPU operations or API calls."""
         calling = {pid for pid, _ in self.whole.calls.threads}
         return calling | set(distinct(self.whole.at_any_time.pid).tolist())
 
     def _check_numbers(self) -> None:
-        """Refuses devices, streams and threads that the profile does not have."""
         part = self._part
         if part.devices:
             # Samples may be of devices on which nothing ran.
@@ -243,7 +428,6 @@ class _Sliced(Timeline):
     @property
     @cached
     def _at_any_time(self) -> Array:
-        """Which operations would be in the slice at another time."""
         kept = self._by_rows
         if self._tids is not None:
             calls, owner = self.whole.calls, self.whole.owner
@@ -253,7 +437,6 @@ class _Sliced(Timeline):
 
     @property
     def _by_rows(self) -> Array:
-        """Which operations are of the processes, devices, streams and names that are asked for."""
         part, ops = self._part, self.whole.ops
         kept = self._of_processes(ops.pid)
         if part.devices:
@@ -265,7 +448,6 @@ class _Sliced(Timeline):
         return kept
 
     def _ops_in_time(self, ops: GpuOps) -> Array:
-        """Which operations run, or are launched, in the slice's time of their process."""
         if self._times is None:
             return np.ones(len(ops), bool)
         if self._part.projected:
@@ -280,7 +462,6 @@ class _Sliced(Timeline):
         return _by_process(ops.pid, self._times.own, _intersecting(ops.start, ops.end))
 
     def _in_time(self, pid: Array, start: Array, end: Array, *, gpu: bool = False) -> Array:
-        """Which rows, of the CPU's side unless `gpu`, are in the slice's time of their process."""
         if self._times is None:
             return np.ones(len(pid), bool)
         times = self._times.own if gpu else self._times.launched
@@ -289,7 +470,6 @@ class _Sliced(Timeline):
     @property
     @cached
     def _named_ops(self) -> Array:
-        """Which operations have a name that fits: a kernel's own, or `[memcpy HtoD]` and the like."""
         assert self._name is not None
         ops = self.whole.ops
         fits = np.zeros(len(ops), bool)
@@ -325,7 +505,6 @@ class _Sliced(Timeline):
         return result
 
     def _kept_rows(self, table: str) -> Array:
-        """Which rows of a table of the CPU's side, or of what is neither an operation nor a call."""
         has = schema.metadata.tables[table].columns
         start = self.profile.columns(table, ("start_ns",))["start_ns"]
         end = start
@@ -363,7 +542,6 @@ class _Sliced(Timeline):
 def _by_process(
     pid: Array, times: Mapping[int, Interval], holds: Callable[[Array, int, int], Array]
 ) -> Array:
-    """Per row what `holds` says of the rows of its process; False for those without a time there."""
     kept = np.zeros(len(pid), bool)
     for process, (low, high) in times.items():
         mine = np.flatnonzero(pid == process)
@@ -372,7 +550,6 @@ def _by_process(
 
 
 def _intersecting(start: Array, end: Array) -> Callable[[Array, int, int], Array]:
-    """Whether intervals intersect [low, high); one without length does where it starts inside."""
 
     def holds(mine: Array, low: int, high: int) -> Array:
         s, e = start[mine], end[mine]
@@ -404,7 +581,6 @@ def _known(
     work: str = "",
     working: Callable[[], set[int]] | None = None,
 ) -> set[int]:
-    """What is wanted. Raises UsageError where it is not known: it tells those with `work` from others."""
     unknown = sorted(set(wanted) - known)
     if unknown:
         busy = known & working() if working is not None else known

@@ -1,0 +1,537 @@
+"""One profile, opened: in a store, or in place in its own file."""
+
+from __future__ import annotations
+
+import glob
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsysconv import queries
+from nsysconv.api.inputs import check_there
+from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.errors import InputError, UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Request
+from nsysconv.report import Report
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile, Store, find_profile
+from nsysconv.timeline.idle import IDLE_KINDS
+from nsysconv.timeline.sliced import sliced
+from nsysconv.timeline.slices import Slice
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import KERNEL, totals
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from nsysconv.api.profile_file import ProfileFile
+
+KERNEL_NAMES = ("demangled", "short", "mangled")
+BY = ("step",)
+
+# So many that could be meant are named, with what there is of each.
+_NAMED = 20
+
+
+@dataclass(frozen=True)
+class ShownReport(Report):
+    """A report that a notebook shows as a table, `print` as text, and that can be drawn.
+
+    `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, where it was
+    not recorded. It holds nothing open.
+    """
+
+    def plot(self) -> Figure:
+        """The report's picture, which a notebook shows and `savefig` writes.
+
+        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or where the
+        report has no picture or was not answered.
+        """
+        from nsysconv.render import pictures
+
+        return pictures.draw(self)
+
+    def _repr_html_(self) -> str:
+        from nsysconv.render import html
+
+        return html.fragment(self)
+
+    def __str__(self) -> str:
+        from nsysconv.render import text
+        from nsysconv.render.contract import Options
+
+        out = io.StringIO()
+        text.render([self], out, Options())
+        return out.getvalue().rstrip("\n")
+
+    def __repr__(self) -> str:
+        if self.table is None:
+            return f"<{type(self).__name__} {self.name}: not recorded>"
+        rows = f"{self.table.num_rows} of {self.row_count}"
+        return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
+
+
+class OpenProfile:
+    """One opened profile, in a store or in its own file, as `open` gives it. Use as a context manager.
+
+    Its reports are good after it is closed. One thread at a time.
+    """
+
+    def __init__(
+        self, profile: Profile, resources: ExitStack, file: ProfileFile | None = None
+    ) -> None:
+        self.timeline = Timeline(profile)
+        self.profile = profile
+        self._resources = resources
+        self._is_closed = False
+        self._file = file
+        self._with: dict[frozenset[Fact], Timeline] = {}
+        self._parts: list[Slice] = []
+
+    def __repr__(self) -> str:
+        ref = self.profile.ref
+        state = ", closed" if self._is_closed else ""
+        return f"<{type(self).__name__} {ref.label} of {ref.path} ({ref.source}){state}>"
+
+    def __enter__(self) -> OpenProfile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; again does nothing."""
+        self._is_closed = True
+        self._resources.close()
+
+    def report(
+        self,
+        name: str,
+        *,
+        slice: Slice | None = None,  # noqa: A002 - what it is
+        limit: int = 0,
+        idle: Words = ("no_op",),
+        names: str = "demangled",
+        by: str | None = None,
+        step_range: str | None = None,
+    ) -> ShownReport:
+        """One report, by its name and its own options (`cuda_gpu_kern_sum:base`).
+
+        Its columns and their units are in docs/reports.md; times are integers of ns. `slice` says what of
+        the profile to look at (None: all of it); `limit` cuts the rows (0: all); `idle` is one or more
+        kinds of idle time (no_op, no_kernel, stream); `names` are the kernels' (demangled, short,
+        mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges that are
+        steps, `*` standing for anything (None: ProfilerStep#*).
+
+        Raises NotRecorded where the profile lacks what the report needs, UsageError for unknown words and
+        where the profile is closed.
+        """
+        self._check_open()
+        check_by(by, (name,))
+        step_range = step_range or (slice.step_range if slice else None)
+        request = request_of(limit, idle, names, by, step_range)
+        timeline = _cut(self._timeline_for(name), slice, step_range)
+        return shown_report(queries.compute_report(name, timeline, request))
+
+    def reports(
+        self,
+        names: Words | None = None,
+        *,
+        for_people: bool = False,
+        limit: int | None = None,
+        slice: Slice | None = None,  # noqa: A002
+        idle: Words = ("no_op",),
+        kernel_names: str = "demangled",
+        by: str | None = None,
+        step_range: str | None = None,
+    ) -> list[ShownReport]:
+        """Several reports, the core ones by default; one that is not recorded says so in place of rows.
+
+        `limit` None: 20 rows with `for_people`; else 1000 gaps and all of the rest; 0: all of all.
+        `kernel_names` are what `report` calls `names`; the rest is as there. Raises UsageError.
+        """
+        self._check_open()
+        names = queries.CORE if names is None else several(names)
+        check_by(by, names)
+        step_range = step_range or (slice.step_range if slice else None)
+        asked = []
+        for name in names:
+            rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
+            asked.append((name, request_of(rows, idle, kernel_names, by, step_range)))
+        return [shown_report(report) for report in self.answers(asked, slice)]
+
+    def answers(
+        self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
+    ) -> list[Report]:
+        """Return reports as `queries.compute_reports` does, on a part of the profile.
+
+        Rows that one report has to have read for it no other report sees: what a report says does not
+        depend on which others are asked for.
+        """
+        groups: dict[int, tuple[Timeline, list[int]]] = {}
+        for place, (spec, _) in enumerate(asked):
+            timeline = self._timeline_for(spec)
+            groups.setdefault(id(timeline), (timeline, []))[1].append(place)
+        found: dict[int, Report] = {}
+        for timeline, places in groups.values():
+            mine = [asked[place] for place in places]
+            step_range = next((request.step_range for _, request in mine), None)
+            reports = queries.compute_reports(mine, _cut(timeline, part, step_range))
+            found.update(zip(places, reports, strict=True))
+        return [found[place] for place in range(len(asked))]
+
+    def narrow(self, part: Slice) -> None:
+        """Looks at no more of the profile than this from now on."""
+        self._parts.append(part)
+        self.timeline = sliced(self.timeline, part)
+
+    def forget(self) -> None:
+        """Lets go of what was read of events."""
+        for timeline in (self.timeline, *self._with.values()):
+            timeline.forget()
+
+    def _timeline_for(self, spec: str) -> Timeline:
+        """The time line for a report: of a file, with the rows that are read only for reports which
+        cannot do without.
+        """
+        if self._file is None:
+            return self.timeline
+        lacking = frozenset(queries.missing_facts(queries.parse_spec(spec).name, self.timeline))
+        facts = lacking & self._file.on_request
+        if not facts:
+            return self.timeline
+        if facts not in self._with:
+            store = self._file.store(facts)
+            timeline = Timeline(find_profile(store, self.profile.ref.label))
+            for part in self._parts:
+                timeline = sliced(timeline, part)
+            self._with[facts] = timeline
+        return self._with[facts]
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise UsageError(
+                "the profile is closed",
+                where=self.profile.ref.path,
+                hint="Ask for reports within the `with` block, or open it again.",
+            )
+
+
+def _cut(timeline: Timeline, part: Slice | None, step_range: str | None) -> Timeline:
+    """The time line of a part of the profile; steps are called `step_range` unless it says so."""
+    if part is None:
+        return timeline
+    return sliced(timeline, replace(part, step_range=part.step_range or step_range))
+
+
+def check_by(by: str | None, names: Sequence[str]) -> None:
+    """Refuses what none of these reports can be grouped by, rather than let it change nothing."""
+    if by is None:
+        return
+    if by not in BY:
+        raise UsageError(f"no rows by {by!r}", hint=f"There are: {', '.join(BY)}")
+    if not {queries.parse_spec(name).name for name in names} & set(queries.BY_STEP):
+        raise UsageError(
+            "none of these reports has rows by step",
+            hint=f"Reports that have: {', '.join(queries.BY_STEP)}",
+        )
+
+
+def request_of(
+    limit: int,
+    idle: Words,
+    names: str,
+    by: str | None,
+    step_range: str | None,
+) -> Request:
+    """What is asked of a report. Raises UsageError for unknown words."""
+    check_limit(limit)
+    kinds = several(idle)
+    for kind in kinds:
+        if kind not in IDLE_KINDS:
+            raise UsageError(
+                f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
+            )
+    if names not in KERNEL_NAMES:
+        raise UsageError(f"no kernel names {names!r}", hint=f"There are: {', '.join(KERNEL_NAMES)}")
+    return Request(limit, kinds, names, by is not None, step_range)
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuses a negative number of rows."""
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
+
+
+def shown_report(report: Report) -> ShownReport:
+    """The report as a notebook shows it."""
+    return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
+
+
+def open(  # noqa: A001 - as gzip.open
+    target: Target, *, include: Words = (), say: Say = silent
+) -> OpenProfile:
+    """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file's.
+
+    A file is read in place and nothing is left behind; `include` names rows of it that are left out
+    unless asked for, such as python_functions. Raises UsageError where there are several profiles and
+    none was chosen, InputError where the file cannot be read.
+    """
+    place, selector = split_target(target)
+    with ExitStack() as stack:
+        store, file = _store_of(place, stack, say, several(include))
+        profile = _choose(store, place, selector)
+        return OpenProfile(profile, stack.pop_all(), file)
+    raise AssertionError("unreachable")
+
+
+def open_all(
+    place: Location,
+    selector: str | None,
+    stack: ExitStack,
+    say: Say = silent,
+    *,
+    include: Sequence[str] = (),
+) -> list[OpenProfile]:
+    """All profiles of a store or file; with a selector those of a run of that label, or the one it names.
+
+    They are open as long as the stack. Raises as `open`.
+    """
+    store, file = _store_of(place, stack, say, include)
+    return [OpenProfile(each, ExitStack(), file) for each in chosen(store, place, selector)]
+
+
+def open_run(
+    place: Location,
+    selector: str | None,
+    stack: ExitStack,
+    say: Say = silent,
+    *,
+    include: Sequence[str] = (),
+) -> list[OpenProfile]:
+    """As `open_all`. Raises UsageError where they are of several runs."""
+    store, file = _store_of(place, stack, say, include)
+    return [OpenProfile(each, ExitStack(), file) for each in of_one_run(store, place, selector)]
+
+
+def of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
+    """As `chosen`. Raises UsageError where they are of several runs and none is named."""
+    profiles = chosen(store, place, selector)
+    if selector is None:
+        _check_one_run(profiles, {row["id"]: row["label"] for row in store.runs()}, place)
+    return profiles
+
+
+def chosen(store: Store, place: Location, selector: str | None) -> list[Profile]:
+    """The profiles of a store in the order of ranks, at least one: all, those of a run of that label, or
+    the one it names.
+    """
+    profiles = store.profiles()
+    if len(profiles) > 1:
+        profiles.sort(key=_rank_order)
+    if selector is not None:
+        runs = {row["id"] for row in store.runs() if row["label"] == selector}
+        of_run = [p for p in profiles if p.attributes["run_id"] in runs]
+        return of_run or [_choose(store, place, selector)]
+    return profiles or [_choose(store, place, None)]
+
+
+def _store_of(
+    place: Location, stack: ExitStack, say: Say, include: Sequence[str]
+) -> tuple[Store, ProfileFile | None]:
+    """The store at a place; or one over the profile file there, and the file."""
+    path = file_at(place)
+    if path is None:
+        if include:
+            raise UsageError(
+                "a store holds what was imported: nothing more can be included",
+                where=str(place),
+                hint="Import the file again, with --include.",
+            )
+        return stack.enter_context(reading(place)), None
+    # Stores are opened without what reads files.
+    from nsysconv.api.profile_file import ProfileFile
+
+    file = stack.enter_context(ProfileFile(path, say))
+    return file.store(frozenset(include)), file
+
+
+def file_at(place: Location) -> Path | None:
+    """The file at a place, which may be a profile; None where a store is there. Raises for a folder, and
+    where there is nothing.
+    """
+    if isinstance(place, Url) or is_store(place):
+        return None
+    if not place.exists():
+        raise InputError("no such file", where=str(place))
+    if place.is_dir():
+        raise UsageError(
+            "a folder",
+            where=str(place),
+            hint=f"Import it first: nsysconv import {place} -o STORE.db",
+        )
+    return place
+
+
+def _choose(store: Store, place: Location, selector: str | None) -> Profile:
+    profiles = store.profiles()
+    if selector is not None and selector.startswith("rank="):
+        ranked = [
+            p
+            for p in profiles
+            if any(str(row["rank"]) == selector[5:] for row in p.rows("process"))
+        ]
+        if len(ranked) == 1:
+            return ranked[0]
+        raise UsageError(
+            f"{len(ranked)} profiles with {selector}",
+            where=str(place),
+            hint="`nsysconv runs STORE` lists the profiles.",
+        )
+    if selector is not None:
+        return find_profile(store, selector)
+    if len(profiles) == 1:
+        return profiles[0]
+    if not profiles:
+        raise UsageError(
+            "the store holds no profile",
+            where=str(place),
+            hint=f"Import one: nsysconv import FILE -o {place}",
+        )
+    raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
+
+
+def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
+    runs: dict[str, list[Profile]] = {}
+    for profile in profiles:
+        runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
+    if len(runs) > 1:
+        raise _ambiguous("runs", runs, place)
+
+
+def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
+    """What is raised where one of several has to be named: the first with what there is of each."""
+    lines = []
+    for label, profiles in islice(choices.items(), _NAMED):
+        kernels = sum(map(_kernel_count, profiles))
+        told = [f"{len(profiles)} profiles"] if len(profiles) > 1 else []
+        told += [f"{kernels:,} kernel{'s' * (kernels > 1)}"] if kernels else []
+        lines.append(f"  {place}@{label}" + (f"  ({', '.join(told)})" if told else ""))
+    kind = "store" if isinstance(place, Url) or is_store(place) else "file"
+    if len(choices) > _NAMED:
+        every = f"nsysconv runs {place}" if kind == "store" else "Imported, `nsysconv runs STORE`"
+        lines.append(f"and {len(choices) - _NAMED:,} more. {every} lists them all.")
+    return UsageError(
+        f"the {kind} holds {len(choices)} {what}: name one",
+        where=str(place),
+        hint="\n".join(lines),
+    )
+
+
+def _kernel_count(profile: Profile) -> int:
+    counted = sum(total.count for total in totals(Timeline(profile), KERNEL))
+    return profile.row_count("kernel") or counted
+
+
+def _rank_order(profile: Profile) -> tuple[bool, int, int]:
+    ranks = [row["rank"] for row in profile.rows("process") if row["rank"] is not None]
+    return (not ranks, min(ranks, default=0), profile.id)
+
+
+_MAGIC = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: its runs, each of one profile or of the profiles of its ranks."""
+
+    runs: tuple[tuple[OpenProfile, ...], ...]
+
+    @property
+    def profiles(self) -> tuple[OpenProfile, ...]:
+        """All profiles."""
+        return tuple(profile for run in self.runs for profile in run)
+
+    def cut(self, part: Slice) -> None:
+        """Looks at no more of its profiles than this."""
+        for profile in self.profiles:
+            profile.narrow(part)
+
+
+def check_sides(*targets: Target) -> None:
+    """Raises InputError or UsageError for files of any side that there are not, before one is opened."""
+    check_there([place for target in targets for place, _ in _targets(target)])
+
+
+def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
+    """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
+
+    Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
+    are repeats. Raises UsageError or InputError where nothing is there, or a file is no profile.
+    """
+    runs: dict[tuple[str, object], list[OpenProfile]] = {}
+    in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
+    for source, selector in _targets(target):
+        try:
+            profiles = open_all(source, selector, stack, say)
+        except InputError as error:
+            if not in_folder:
+                raise
+            reasons.append(str(error))
+            continue
+        for profile in profiles:
+            run = (str(source), profile.profile.attributes["run_id"])
+            runs.setdefault(run, []).append(profile)
+    if not runs:
+        raise InputError("no profile in it", where=shown_target(target), hint="\n".join(reasons))
+    return Side(tuple(_runs_by_rank(list(runs.values()))))
+
+
+def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
+    """The runs, where files of different ranks are one: the first file of each rank, then the second."""
+    ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
+    if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
+        yield from map(tuple, runs)
+        return
+    repeats: list[list[OpenProfile]] = []
+    seen: Counter[frozenset[int]] = Counter()
+    for rank, (profile,) in zip(ranks, runs, strict=True):
+        if seen[rank] == len(repeats):
+            repeats.append([])
+        repeats[seen[rank]].append(profile)
+        seen[rank] += 1
+    yield from map(tuple, repeats)
+
+
+def _targets(target: Target) -> Iterator[tuple[Location, str | None]]:
+    """The files that an argument names, and what to take of them."""
+    where, word = split_target(target)
+    if isinstance(where, Url):
+        yield where, word
+        return
+    path = where if word is None else Path(f"{where}@{word}")
+    if path.is_dir():
+        files = [file for file in sorted(path.rglob("*")) if _is_input(file)]
+        if not files:
+            raise InputError("no files in it", where=str(path))
+        yield from ((file, None) for file in files)
+    elif not path.exists() and _MAGIC & set(str(target)):
+        # pathlib knows relative patterns only.
+        found = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
+        if not found:
+            raise UsageError("no file matches", where=str(target))
+        yield from ((Path(each), None) for each in found if not Path(each).is_dir())
+    else:
+        yield split_target(target)
+
+
+def _is_input(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")

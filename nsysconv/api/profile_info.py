@@ -1,0 +1,498 @@
+"""What profiles are, and what they can answer: `info`, of one profile or of all profiles of a run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from nsysconv import queries
+from nsysconv.api.open_profile import (
+    OpenProfile,
+    ShownReport,
+    check_limit,
+    file_at,
+    open_run,
+    shown_report,
+)
+from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.facts import Fact, in_order
+from nsysconv.notes import Note, merged
+from nsysconv.queries import rules, stats
+from nsysconv.queries.contract import Query
+from nsysconv.report import Column, Said, report_table
+from nsysconv.store.location import ask, parse_location, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile
+from nsysconv.store.runs import (
+    ProfileProcesses,
+    RankCoverage,
+    coverage_by_profile,
+    coverage_by_run,
+    in_rows,
+    rank_coverage,
+    spans,
+)
+from nsysconv.store.write import tags_of
+from nsysconv.timeline import steps as found_in
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit, human, utc
+
+_ATTRIBUTES = (
+    "tool_version",
+    "format_version",
+    "host",
+    "driver_version",
+    "graph_mode",
+    "recording_ns",
+    "zero_utc_ns",
+)
+_EVENTS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "unified_memory_event",
+    "graph_launch",
+    "api_call",
+    "range",
+    "sync",
+    "overhead",
+)
+_PROFILES = (
+    Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL.", key=True),
+    Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
+    Column("host", Unit.TEXT, "The machine."),
+    Column("recording_ns", Unit.NS, "Length of the recording."),
+    Column("kernel_count", Unit.COUNT, "Kernels."),
+    Column("api_call_count", Unit.COUNT, "API calls."),
+    Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
+    Column("job", Unit.TEXT, "The batch job, where it is known.", brief=False),
+    Column("source", Unit.TEXT, "The importer that read it.", brief=False),
+    Column("path", Unit.TEXT, "The file it came from.", brief=False),
+    Column("tool_version", Unit.TEXT, "Version of the profiler.", brief=False),
+    Column("format_version", Unit.TEXT, "Version of the file's form.", brief=False),
+    Column("driver_version", Unit.TEXT, "Version of the driver.", brief=False),
+    Column("graph_mode", Unit.TEXT, "How graphs were recorded.", brief=False),
+    Column("zero_utc_ns", Unit.NS, "Time of day (UTC, ns since 1970) of its zero.", brief=False),
+)
+
+
+def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownReport]:
+    """What a profile is, and what it can answer: its attributes, and its facts with advice.
+
+    Two reports, `profile` and `facts`; of a run of several profiles `profiles`, with a row for each
+    (`limit` of them; 0: all), and `facts`, with how many recorded each. `target` is as for `open`, or a
+    store of one run, or STORE@RUN. Raises UsageError where a store holds several runs and none was named,
+    InputError where the file cannot be read.
+    """
+    check_limit(limit)
+    parse_location, selector = split_target(target)
+    with ExitStack() as stack:
+        opened = open_run(parse_location, selector, stack, say)
+        if len(opened) == 1:
+            return about(opened[0])
+        profiles = [one.profile for one in opened]
+        run = _run(profiles, shown_target(target)).limited(limit)
+        return [shown_report(run), _facts_of_run(profiles)]
+
+
+def about(opened: OpenProfile) -> list[ShownReport]:
+    """The same of one profile that is open."""
+    profile = opened.profile
+    return [_one(profile), _facts(profile)]
+
+
+def row_of(profile: Profile, told: RankCoverage) -> dict[str, Any]:
+    """One profile as a row among others; `told` is what its processes say."""
+    return {
+        **{name: profile.attributes[name] for name in _ATTRIBUTES},
+        "id": profile.id,
+        "label": profile.ref.label,
+        "source": profile.ref.source,
+        "path": profile.ref.path,
+        "ranks": spans(in_rows(told.ranks)) or None,
+        "host": profile.attributes["host"] or ", ".join(told.hosts) or None,
+        "job": ", ".join(told.jobs) or None,
+        "tags": _tags_text(tags_of(profile)),
+        "kernel_count": profile.row_count("kernel"),
+        "api_call_count": profile.row_count("api_call"),
+    }
+
+
+def _tags_text(tags: Mapping[str, str]) -> str | None:
+    """The tags on one line, as a shell would split it."""
+    return " ".join(f"{key}={_word(value)}" for key, value in tags.items()) or None
+
+
+def _word(text: str) -> str:
+    """The text as one word: in quotes where it has to be."""
+    return shlex.quote(text) if set(text) & set(" '\"\\") else text
+
+
+# -- one profile
+
+
+def _one(profile: Profile) -> ShownReport:
+    """What is known of a profile as a whole, then its rows by table."""
+    known = {
+        "source": profile.ref.source,
+        "path": profile.ref.path,
+        **{key: profile.attributes[key] for key in _ATTRIBUTES},
+        # A tag may be called as an attribute is.
+        **{f"tag {key}": value for key, value in tags_of(profile).items()},
+    }
+    known = {key: value for key, value in known.items() if value is not None}
+    counts = {table: profile.row_count(table) for table in _EVENTS}
+    rows = {f"{table} rows": f"{count:,}" for table, count in counts.items() if count}
+    return report_of(
+        "profile",
+        f"Profile {profile.ref.label}",
+        (
+            Column("attribute", Unit.TEXT, "What.", said=True),
+            Column("value", Unit.TEXT, "Its value.", said=True),
+        ),
+        [{"attribute": key, "value": str(value)} for key, value in {**known, **rows}.items()],
+        notes=profile.notes,
+        said=[Said("", (*(_line(key, value) for key, value in known.items()), *_counted(counts)))],
+    )
+
+
+def _facts(profile: Profile) -> ShownReport:
+    rows = [
+        {
+            "fact": fact.label,
+            "recorded": "yes" if fact in profile.facts else "no",
+            "advice": None if fact in profile.facts else profile.advice.get(fact),
+        }
+        for fact in in_order(profile.facts | profile.missing)
+    ]
+    return report_of(
+        "facts",
+        "What it can answer",
+        (
+            Column("fact", Unit.TEXT, "A kind of information.", said=True),
+            Column("recorded", Unit.TEXT, "Whether the profile holds it.", said=True),
+            Column("advice", Unit.TEXT, "How to record it next time.", said=True),
+        ),
+        rows,
+        said=[*_held("recorded", rows), *_lacking("not recorded", "no", rows)],
+    )
+
+
+# -- the profiles of a run
+
+
+def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
+    """A row per profile. What is the same in all of them people are told once."""
+    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
+    rows = [row_of(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
+    same = {
+        column.name: rows[0][column.name]
+        for column in _PROFILES
+        if len({row[column.name] for row in rows}) == 1
+    }
+    known = [_line(name, value) for name, value in same.items() if value is not None]
+    counts = {table: sum(p.row_count(table) for p in profiles) for table in _EVENTS}
+    together = _counted(counts)
+    # In a table it would be a length of time, in the unit of its column.
+    zeros = [row["zero_utc_ns"] for row in rows if row["zero_utc_ns"] is not None]
+    if zeros and "zero_utc_ns" not in same:
+        together.append(f"zero_utc: {utc(min(zeros))} to {utc(max(zeros))}")
+    said = [Said("the same in all of them", tuple(known)), Said("together", tuple(together))]
+    columns = [replace(c, said=c.name in same or c.name == "zero_utc_ns") for c in _PROFILES]
+    notes = [note for profile in profiles for note in profile.notes]
+    return report_of(
+        "profiles",
+        f"{len(profiles):,} profiles of {target}",
+        columns,
+        rows,
+        notes=merged([*rank_coverage(members).notes(), *notes]),
+        said=[each for each in said if each.lines],
+    )
+
+
+def _facts_of_run(profiles: Sequence[Profile]) -> ShownReport:
+    rows: list[dict[str, Any]] = []
+    for fact in in_order(fact for p in profiles for fact in p.facts | p.missing):
+        count = sum(fact in profile.facts for profile in profiles)
+        state = "no" if not count else "yes" if count == len(profiles) else "some"
+        rows.append(
+            {
+                "fact": fact.label,
+                "recorded": state,
+                "profile_count": count,
+                "advice": None if state == "yes" else _advice(fact, profiles),
+            }
+        )
+    of = f"{len(profiles):,}"
+    some = [row | {"share": f", by {row['profile_count']:,} of {of}"} for row in rows]
+    return report_of(
+        "facts",
+        "What they can answer",
+        (
+            Column("fact", Unit.TEXT, "A kind of information.", said=True),
+            Column(
+                "recorded", Unit.TEXT, "Whether the profiles hold it: yes, some, no.", said=True
+            ),
+            Column("profile_count", Unit.COUNT, "Profiles that hold it.", said=True),
+            Column("advice", Unit.TEXT, "How to record it next time.", said=True),
+        ),
+        rows,
+        said=[
+            *_held("recorded by all", rows),
+            *_lacking("recorded by some", "some", some),
+            *_lacking("not recorded", "no", rows),
+        ],
+    )
+
+
+def _advice(fact: Fact, profiles: Sequence[Profile]) -> str | None:
+    """How to record a fact next time, as the first says of those that lack it."""
+    return next((p.advice[fact] for p in profiles if fact in p.advice), None)
+
+
+# -- in words
+
+
+def _line(name: str, value: Any) -> str:
+    """An attribute for people, times with their units; they are stored as whole numbers of ns."""
+    if name == "zero_utc_ns":
+        return f"zero_utc: {utc(value)}"
+    if name == "recording_ns":
+        return f"recording: {human(value, Unit.NS)}"
+    if isinstance(value, int):
+        return f"{name}: {value:,}"
+    return f"{name}: {value}"
+
+
+def _counted(counts: Mapping[str, int]) -> list[str]:
+    """The rows by table, on one line; none where there are none."""
+    told = ", ".join(f"{count:,} {table}" for table, count in counts.items() if count)
+    return [f"rows: {told}"] if told else []
+
+
+def _held(head: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
+    held = [row["fact"] for row in rows if row["recorded"] == "yes"]
+    return [Said(head, (", ".join(held),))] if held else []
+
+
+def _lacking(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
+    """What is not there, or not everywhere, and how to record it; each advice once."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["recorded"] == state:
+            advice = f": {row['advice']}" if row["advice"] else ""
+            groups.setdefault((row.get("share", ""), advice), []).append(row["fact"])
+    lines = [f"{', '.join(facts)}{share}{advice}" for (share, advice), facts in groups.items()]
+    return [Said(head, tuple(lines))] if lines else []
+
+
+def report_of(
+    name: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    notes: Sequence[Note] = (),
+    said: Sequence[Said] = (),
+) -> ShownReport:
+    """A report of rows, with what people are told in place of the columns that are said in words."""
+    table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
+    return ShownReport(
+        name,
+        title,
+        tuple(columns),
+        table,
+        notes=tuple(notes),
+        row_count=len(rows),
+        said=tuple(said),
+    )
+
+
+_ANSWERED = "Whether the profile, or one of the run's, can answer it: yes or no."
+
+
+def reports(
+    target: Target | None = None, names: Words | None = None, *, say: Say = silent
+) -> ShownReport:
+    """Every report (or those named): what it shows and needs; and whether a target can answer it.
+
+    Of a run it is enough that one profile can. What is lacking for that is named; `info` says how to
+    record it. Raises UsageError for a name that there is not, and as `info` for the target.
+    """
+    wanted = [queries.parse_spec(name).name for name in several(names)] if names else _BY_QUESTION
+    columns = [
+        Column("report", Unit.TEXT, "Name of the report.", said=True),
+        Column("title", Unit.TEXT, "What it shows.", said=True),
+        Column("about", Unit.TEXT, "What it is about.", said=True),
+        Column(
+            "core", Unit.TEXT, "Whether it is printed where none is named: yes or no.", said=True
+        ),
+        Column("needs", Unit.TEXT, "Facts without which there is no report.", said=True),
+        Column("uses", Unit.TEXT, "Further facts, whose columns are null without them.", said=True),
+        Column("options", Unit.TEXT, "Its own options.", said=True),
+    ]
+    rows = [_listed(name) for name in wanted]
+    if target is None:
+        return report_of("reports", "Reports", columns, rows, said=_in_words(rows))
+    columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
+    columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
+    where, selector = split_target(target)
+    with ExitStack() as stack:
+        missing = _missing(wanted, open_run(where, selector, stack, say))
+    for row in rows:
+        lacking = missing[str(row["report"])]
+        row["answered"] = "no" if lacking else "yes"
+        row["missing"] = ", ".join(lacking) or None
+    title = f"Reports on {shown_target(target)}"
+    return report_of("reports", title, columns, rows, said=_in_words(rows))
+
+
+def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, list[str]]:
+    """What profiles lack for each report; nothing where one of them can answer it."""
+    ranks = {rank for one in opened for rank in one.timeline.ranks.values()}
+    missing: dict[str, dict[str, None]] = {name: {} for name in names}
+    pending = list(missing)
+    for one in opened:
+        for name in tuple(pending):
+            lacking = [fact.label for fact in queries.missing_facts(name, one.timeline)]
+            lacking = lacking or _not_there(name, one.timeline, len(ranks))
+            missing[name].update(dict.fromkeys(lacking))
+            if not lacking:
+                missing[name] = {}
+                pending.remove(name)
+        one.forget()
+        if not pending:
+            break
+    return {name: list(words) for name, words in missing.items()}
+
+
+def _in_words(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
+    """The reports for people, by what they are about."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        options = f"options {row['options']}" if row["options"] else ""
+        marks = "; ".join(filter(None, ("core" if row["core"] == "yes" else "", options)))
+        line = f"{row['report']}{f' ({marks})' if marks else ''}: {row['title']}"
+        if row.get("missing"):
+            line += f"; no answer without {row['missing']}"
+        groups.setdefault(str(row["about"]), []).append(line)
+    legend = (
+        "core: printed where no report is named. --format csv also says what each needs and uses."
+    )
+    return [Said("", (legend,)), *(Said(about, tuple(lines)) for about, lines in groups.items())]
+
+
+def _needs(module: Query) -> str:
+    enough = [fact.label for fact in in_order(module.any_of)]
+    needs = [fact.label for fact in in_order(module.needs)]
+    return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
+
+
+def _listed(name: str) -> dict[str, str | None]:
+    module = queries.query(name)
+    return {
+        "about": _about(name),
+        "report": name,
+        "title": module.title,
+        "core": "yes" if name in queries.CORE else "no",
+        "needs": _needs(module) or None,
+        "uses": ", ".join(fact.label for fact in in_order(module.uses)) or None,
+        "options": ", ".join(option.name for option in module.options) or None,
+    }
+
+
+_QUESTIONS = {
+    "overview": ("overview", "processes", "gpu_utilization", "utilization_over_time"),
+    "kernels": ("kernels", "kernel_categories", "metrics"),
+    "idle time": ("idle_summary", "idle_host", "idle_gaps"),
+    "transfers": ("transfers", "transfer_sizes"),
+    "host": ("api_vs_kernel", "launch_stats", "queue_length", "timeline_events"),
+    "ranges and steps": ("ranges", "steps"),
+    "ranks": ("comm_overlap", *queries.OVER_RANKS),
+    "rules": rules.REPORTS,
+    "as nsys stats": stats.REPORTS,
+}
+"""What reports are about. Those in none of these stand last."""
+
+_OTHERS = "others"
+_LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
+_BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))
+# One alone is neither late nor early.
+_OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
+
+
+def _about(name: str) -> str:
+    return next((about for about, names in _QUESTIONS.items() if name in names), _OTHERS)
+
+
+def _not_there(name: str, timeline: Timeline, rank_count: int) -> list[str]:
+    """What a report is about and the profile holds none of, although it was recorded."""
+    if name in _OF_SEVERAL_RANKS and rank_count < 2:
+        return ["several ranks: there is one"]
+    if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):
+        return [f"steps: no range is called {found_in.STEP_RANGE}"]
+    return []
+
+
+def runs(store: Target) -> ShownReport:
+    """The profiles of a store, one row each, with their runs, ranks and tags.
+
+    Raises InputError where there is no store, UsageError where it is of another version.
+    """
+    with reading(parse_location(store)) as opened:
+        labels = {row["id"]: row["label"] for row in opened.runs()}
+        told = coverage_by_profile(opened)
+        rows = [
+            {"run": labels.get(p.attributes["run_id"]), **row_of(p, told[p.id])}
+            for p in opened.profiles()
+        ]
+        notes = [
+            replace(note, text=f"run {labels.get(run_id)}: {note.text}")
+            for run_id, of_run in coverage_by_run(opened).items()
+            if len(of_run.profiles) > 1
+            for note in of_run.notes()
+        ]
+    columns = (
+        Column("run", Unit.TEXT, "The run."),
+        Column("id", Unit.ID, "Number in the store."),
+        Column("label", Unit.TEXT, "Name in the store; select it with STORE@LABEL."),
+        Column("source", Unit.TEXT, "The importer that read it.", brief=False),
+        Column("path", Unit.TEXT, "The file it came from.", brief=False),
+        Column("ranks", Unit.TEXT, "The ranks of its processes, those of a row joined by -."),
+        Column("host", Unit.TEXT, "The machine.", brief=False),
+        Column("job", Unit.TEXT, "The batch job, where it is known.", brief=False),
+        Column("tags", Unit.TEXT, "What was said of it with --tag, KEY=VALUE each."),
+        Column("recording_ns", Unit.NS, "Length of the recording."),
+        Column("kernel_count", Unit.COUNT, "Kernels."),
+        Column("api_call_count", Unit.COUNT, "API calls."),
+    )
+    return report_of("runs", "Profiles in the store", columns, rows, notes=notes)
+
+
+def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
+    """The rows of a query on a store or a profile file, whose tables and views docs/schema.md describes.
+
+    Nothing is changed. A file is imported into a private store first, which is removed afterwards: for
+    several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, where
+    the query is wrong or no select, InputError where the file cannot be read.
+    """
+    where = parse_location(target)
+    with ExitStack() as stack:
+        file = file_at(where)
+        if file is not None:
+            # Stores are opened without what reads files.
+            from nsysconv.api.profile_file import ProfileFile
+
+            where = stack.enter_context(ProfileFile(file, say)).copy()
+        table = ask(where, text)
+    units = {"int64": Unit.ID, "double": Unit.ID}
+    columns = tuple(
+        Column(
+            field.name, units.get(str(field.type), Unit.TEXT), "", real=str(field.type) == "double"
+        )
+        for field in table.schema
+    )
+    return ShownReport("sql", "", columns, table, row_count=table.num_rows)

@@ -1,0 +1,417 @@
+"""The flags that say what of a profile to look at."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nsysconv import api, render
+from nsysconv.cli.runtime import begin_work, reader_may_go, say, tell
+from nsysconv.errors import NotRecorded, UsageError
+from nsysconv.notes import Note, Severity
+from nsysconv.phases import phase
+from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
+from nsysconv.refusals import refusal_error
+from nsysconv.render.contract import Options, Render
+from nsysconv.report import Report
+from nsysconv.store.filesystem import check_folder, followed
+from nsysconv.store.filesystem import replace as replace_file
+from nsysconv.store.location import split_target
+from nsysconv.timeline.slices import Moment, Percent, Slice
+
+if TYPE_CHECKING:
+    from nsysconv.api.diffing import DiffResult
+
+_TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
+_NS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
+_EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
+
+
+def parse(
+    time: str | None,
+    range_: str | None,
+    step: str | None,
+    skip_first: int,
+    projected: bool,
+    device: Sequence[int] | None,
+    stream: Sequence[int] | None,
+    rank: Sequence[int] | None,
+    process: Sequence[int] | None,
+    thread: Sequence[int] | None,
+    name: str | None,
+) -> Slice | None:
+    """The slice that these flags ask for; None: the whole profile. Raises UsageError."""
+    found = Slice(
+        time=_time(time),
+        range=range_,
+        step=step,
+        skip_first=skip_first,
+        projected=projected,
+        devices=tuple(device or ()),
+        streams=tuple(stream or ()),
+        ranks=tuple(rank or ()),
+        processes=tuple(process or ()),
+        threads=tuple(thread or ()),
+        name=name,
+    )
+    return None if found.is_whole else found
+
+
+def _time(text: str | None) -> tuple[Moment | None, Moment | None] | None:
+    """A:B (or A/B, as nsys spells it); either may be empty."""
+    if text is None:
+        return None
+    ends = re.split("[:/]", text)
+    if len(ends) != 2 or not any(ends):
+        raise UsageError(f"--time {text!r} is not A:B", hint=_EXAMPLES)
+    start, end = (_moment(part.strip()) if part.strip() else None for part in ends)
+    return start, end
+
+
+def _moment(text: str) -> Moment:
+    """A number with a unit in ns, decimals exact; those beyond a ns are cut off."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"{text!r} is no time", hint=f"A number with ns, us, ms, s or %. {_EXAMPLES}"
+        )
+    whole, decimals, unit = match.groups()
+    if decimals and unit is None:
+        raise UsageError(f"{text!r} has no unit", hint=f"Without one it is whole ns. {_EXAMPLES}")
+    if unit == "%":
+        share = Fraction(f"{whole}.{decimals or 0}")
+        if not 0 <= share <= 100:
+            raise UsageError(f"{text} of a profile", hint="From 0% to 100%.")
+        return Percent(share)
+    places = _NS[unit]
+    digits = (decimals or "")[:places].ljust(places, "0")
+    sign = -1 if whole.startswith("-") else 1
+    value: int = sign * (int(whole.lstrip("-")) * 10**places + int(digits or 0))
+    return value
+
+
+_NARROWEST = 40
+_SQLITE_MAGIC = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The format and, unless stdout, the file or folder."""
+
+    format: str
+    path: Path | None
+    is_folder: bool
+
+    @property
+    def for_people(self) -> bool:
+        """Whether rows are to be read rather than parsed."""
+        return self.format == "text"
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is one page that has room for everything."""
+        return self.format == "html" and not self.is_folder
+
+
+def parse_destination(format_name: str | None, output: str | None, count: int = 1) -> Destination:
+    """What -f and -o mean together, for so many reports. To be asked before they are made.
+
+    Raises UsageError for a suffix that names no format, for a format that has no room for so many, for a
+    link that is not followed, and where there is no folder for the file.
+    """
+    name, path = format_name, None
+    if output is not None:
+        path = Path(output)
+        followed(path)
+        if path.is_dir() or output.endswith("/"):
+            return Destination(name or "csv", path, True)
+        check_folder(path)
+        name = name or render.format_for(path)
+    name = name or "text"
+    render.check_count(name, count)
+    return Destination(name, path, False)
+
+
+def write(reports: Sequence[Report], to: Destination, source: str | None = None) -> None:
+    """Renders the reports. Notes go to stderr where the format has no place for them.
+
+    `source` is what was asked, where the reports do not name the profiles that they are of: none of these
+    is replaced.
+    """
+    files = {profile.path for report in reports for profile in report.profiles}
+    files |= set() if source is None else {source, str(split_target(source)[0])}
+    draw = render.renderer(to.format)
+    with phase("render"):
+        if to.path is None:
+            with reader_may_go():
+                draw(reports, sys.stdout, _options())
+                sys.stdout.flush()
+        elif to.is_folder:
+            to.path.mkdir(parents=True, exist_ok=True)
+            for each in reports:
+                name = each.name.replace(":", "_") + render.suffix(to.format)
+                _write_file(draw, [each], to.path / name, files)
+        else:
+            _write_file(draw, reports, to.path, files)
+    for shown in [[each] for each in reports] if to.is_folder else [reports]:
+        if render.notes_beside(to.format, shown):
+            from nsysconv.render.text import notes_text
+
+            for each in shown:
+                say(notes_text(each).rstrip("\n"))
+
+
+def _write_file(draw: Render, reports: Sequence[Report], path: Path, files: Iterable[str]) -> None:
+    _refuse_to_replace_data(files, path)
+    try:
+        replace_file(path, lambda file: draw(reports, file, Options()))
+    except OSError as error:
+        raise refusal_error(error, str(path)) from error
+
+
+def _refuse_to_replace_data(files: Iterable[str], path: Path) -> None:
+    """A slip such as `report trace.json -o trace.json` must not cost the profile, or a store."""
+    if not path.is_file():
+        return
+    with suppress(OSError), path.open("rb") as file:
+        is_data = file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+        for profile in files:
+            with suppress(OSError):
+                is_data = is_data or path.samefile(profile)
+        if is_data:
+            raise UsageError(
+                "a profile or a database is not replaced by a report",
+                where=str(path),
+                hint="Name another file with -o.",
+            )
+
+
+def _options() -> Options:
+    if not sys.stdout.isatty():
+        return Options()
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    # https://no-color.org; a dumb terminal would show the sequences themselves.
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Options(width=width, color=not plain)
+
+
+def say_missing(reports: Sequence[Report]) -> None:
+    """Names on stderr the reports that the profile cannot answer."""
+    for each in reports:
+        say(f"{each.name}: not recorded: {', '.join(each.not_recorded)}")
+
+
+_INFO_COUNT = 2  # what it is, and what it can answer
+
+
+def report(
+    target: str | None,
+    names: Sequence[str] | None,
+    format_name: str | None,
+    path: str | None,
+    *,
+    limit: int | None,
+    part: Slice | None,
+    idle: Sequence[str],
+    kernel_names: str,
+    by: str | None,
+    step_range: str | None,
+    strict: bool,
+    jobs: int | None,
+    dask: str | None,
+    include: Sequence[str],
+) -> int:
+    """`nsysconv report`. Returns the exit status."""
+    if target is None:
+        raise UsageError(
+            "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
+        )
+    destination = parse_destination(format_name, path, len(names or CORE))
+    begin_work()
+    found: Sequence[Report]
+    if destination.is_page:
+        if jobs is not None or dask is not None:
+            raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
+        found = api.page(
+            target,
+            names or None,
+            limit=limit,
+            slice=part,
+            idle=idle,
+            kernel_names=kernel_names,
+            by=by,
+            step_range=step_range,
+            include=include,
+            say=say,
+        )
+    else:
+        found = api.report_on(
+            target,
+            names or None,
+            for_people=destination.for_people,
+            limit=limit,
+            slice=part,
+            idle=idle,
+            kernel_names=kernel_names,
+            by=by,
+            step_range=step_range,
+            dask=dask,
+            workers=jobs,
+            include=include,
+            say=say,
+        )
+    write(found, destination)
+    missing = [each for each in found if each.table is None]
+    if names and missing:
+        return NotRecorded.exit_status
+    if not destination.for_people and not destination.is_page:
+        say_missing(missing)
+    return _strict_status(found) if strict else 0
+
+
+def listed(
+    target: str | None, names: Sequence[str] | None, format_name: str | None, path: str | None
+) -> int:
+    """`nsysconv report --list`. Returns the exit status."""
+    destination = parse_destination(format_name, path)
+    write([api.reports(target, names or None, say=say)], destination, target)
+    return 0
+
+
+def _strict_status(reports: Sequence[Report]) -> int:
+    doubts = {
+        note.slug for each in reports for note in each.notes if note.severity is not Severity.INFO
+    }
+    if doubts:
+        say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
+    return 3 if doubts else 0
+
+
+def info(target: str, format_name: str | None, path: str | None, limit: int | None) -> int:
+    """`nsysconv info`. Returns the exit status."""
+    destination = parse_destination(format_name, path, _INFO_COUNT)
+    begin_work()
+    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    write(api.info(target, limit=rows, say=say), destination, target)
+    return 0
+
+
+def runs(store: str, format_name: str | None, path: str | None) -> int:
+    """`nsysconv runs`. Returns the exit status."""
+    destination = parse_destination(format_name, path)
+    begin_work()
+    write([api.runs(store)], destination)
+    return 0
+
+
+def sql(target: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
+    """`nsysconv sql`. Returns the exit status."""
+    destination = parse_destination(format_name, path)
+    begin_work()
+    write([api.sql(target, query, say=say).limited(limit)], destination, target)
+    return 0
+
+
+_FOR_PEOPLE = ("text", "markdown")
+
+
+def diff(
+    base: str,
+    other: str,
+    names: Sequence[str] | None,
+    format_name: str | None,
+    path: str | None,
+    *,
+    match: str | None,
+    fail_on: Sequence[str],
+    limits: str | None,
+    run_noise: str | None,
+    cannot_tell: str | None,
+    limit: int | None,
+    part: Slice | None,
+    step_range: str | None,
+) -> int:
+    """`nsysconv diff`. Returns the exit status."""
+    from nsysconv.api.diffing import DEFAULT, compare
+
+    # What is said of limits is one report more.
+    count = len(names or DEFAULT) + bool(fail_on or limits)
+    destination = parse_destination(format_name, path, count)
+    for_people = destination.format in _FOR_PEOPLE
+    begin_work()
+    result = compare(
+        base,
+        other,
+        names or None,
+        match=match,
+        fail_on=fail_on,
+        limits=limits,
+        run_noise=run_noise,
+        cannot_tell=cannot_tell,
+        limit=limit,
+        slice=part,
+        for_people=for_people,
+        step_range=step_range,
+        say=say,
+    )
+    reports = _in_reading_order(result)
+    if render.holds_one(destination.format) and not destination.is_folder:
+        say(result.answer)
+        reports = list(result.reports)
+    elif for_people and not destination.is_folder:
+        reports = _noted_once(reports)
+    write(reports, destination)
+    return result.exit_status
+
+
+def _noted_once(reports: Sequence[Report]) -> list[Report]:
+    """The reports with each note below the first that bears it: most are on what all are made of."""
+    shown: set[Note] = set()
+    result = []
+    for report in reports:
+        notes = tuple(note for note in report.notes if note not in shown)
+        shown.update(notes)
+        result.append(replace(report, notes=notes))
+    return result
+
+
+def _in_reading_order(result: DiffResult) -> list[Report]:
+    """The answer, what is said of limits, then what explains it."""
+    limits = [report for report in result.reports if report.name == "limits"]
+    return [result.headline, *limits, *(each for each in result.reports if each not in limits)]
+
+
+def export(
+    target: str,
+    to: str | None,
+    path: Path | None,
+    *,
+    names: bool,
+    part: Slice | None,
+    step_range: str | None,
+) -> int:
+    """`nsysconv export`. Returns the exit status."""
+    from nsysconv.api.exporting import export_profiles
+
+    if step_range is not None:
+        if part is None:
+            raise UsageError(
+                "--step-range without steps", hint="Name some: --step 5, --skip-first 3"
+            )
+        part = replace(part, step_range=step_range)
+    begin_work()
+    made = export_profiles(target, to, path, slice=part, names=names, say=say)
+    rows = [f"{count:,} {name}" for name, count in made.written.counts.items() if count]
+    tell(f"{made.path}: {', '.join(rows) if rows else 'no events'}")
+    for note in made.written.notes:
+        count = f" ({note.count:,})" if note.count > 1 else ""
+        say(f"{note.severity.value}: {note.text}{count} [{note.slug}]")
+    return 0

@@ -1,0 +1,378 @@
+"""Counts and exact sums by group number, block by block: what they need in between fits in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from nsysconv.report import MISSING
+
+Array = np.ndarray
+
+_BLOCK = 1 << 17
+# So many groups are looked for one by one faster than members are put in their order.
+_FEW_GROUPS = 4
+# A double counts integers exactly up to 2^53, and bincount is the fastest way to add.
+_EXACT = (1 << 53) // _BLOCK
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Slices that cover 0..length-1 in order, each small enough for the cache."""
+    for low in range(0, length, _BLOCK):
+        yield slice(low, min(low + _BLOCK, length))
+
+
+def indices(mask: Array) -> Array:
+    """Where a mask of less than 2^31 places is true, as int32."""
+    result = np.empty(np.count_nonzero(mask), np.int32)
+    done = 0
+    for block in blocks(len(mask)):
+        found = np.flatnonzero(mask[block])
+        result[done : done + len(found)] = found + block.start
+        done += len(found)
+    return result
+
+
+def take(column: Array, which: Array) -> Array:
+    """`column[which]`, without spelling out a column that is one value everywhere.
+
+    The column itself where a mask leaves nothing out.
+    """
+    if column.strides == (0,) and len(column):
+        count = np.count_nonzero(which) if which.dtype == bool else len(which)
+        return np.broadcast_to(column[0], int(count))
+    if which.dtype == bool:
+        result: Array = column if which.all() else column[which]
+        return result
+    result = np.empty(len(which), column.dtype)
+    # A block at a time: numpy makes all indices int64 before it uses them.
+    for block in blocks(len(which)):
+        result[block] = column.take(which[block])
+    return result
+
+
+def joined(columns: Sequence[Array]) -> Array:
+    """The columns one after the other; one value everywhere stays one value."""
+    filled = [column for column in columns if len(column)]
+    if filled and all(column.strides == (0,) and column[0] == filled[0][0] for column in filled):
+        return np.broadcast_to(filled[0][0], sum(len(column) for column in filled))
+    # What has no rows has no say in how wide the numbers are.
+    return np.concatenate(filled or columns)
+
+
+def by_group(groups: Array, count: int, values: Array | None = None) -> list[Array]:
+    """Per group number 0..count-1 the values of its members, in order; None: their indices, as int32."""
+    if count == 0:
+        return []
+    if 1 < count <= _FEW_GROUPS:
+        members = [indices(groups == number) for number in range(count)]
+        return members if values is None else [take(values, which) for which in members]
+    if values is None:
+        values = np.arange(len(groups), dtype=np.int32)
+    if count == 1:
+        return [values]
+    order = arranged(groups, values, count)
+    edges = np.concatenate(([0], np.cumsum(counts(groups, count)))).tolist()
+    return [order[low:high] for low, high in pairwise(edges)]
+
+
+def counts(groups: Array, count: int) -> Array:
+    """How often each group number 0..count-1 occurs, as int64."""
+    result = np.zeros(count, np.int64)
+    for block in blocks(len(groups)):
+        result += np.bincount(groups[block], minlength=count)
+    return result
+
+
+def sums(groups: Array, values: Array, count: int) -> Array:
+    """Exact int64 sums of integer `values` per group number 0..count-1."""
+    result = np.zeros(count, np.int64)
+    for block in blocks(len(values)):
+        group, value = groups[block], values[block]
+        least, most = int(value.min()), int(value.max())
+        if least == most == 0:
+            continue
+        if least >= 0 and most < _EXACT:
+            result += np.bincount(group, value, count).astype(np.int64)
+        else:
+            np.add.at(result, group, value)
+    return result
+
+
+def arranged(groups: Array, values: Array, count: int) -> Array:
+    """The values by group number 0..count-1, those of one group in the order in which they stand."""
+    if count > 1 << 16:
+        result: Array = values[np.argsort(groups, kind="stable")]
+        return result
+    result = np.empty(len(values), values.dtype)
+    size = counts(groups, count)
+    following = np.cumsum(size) - size
+    for block in blocks(len(groups)):
+        # numpy sorts 16-bit keys by radix: linear, and stable.
+        order = np.argsort(groups[block].astype(np.uint16), kind="stable")
+        group = groups[block][order]
+        here = np.bincount(group, minlength=count)
+        first = following - (np.cumsum(here) - here)
+        result[first[group] + np.arange(len(group))] = values[block][order]
+        following += here
+    return result
+
+
+def squares(ordered: Array, size: Array, means: Array, weights: Array | None = None) -> Array:
+    """Per group the sum of the squared distances of its values from its mean, each as often as its
+    weight says.
+
+    The values stand by group and then by size, `size` of each group. They are added up in that order,
+    from the group's first on: of the same values the sum is the same to the last digit, whatever order
+    they had before and whatever other groups there are.
+    """
+    result = np.zeros(len(size))
+    # Groups are added up in blocks of their own, as many at a time as fit in the cache.
+    pieces = -(-size // _BLOCK)
+    group, place = np.repeat(np.arange(len(size)), pieces), np.arange(int(pieces.sum()))
+    within = place - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first = np.repeat(np.cumsum(size) - size, pieces) + within * _BLOCK
+    length = np.minimum(np.repeat(size, pieces) - within * _BLOCK, _BLOCK)
+    until = np.cumsum(length)
+    at = 0
+    while at < len(group):
+        done = int(first[at])
+        following = max(int(np.searchsorted(until, done + _BLOCK, side="right")), at + 1)
+        rows = slice(done, int(until[following - 1]))
+        mine = slice(at, following)
+        distance = ordered[rows] - np.repeat(means[group[mine]], length[mine])
+        distance *= distance
+        if weights is not None:
+            distance *= weights[rows]
+        np.add.at(result, group[mine], np.add.reduceat(distance, first[mine] - done))
+        at = following
+    return result
+
+
+_INT32 = int(np.iinfo(np.int32).max)
+# As many group numbers fit in 16 bits.
+_MANY_GROUPS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One entry per group: `count` counts all rows, the rest those whose value is recorded.
+
+    MISSING or NaN where a group has no recorded value.
+    """
+
+    count: Array
+    total: Array
+    mean: Array
+    median: Array
+    minimum: Array
+    maximum: Array
+    deviation: Array
+
+
+def percent(part: Array | float, whole: Array | float) -> Array:
+    """Shares of a whole in per cent; NaN where it is 0.
+
+    The whole is 100 and no part is more, however the quotient is rounded.
+    """
+    part, whole = np.asarray(part), np.asarray(whole)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = 100.0 * part / np.where(whole == 0, np.nan, whole)
+    share = np.where(part <= whole, np.minimum(share, 100.0), share)
+    return np.where((part == whole) & (whole != 0), 100.0, share)
+
+
+def number(*columns: Array) -> tuple[Array, list[Array]]:
+    """Numbers the distinct rows of integer columns 0.., in sorted order.
+
+    Returns each row's number and, per column, the distinct rows' values.
+    """
+    first, *others = columns
+    values, numbers = _indexed(first)
+    found = [values]
+    for column in others:
+        values, index = _indexed(column)
+        if len(found[0]) == 1:
+            found, numbers = [*(np.repeat(v, len(values)) for v in found), values], index
+            continue
+        if len(values) == 1:
+            found.append(np.repeat(values, len(found[0])))
+            continue
+        if len(found[0]) * len(values) > _INT32:
+            numbers = numbers.astype(np.int64)
+        # In place: these may be the longest columns there are.
+        numbers *= len(values)
+        numbers += index
+        del index
+        pairs, numbers = _indexed(numbers, spent=True)
+        head, tail = np.divmod(pairs, len(values))
+        found = [*(v[head] for v in found), values[tail]]
+    return numbers, found
+
+
+def _indexed(column: Array, *, spent: bool = False) -> tuple[Array, Array]:
+    """The distinct values, as int64, and each row's place among them; linear where they are dense.
+
+    `spent`: nobody else looks at the column, and the places may be written over it.
+    """
+    if len(column) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int32)
+    if column.strides == (0,):  # one value everywhere
+        return column[:1].astype(np.int64), np.broadcast_to(np.int32(0), len(column))
+    low, high = int(column.min()), int(column.max())
+    if low == MISSING != high:
+        return _indexed_but_for_missing(column)
+    if high - low > 4 * len(column) + 1024:
+        values, index = np.unique(column, return_inverse=True)
+        return values.astype(np.int64), index.reshape(-1).astype(np.int32)
+    seen = np.zeros(high - low + 1, bool)
+    # What is made of the column in between fits in the cache.
+    for block in blocks(len(column)):
+        seen[(column[block] - low).astype(np.intp)] = True
+    place = np.cumsum(seen, dtype=np.int32) - 1
+    index = column if spent and column.dtype == np.int32 else np.empty(len(column), np.int32)
+    for block in blocks(len(column)):
+        index[block] = place.take(column[block] - low)
+    return np.flatnonzero(seen) + low, index
+
+
+def _indexed_but_for_missing(column: Array) -> tuple[Array, Array]:
+    """As `_indexed` of a column in which MISSING stands beside values: these may be dense without it."""
+    known = column != MISSING
+    values, place = _indexed(column[known])
+    index = np.zeros(len(column), np.int32)
+    index[known] = place + 1
+    return np.concatenate(([MISSING], values)), index
+
+
+def distinct(values: Array) -> Array:
+    """The distinct values, sorted; quick where few values repeat many times over a small range."""
+    if values.strides == (0,) and len(values):
+        return values[:1]
+    if len(values) < 1000 or int(values.max()) - int(values.min()) > 4 * len(values):
+        # As np.unique, which would load numpy.ma (8 ms).
+        ordered = np.sort(values)
+        first = np.ones(len(ordered), bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        return ordered[first]
+    low, high = int(values.min()), int(values.max())
+    seen = np.zeros(high - low + 1, bool)
+    for block in blocks(len(values)):
+        seen[(values[block] - low).astype(np.intp)] = True
+    return np.flatnonzero(seen) + low
+
+
+def grouped_statistics(groups: Array, values: Array, count: int) -> Statistics:
+    """Statistics of `values` per group number 0..count-1; MISSING values are counted only."""
+    all_rows = counts(groups, count)
+    known = values != MISSING
+    if not known.all():
+        groups, values = groups[known], values[known]
+    size = counts(groups, count)
+    ordered = _sorted_within(groups, values, size)
+    middle = (np.maximum(size - 1, 0) // 2, size // 2)
+    return _statistics(all_rows, size, size, sums(groups, values, count), ordered, middle)
+
+
+def weighted_statistics(groups: Array, values: Array, weights: Array, count: int) -> Statistics:
+    """As `grouped_statistics`, each value counting as often as its weight says; but `count` of rows."""
+    all_rows = counts(groups, count)
+    known = values != MISSING
+    groups, values, weights = groups[known], values[known], weights[known]
+    at = np.lexsort((values, groups))
+    groups, values, weights = groups[at], values[at], weights[at]
+    size, times = counts(groups, count), sums(groups, weights, count)
+    first = np.cumsum(size) - size
+    upto = np.cumsum(weights)
+    before = np.concatenate(([0], upto))[first]
+    middle = tuple(
+        np.searchsorted(upto, before + half, side="right") - first
+        for half in (np.maximum(times - 1, 0) // 2, times // 2)
+    )
+    total = sums(groups, values * weights, count)
+    return _statistics(all_rows, size, times, total, values, middle, weights)
+
+
+def _statistics(
+    all_rows: Array,
+    size: Array,
+    times: Array,
+    total: Array,
+    ordered: Array,
+    middle: tuple[Array, ...],
+    weights: Array | None = None,
+) -> Statistics:
+    """The statistics of values that are sorted by group and then by value.
+
+    `size` is how many each group has, and `times` how often all of these count; `middle` are the places
+    of the middle two within their group.
+    """
+    count, some = len(size), size > 0
+    first = np.cumsum(size) - size
+
+    def pick(places: Array) -> Array:
+        result = np.full(count, MISSING)
+        result[some] = ordered[(first + places)[some]]
+        return result
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(some, total / times, np.nan)
+    # In two passes: the squares of nanoseconds themselves would drown small deviations.
+    squared = squares(ordered, size, mean, weights)
+    deviation = np.where(
+        times > 1, np.sqrt(squared / np.maximum(times - 1, 1)), np.where(some, 0.0, np.nan)
+    )
+    median = np.full(count, np.nan)
+    low, high = (pick(places)[some] for places in middle)
+    median[some] = (low + high) / 2
+    total = np.where(some | (all_rows == 0), total, MISSING)
+    return Statistics(
+        all_rows, total, mean, median, pick(np.zeros(count, np.int64)), pick(size - 1), deviation
+    )
+
+
+def _sorted_within(groups: Array, values: Array, size: Array) -> Array:
+    """The values, sorted by group and then by value; `size` is how many each group has."""
+    if len(size) >= _MANY_GROUPS:
+        result: Array = values[np.lexsort((values, groups))]
+        return result
+    # Many short sorts are quicker than one long.
+    result = arranged(groups, values, len(size))
+    for low, high in pairwise(np.concatenate(([0], np.cumsum(size))).tolist()):
+        result[low:high].sort()
+    return result
+
+
+def decade(values: Array) -> Array:
+    """The bucket of each value: 0, 1,000, 10,000, …: the largest of them that is not above it.
+
+    MISSING stays MISSING.
+    """
+    edges = np.concatenate(([0], 10 ** np.arange(3, 18, dtype=np.int64)))
+    place = np.searchsorted(edges, np.maximum(values, 0), side="right") - 1
+    result: Array = np.where(values == MISSING, MISSING, edges[place])
+    return result
+
+
+Number = int | float
+
+OVER_RANKS = ("min", "median", "max")
+"""What the three rows in place of many ranks are called."""
+
+
+def spread(values: Sequence[Number | None]) -> tuple[Number | None, Number | None, Number | None]:
+    """Least, median and greatest of the values that there are; None where there is none.
+
+    The median of an even number is the mean of the middle two; of integers rounded to a whole one, a
+    half up, so that it is of their kind.
+    """
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return None, None, None
+    low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
+    both = low + high
+    middle = (both + 1) // 2 if isinstance(both, int) else both / 2
+    return known[0], middle, known[-1]

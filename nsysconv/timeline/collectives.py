@@ -1,0 +1,490 @@
+"""When the processes of one profile came to their collectives, and what makes two of these the same one.
+
+Definitions, with worked examples: docs/definitions.md.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv import codes
+from nsysconv.facts import Fact
+from nsysconv.report import MISSING
+from nsysconv.timeline.arrays import by_group, number
+from nsysconv.timeline.clock_offsets import Clock, clocks
+from nsysconv.timeline.kernel_categories import COMMUNICATION, categories
+from nsysconv.timeline.timeline import Timeline
+
+Array = np.ndarray
+
+NUMBERED, BY_ORDER, MPI = "numbered", "by order", "mpi"
+"""How collectives are found again on other ranks: by group and number as recorded, or by order."""
+
+SYNCHRONISING = frozenset({"allreduce", "allgather", "reduce_scatter", "barrier"})
+"""Collectives that end at the same time everywhere, but for what the network takes."""
+
+_POINT_TO_POINT = "point_to_point"
+_OPERATIONS = tuple(
+    (name, re.compile(pattern, re.IGNORECASE))
+    for name, pattern in (
+        ("reduce_scatter", "reduce_?scatter"),
+        ("allreduce", "all_?reduce|cross_device_reduce"),
+        ("allgather", "all_?gather"),
+        ("alltoall", "all_?to_?all"),
+        ("broadcast", "broadcast|bcast"),
+        ("barrier", "barrier"),
+        (_POINT_TO_POINT, "send|recv"),
+        ("reduce", "reduce"),
+        ("gather", "gather"),
+        ("scatter", "scatter"),
+    )
+)
+# These return before anything has been exchanged.
+_RETURNS_AT_ONCE = re.compile(r"^MPI_I[a-z]|_init$")
+_MOST = 1 << 40
+
+
+@dataclass(frozen=True)
+class Series:
+    """Collectives that are numbered together: the same of all ranks share `number` in the same series.
+
+    `repeat` tells those apart that bear one number.
+    """
+
+    how: str
+    operation: str
+    group: str = ""
+    repeat: int = 0
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether it ends for all at the same time."""
+        return self.operation in SYNCHRONISING
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The collectives in which one process took part with one device (or, of MPI, none).
+
+    `series` are places in `names`; `start` and `end` are ns since the profile's zero. `shown`: those that
+    belong to the slice.
+    """
+
+    rank: int | None
+    pid: int | None
+    device: int | None
+    names: tuple[Series, ...]
+    series: Array
+    number: Array
+    start: Array
+    end: Array
+    shown: Array
+
+
+def operation(name: str) -> str:
+    """What a collective does, by the name of its kernel or function: `allreduce`; else that name."""
+    if _RETURNS_AT_ONCE.search(name):
+        return name
+    return next((op for op, pattern in _OPERATIONS if pattern.search(name)), name)
+
+
+def arrivals(timeline: Timeline, rules: str | None = None) -> list[Arrivals]:
+    """The collectives of each process and device of a profile.
+
+    Those of the GPU, with group and number where the profile tells them, else its communication kernels
+    in order; where there are none, those of MPI. `rules`: a file of rules for kinds of kernels.
+    """
+    for found in (_recorded(timeline), _kernels(timeline, rules), _mpi(timeline)):
+        if found is not None:
+            return list(_by_participant(timeline, found))
+    return []
+
+
+def foreign_communicators(timeline: Timeline) -> int:
+    """How many of the MPI collectives are of another communicator than the process's first."""
+    rows = _mpi_rows(timeline)
+    return int(np.count_nonzero(~rows[1])) if rows is not None else 0
+
+
+def sends_and_receives(timeline: Timeline, rules: str | None = None) -> int:
+    """How many communication kernels only send and receive, where no group and number is recorded.
+
+    NCCL makes all-to-all of these, too: nothing tells which of them are.
+    """
+    if Fact.KERNELS not in timeline.profile.facts or _recorded(timeline) is not None:
+        return 0
+    category, known = categories(timeline, rules)
+    if COMMUNICATION not in known:
+        return 0
+    which = (category == known.index(COMMUNICATION)) & timeline.rows("kernel")
+    ids, count = np.unique(
+        timeline.profile.columns("kernel", ("name_id",))["name_id"][which], return_counts=True
+    )
+    texts = timeline.profile.names(ids)
+    return sum(
+        n
+        for i, n in zip(ids.tolist(), count.tolist(), strict=True)
+        if operation(texts[i]) == _POINT_TO_POINT
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a table: `number` MISSING where the order says it."""
+
+    pid: Array
+    device: Array
+    names: tuple[Series, ...]
+    series: Array
+    number: Array
+    start: Array
+    end: Array
+    shown: Array
+
+
+def _recorded(timeline: Timeline) -> _Rows | None:
+    """Kernels of which the profile tells group and number."""
+    if Fact.COLLECTIVES not in timeline.profile.facts:
+        return None
+    column = timeline.profile.columns(
+        "collective",
+        ("start_ns", "dur_ns", "kind", "pid", "device_id", "name_id", "group_id",
+         "group_ranks_id", "sequence_number"),
+    )  # fmt: skip
+    numbered = column["sequence_number"]
+    which = (
+        (column["kind"] == codes.COLLECTIVE_KINDS.index("kernel"))
+        & (column["start_ns"] != MISSING)
+        & (column["dur_ns"] != MISSING)
+        & (numbered >= 0)
+        & (numbered < _MOST)
+    )
+    if not which.any():
+        return None
+    series, ids = number(*(column[c][which] for c in ("name_id", "group_id", "group_ranks_id")))
+    texts = timeline.profile.names(np.concatenate(ids))
+    texts[MISSING] = ""
+    spelled = [
+        Series(NUMBERED, operation(texts[name]), f"{texts[group]} {texts[ranks]}".strip())
+        for name, group, ranks in zip(*(i.tolist() for i in ids), strict=True)
+    ]
+    names = tuple(dict.fromkeys(spelled))
+    place = np.array([names.index(each) for each in spelled], np.int64)
+    return _rows(timeline, "collective", column, which, names, place[series], numbered[which])
+
+
+def _kernels(timeline: Timeline, rules: str | None) -> _Rows | None:
+    if Fact.KERNELS not in timeline.profile.facts:
+        return None
+    category, known = categories(timeline, rules)
+    if COMMUNICATION not in known:
+        return None
+    column = timeline.profile.columns(
+        "kernel", ("start_ns", "dur_ns", "pid", "device_id", "name_id")
+    )
+    which = (
+        (category == known.index(COMMUNICATION))
+        & (column["start_ns"] != MISSING)
+        & (column["dur_ns"] != MISSING)
+    )
+    return _in_order(timeline, "kernel", column, which, BY_ORDER)
+
+
+def _mpi(timeline: Timeline) -> _Rows | None:
+    found = _mpi_rows(timeline)
+    if found is None:
+        return None
+    which, first, column = found
+    which = which.copy()
+    which[which] = first
+    column["device_id"] = np.full(len(which), MISSING)
+    return _in_order(timeline, "mpi_call", column, which, MPI)
+
+
+def _mpi_rows(timeline: Timeline) -> tuple[Array, Array, dict[str, Array]] | None:
+    """Which calls are collectives, which of those are of their process's first communicator, and columns.
+
+    Handles are numbers of each process: no other rank's can be found by them. What a process communicates
+    with first is mostly all of the run.
+    """
+    if Fact.MPI_CALLS not in timeline.profile.facts:
+        return None
+    names = ("start_ns", "dur_ns", "kind", "pid", "name_id", "communicator_id")
+    column = timeline.profile.columns("mpi_call", names)
+    which = (
+        (column["kind"] == codes.MPI_KINDS.index("collective"))
+        & (column["start_ns"] != MISSING)
+        & (column["dur_ns"] != MISSING)
+    )
+    pid, handle = column["pid"][which], column["communicator_id"][which]
+    start = column["start_ns"][which]
+    first = np.zeros(len(pid), bool)
+    for process in np.unique(pid).tolist():
+        mine = np.flatnonzero(pid == process)
+        first[mine] = handle[mine] == handle[mine[np.argmin(start[mine])]]
+    return which, first, column
+
+
+def _in_order(
+    timeline: Timeline, table: str, column: dict[str, Array], which: Array, how: str
+) -> _Rows | None:
+    """Rows without numbers: the n-th of an operation is the n-th of all ranks."""
+    ids, (distinct,) = number(column["name_id"][which])
+    texts = timeline.profile.names(distinct)
+    operations = [operation(texts[i]) for i in distinct.tolist()]
+    # Several kernels of one operation (types, protocols) are counted as one.
+    known = tuple(dict.fromkeys(operations))
+    place = np.array([known.index(op) for op in operations], np.int64)
+    series = place[ids] if len(ids) else np.empty(0, np.int64)
+    if _POINT_TO_POINT in known:
+        collective = series != known.index(_POINT_TO_POINT)
+        which = which.copy()
+        which[which] = collective
+        series = series[collective]
+    if not which.any():
+        return None
+    names = tuple(Series(how, op) for op in known)
+    return _rows(timeline, table, column, which, names, series, np.full(len(series), MISSING))
+
+
+def _rows(
+    timeline: Timeline,
+    table: str,
+    column: dict[str, Array],
+    which: Array,
+    names: tuple[Series, ...],
+    series: Array,
+    numbers: Array,
+) -> _Rows:
+    start = column["start_ns"][which]
+    return _Rows(
+        column["pid"][which],
+        column["device_id"][which],
+        names,
+        series.astype(np.int64),
+        numbers.astype(np.int64),
+        start,
+        start + column["dur_ns"][which],
+        timeline.rows(table)[which],
+    )
+
+
+def _by_participant(timeline: Timeline, rows: _Rows) -> Iterator[Arrivals]:
+    groups, (pids, devices) = number(rows.pid, rows.device)
+    for mine, pid, device in zip(
+        by_group(groups, len(pids)), pids.tolist(), devices.tolist(), strict=True
+    ):
+        mine = mine[np.argsort(rows.start[mine], kind="stable")]
+        names, series, numbers = _numbered(rows.names, rows.series[mine], rows.number[mine])
+        yield Arrivals(
+            timeline.ranks.get(pid),
+            None if pid == MISSING else pid,
+            None if device == MISSING else device,
+            names,
+            series,
+            numbers,
+            rows.start[mine],
+            rows.end[mine],
+            rows.shown[mine],
+        )
+
+
+def _numbered(
+    names: tuple[Series, ...], series: Array, numbers: Array
+) -> tuple[tuple[Series, ...], Array, Array]:
+    """The same with a number for each, and a series of its own for what repeats a number.
+
+    Rows are in the order of their starts.
+    """
+    if (numbers == MISSING).all():
+        return names, series, _occurrence(series)
+    keys, _ = number(series, numbers)
+    repeat = _occurrence(keys)
+    both, (of, times) = number(series, repeat)
+    more = tuple(
+        Series(names[i].how, names[i].operation, names[i].group, k)
+        for i, k in zip(of.tolist(), times.tolist(), strict=True)
+    )
+    return more, both.astype(np.int64), numbers
+
+
+def _occurrence(groups: Array) -> Array:
+    """Per row how many of its group are before it."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    begins = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else ordered == 0
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(ordered)), 0))
+    result = np.empty(len(ordered), np.int64)
+    result[order] = np.arange(len(ordered)) - first
+    return result
+
+
+# A collective is its series and its number: both in one integer.
+_NUMBERS = 1 << 40
+_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Participant:
+    """A process with one device, or without one, of the profile of that number."""
+
+    profile: int
+    rank: int | None
+    pid: int | None
+    device: int | None
+    place: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Per collective: how many came, when the first and the last did (ns on the run's clock) and who
+    that was (numbers of participants, the first of several), and how long all others waited for the last.
+    `shown`: whether it belongs to the slice of one of them.
+    """
+
+    series: tuple[Series, ...]
+    series_of: Array
+    number: Array
+    count: Array
+    first: Array
+    last: Array
+    first_who: Array
+    last_who: Array
+    wait_sum: Array
+    shown: Array
+
+
+class Meetings:
+    """Gathers a run's collectives."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="nsysconv-")  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._series: dict[Series, int] = {}
+        self._codes = np.empty(0, np.int64)
+        self._utc: list[int | None] = []
+        self.participants: list[Participant] = []
+        self._words = 0
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """All that were added."""
+        return tuple(self._series)
+
+    def add(self, utc: int | None, found: Sequence[Arrivals]) -> None:
+        """Adds what one profile tells; `utc` is the time of day of its zero."""
+        profile = len(self._utc)
+        self._utc.append(utc)
+        for each in found:
+            numbers = [self._series.setdefault(name, len(self._series)) for name in each.names]
+            code = np.array(numbers, np.int64)[each.series] * _NUMBERS + each.number
+            rows = np.stack((code, each.start, each.end, each.shown.astype(np.int64)))
+            self._file.write(rows.tobytes())
+            self.participants.append(
+                Participant(profile, each.rank, each.pid, each.device, self._words, len(code))
+            )
+            self._words += rows.size
+            self._codes = np.union1d(self._codes, code)
+
+    def _rows(self, one: Participant) -> Array:
+        """A participant's collectives by place in `_codes`, their starts, ends, and whether shown."""
+        self._file.seek(8 * one.place)
+        rows = np.frombuffer(self._file.read(8 * _WORDS * one.count), np.int64)
+        rows = rows.reshape(_WORDS, one.count).copy()
+        rows[0] = np.searchsorted(self._codes, rows[0])
+        return rows
+
+    def clocks(self) -> list[Clock | None]:
+        """Per profile its clock; those of low ranks tie the others."""
+        synchronising = np.array([series.synchronises for series in self._series], bool)
+        lowest: dict[int, tuple[bool, int, int]] = {}
+        of_profile: dict[int, list[Participant]] = {i: [] for i in range(len(self._utc))}
+        for one in self.participants:
+            rank = (one.rank is None, one.rank or 0, one.profile)
+            lowest[one.profile] = min(rank, lowest.get(one.profile, rank))
+            of_profile[one.profile].append(one)
+        order = sorted(range(len(self._utc)), key=lambda i: lowest.get(i, (True, 0, i)))
+
+        def ends(place: int) -> tuple[Array, Array]:
+            latest = np.empty(0, np.int64), np.empty(0, np.int64)
+            for one in of_profile[order[place]]:
+                which, _, end, _ = self._rows(one)
+                useful = synchronising[self._codes[which] // _NUMBERS]
+                latest = _latest(*latest, which[useful], end[useful])
+            return latest
+
+        found = clocks([self._utc[i] for i in order], ends, len(self._codes))
+        result: list[Clock | None] = [None] * len(order)
+        for place, profile in enumerate(order):
+            result[profile] = found[place]
+        return result
+
+    def starts(self, one: Participant, clock: Clock | None) -> tuple[Array, Array, Array]:
+        """Per collective of a participant its place, when it came to it on the run's clock, and whether
+        it is in the slice. Nothing where its clock is not known.
+        """
+        which, start, _, shown = self._rows(one)
+        if clock is None:
+            return which[:0], start[:0], shown[:0] != 0
+        return which, clock.of(start), shown != 0
+
+    def met(self, told: Sequence[Clock | None]) -> Meeting:
+        """All collectives, by series and number. Of equal times the earlier participant counts."""
+        total = len(self._codes)
+        count = np.zeros(total, np.int64)
+        first, last = np.full(total, np.iinfo(np.int64).max), np.full(total, MISSING)
+        first_who, last_who = np.full(total, -1), np.full(total, -1)
+        base, since_base = np.zeros(total, np.int64), np.zeros(total, np.int64)
+        shown = np.zeros(total, bool)
+        for index, one in enumerate(self.participants):
+            which, start, mine = self.starts(one, told[one.profile])
+            fresh = count[which] == 0
+            base[which[fresh]] = start[fresh]
+            # Sums of times themselves would not fit in 64 bits.
+            since_base[which] += start - base[which]
+            count[which] += 1
+            shown[which] |= mine
+            earlier, later = start < first[which], start > last[which]
+            first[which[earlier]], first_who[which[earlier]] = start[earlier], index
+            last[which[later]], last_who[which[later]] = start[later], index
+        return Meeting(
+            self.series,
+            self._codes // _NUMBERS,
+            self._codes % _NUMBERS,
+            count,
+            first,
+            last,
+            first_who,
+            last_who,
+            count * (last - base) - since_base,
+            shown,
+        )
+
+    def sort(self, labels: Sequence[str]) -> None:
+        """Puts participants in the order of ranks, then of their profiles' labels."""
+        self.participants.sort(
+            key=lambda one: (
+                one.rank is None,
+                one.rank or 0,
+                labels[one.profile],
+                one.pid or 0,
+                -1 if one.device is None else one.device,
+            )
+        )
+
+
+def _latest(which: Array, end: Array, more: Array, more_end: Array) -> tuple[Array, Array]:
+    """Per collective of two sets the later of its ends."""
+    places = np.union1d(which, more)
+    latest = np.full(len(places), MISSING)
+    latest[np.searchsorted(places, which)] = end
+    at = np.searchsorted(places, more)
+    latest[at] = np.maximum(latest[at], more_end)
+    return places, latest

@@ -1,0 +1,389 @@
+"""GPU operations of all kinds in one set of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.report import MISSING
+from nsysconv.store.read import Profile
+from nsysconv.timeline.arrays import blocks, by_group, distinct, indices, joined, number, take
+
+Array = np.ndarray
+
+
+class Kind(IntEnum):
+    """The kinds of GPU operations, in the order of schema.GPU_OP_TABLES."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    MIGRATION = 3
+    GRAPH = 4
+
+
+@dataclass(frozen=True)
+class GpuOps:
+    """Columns of equal length, sorted by (start, stream, kind, id); operations without time come first.
+
+    `start` and `end` are MISSING where an operation has no time; `row` is the operation's place among
+    its table's rows.
+    """
+
+    kind: Array
+    row: Array
+    start: Array
+    end: Array
+    device: Array
+    stream: Array
+    pid: Array
+    correlation: Array
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, which: Array) -> GpuOps:
+        """The operations of a mask or of indices."""
+        return GpuOps(*(take(getattr(self, field.name), which) for field in fields(self)))
+
+    @property
+    def timed(self) -> Array:
+        """Which operations have a time."""
+        result: Array = self.start != MISSING
+        return result
+
+    @property
+    def dur(self) -> Array:
+        """Durations; 0 where there is no time, so that sums hold."""
+        result: Array = self.end - self.start
+        return result
+
+
+_COLUMNS = ("start_ns", "dur_ns", "device_id", "stream_id", "pid", "correlation_id")
+
+# Read along where several reports will be made, because nearly every one asks for them: a second pass
+# over a table costs more than a further column.
+_ALONG = {"kernel": ("name_id",), "memcpy": ("direction", "bytes")}
+# The rest of the kernels' columns is not asked for again.
+_KERNELS_KEEP = frozenset({"dur_ns", "device_id", "pid"})
+
+
+def gpu_ops(profile: Profile, *, along: bool) -> GpuOps:
+    """All GPU operations of a profile. `along`: with columns that other reports will ask for."""
+    tables = schema.GPU_OP_TABLES
+    more = _ALONG if along else {}
+    parts = [profile.columns(table, (*_COLUMNS, *more.get(table, ()))) for table in tables]
+    sizes = [len(part["start_ns"]) for part in parts]
+
+    def column(name: str) -> Array:
+        """All tables' rows of a column, their own columns given back where they are many."""
+        result = joined([part.pop(name) for part in parts])
+        if name not in _KERNELS_KEEP:
+            profile.release("kernel", (name,))
+        return result
+
+    start, dur, stream = column("start_ns"), column("dur_ns"), column("stream_id")
+    untimed = (start == MISSING) | (dur == MISSING)
+    if untimed.any():
+        start = np.where(untimed, MISSING, start)
+    order = _order(start, stream)
+    # One after the other: each spent column makes room for the next.
+    start, dur = take(start, order), take(dur, order)
+    end = start + dur
+    end[start == MISSING] = MISSING
+    del dur, untimed
+    stream = take(stream, order)
+    return GpuOps(
+        kind=take(np.repeat(np.arange(len(sizes), dtype=np.int8), sizes), order),
+        row=take(np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]), order),
+        start=start,
+        end=end,
+        device=take(column("device_id"), order),
+        stream=stream,
+        pid=take(column("pid"), order),
+        correlation=take(column("correlation_id"), order),
+    )
+
+
+def streams_of(ops: GpuOps) -> list[tuple[int, int, int]]:
+    """The (device_id, pid, stream_id) of these operations, in order, but for migrations and what has no
+    time."""
+    working = np.flatnonzero(ops.timed & (ops.kind != Kind.MIGRATION))
+    _, found = number(*(take(column, working) for column in (ops.device, ops.pid, ops.stream)))
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def _order(start: Array, stream: Array) -> Array:
+    """Indices by (start, stream), equal ones as they stand."""
+    order = np.argsort(start, kind="stable").astype(np.int32)
+    sorted_start = take(start, order)
+    same = sorted_start[1:] == sorted_start[:-1]
+    del sorted_start
+    if same.any():
+        # Sort the runs of equal starts only: among millions of operations they are few.
+        in_run = np.concatenate((same, [False])) | np.concatenate(([False], same))
+        places = np.flatnonzero(in_run)
+        tied = order[places]
+        order[places] = tied[np.lexsort((tied, stream[tied], start[tied]))]
+    return order
+
+
+RUNTIME, DRIVER = 0, 1
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Columns of equal length, in the order of the table's rows; `name` numbers `names`.
+
+    Ranges that were never closed end with the recording. `kind` is the table's own code, `row` the
+    place among the table's rows, and `domain` is 0 for what has no domains.
+    """
+
+    start: Array
+    end: Array
+    pid: Array
+    tid: Array
+    kind: Array
+    domain: Array
+    row: Array
+    name: Array
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: Array) -> Spans:
+        """The intervals of a mask or of indices."""
+        names = (f.name for f in fields(self) if f.name != "names")
+        columns: dict[str, Any] = {name: take(getattr(self, name), which) for name in names}
+        return replace(self, **columns)
+
+
+@dataclass(frozen=True)
+class ApiCalls:
+    """Columns of equal length, in the order of the calls' starts; those without a time are left out.
+
+    `thread` numbers the (pid, tid) pairs of `threads`; those with a tid MISSING are not one thread, but
+    calls of which no thread is recorded. `outermost`: no other call of the thread contains it; calls
+    without a thread all are. `crossing`: how many calls overlap an earlier one of their thread without
+    being inside it; for nesting such a call is cut where the earlier one ends.
+    """
+
+    start: Array
+    end: Array
+    pid: Array
+    thread: Array
+    correlation: Array
+    layer: Array
+    name_id: Array
+    outermost: Array
+    crossing: int
+    threads: tuple[tuple[int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def on_a_thread(self, which: Array) -> Array:
+        """Of the calls at these indices, those whose thread is recorded, as a mask."""
+        recorded = np.array([tid != MISSING for _, tid in self.threads], bool)
+        result: Array = recorded[self.thread[which]]
+        return result
+
+
+def api_calls(profile: Profile) -> ApiCalls:
+    """All API calls of a profile."""
+    names = ("start_ns", "dur_ns", "pid", "tid", "correlation_id", "layer", "name_id")
+    column = profile.columns("api_call", names)
+    profile.release("api_call", names)  # what else is asked of calls is asked of these
+    keep = (column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING)
+    if not keep.all():
+        _take(column, keep)
+    column["thread"], threads = number_threads(column["pid"], column.pop("tid"))
+    for name in ("thread", "layer", "name_id"):
+        column[name] = _narrow(column[name])
+    if (column["start_ns"][1:] < column["start_ns"][:-1]).any():
+        _take(column, np.argsort(column["start_ns"], kind="stable"))
+    start = column["start_ns"]
+    end = start + column.pop("dur_ns")
+    outermost, crossing = _nesting(start, end, column["thread"], threads)
+    return ApiCalls(
+        start,
+        end,
+        column["pid"],
+        column["thread"],
+        column["correlation_id"],
+        column["layer"],
+        column["name_id"],
+        outermost,
+        crossing,
+        threads,
+    )
+
+
+def _take(column: dict[str, Array], which: Array) -> None:
+    """The rows of a mask or of indices in place of all, each column's memory free for the next."""
+    for name in column:
+        column[name] = take(column[name], which)
+
+
+def _narrow(codes: Array) -> Array:
+    """Numbers from 0 on as int8 or int16 where all fit; others as they are.
+
+    Where none is negative, the difference of two fits as well.
+    """
+    if not len(codes) or codes.strides == (0,) or codes.min() < 0:
+        return codes
+    most = int(codes.max())
+    fitting = (each for each in (np.int8, np.int16) if most <= np.iinfo(each).max)
+    return codes.astype(next(fitting, codes.dtype), copy=False)
+
+
+def call_ids(profile: Profile, calls: ApiCalls) -> Array:
+    """Per call of `calls`, which are all of the profile, its id in the table api_call."""
+    names = ("start_ns", "dur_ns")
+    column = profile.columns("api_call", names)
+    profile.release("api_call", names)
+    rows = np.flatnonzero((column["start_ns"] != MISSING) & (column["dur_ns"] != MISSING))
+    start = column["start_ns"][rows]
+    if not np.array_equal(start, calls.start):  # then api_calls sorted them
+        rows = rows[np.argsort(start, kind="stable")]
+    result: Array = rows + profile.first_id("api_call")
+    return result
+
+
+def number_threads(pid: Array, tid: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
+    """Numbers 0.. for the (pid, tid) pairs, and the pairs by number."""
+    numbers, (pids, tids) = number(pid, tid)
+    return numbers, tuple(zip(pids.tolist(), tids.tolist(), strict=True))
+
+
+def _nesting(
+    start: Array, end: Array, thread: Array, threads: tuple[tuple[int, int], ...]
+) -> tuple[Array, int]:
+    """Which calls are outermost on their thread, and how many cross an earlier one."""
+    outermost = np.ones(len(start), bool)
+    crossing = 0
+    for places, (_, tid) in zip(by_group(thread, len(threads)), threads, strict=True):
+        if tid == MISSING:
+            continue  # two calls that overlap may be of two threads
+        if _nested(start, end, places, outermost):
+            continue
+        # Of two that start together the longer contains the other.
+        places = places[np.lexsort((-end[places], start[places]))]
+        if not _nested(start, end, places, outermost):
+            mask, crossed = _nesting_of_crossing(start[places].tolist(), end[places].tolist())
+            outermost[places] = mask
+            crossing += crossed
+    return outermost, crossing
+
+
+def _nested(start: Array, end: Array, places: Array, outermost: Array) -> bool:
+    """Marks which of a thread's calls, at these places, are outermost; block by block.
+
+    False where calls cross, or where one comes before a longer one that starts with it.
+    """
+    last, reach = MISSING, MISSING
+    for block in blocks(len(places)):
+        here = places[block]
+        s, e = start[here], end[here]
+        before, reaches = np.append(last, s), np.maximum.accumulate(np.append(reach, e))
+        inside = s < reaches[:-1]
+        if (inside & (e > reaches[:-1])).any() or ((s == before[:-1]) & ~inside & (e > s)).any():
+            return False
+        outermost[here] = ~inside
+        last, reach = before[-1], reaches[-1]
+    return True
+
+
+def _nesting_of_crossing(starts: list[int], ends: list[int]) -> tuple[list[bool], int]:
+    """As `_nesting` for one thread whose calls cross: each is cut before it is compared with the next."""
+    mask, crossed, reach = [], 0, None
+    for start, end in zip(starts, ends, strict=True):
+        inside = reach is not None and start < reach
+        mask.append(not inside)
+        if inside and reach is not None and end > reach:
+            crossed += 1
+        if not inside:
+            reach = end
+    return mask, crossed
+
+
+def owners(ops: GpuOps, calls: ApiCalls) -> Array:
+    """Per GPU operation the index of the call that launched it, -1 for none.
+
+    Joined on (pid, correlation). Where calls share both, the outermost owns the operations, then the
+    runtime's before the driver's, then the earlier.
+    """
+    owner = np.full(len(ops), -1, np.int32)
+    linked = has_correlation(calls.correlation)
+    launched = has_correlation(ops.correlation)
+    for pid in distinct(ops.pid).tolist():
+        own = linked & (calls.pid == pid)
+        wanted = launched & (ops.pid == pid)
+        if own.any() and wanted.any():
+            mine = indices(own)
+            table = _Lookup(take(calls.correlation, own), mine)
+            if table.ambiguous:
+                mine = mine[_by_entitlement(calls, mine)]
+                table = _Lookup(take(calls.correlation, mine), mine)
+            for block in blocks(len(ops)):
+                here = wanted[block]
+                owner[block][here] = table.of(take(ops.correlation[block], here))
+    return owner
+
+
+def has_correlation(ids: Array) -> Array:
+    """Which correlation ids name a call: 0 and null name none."""
+    result: Array = (ids != MISSING) & (ids != 0)
+    return result
+
+
+def _by_entitlement(calls: ApiCalls, mine: Array) -> Array:
+    """An order in which, of calls with one correlation id, the one that owns its operations is last."""
+    order = np.lexsort((-calls.end[mine], calls.start[mine], calls.correlation[mine]))
+    keys = calls.correlation[mine[order]]
+    same = keys[1:] == keys[:-1]
+    doubled = np.flatnonzero(np.concatenate((same, [False])) | np.concatenate(([False], same)))
+    enclosed = np.zeros(len(mine), bool)
+    # Calls nest on one thread: of those without one, none is known to be inside another.
+    doubled = doubled[calls.on_a_thread(mine[order[doubled]])]
+    by_key: dict[tuple[int, int], list[int]] = {}
+    for place in order[doubled].tolist():
+        call = int(mine[place])
+        holders = by_key.setdefault((int(calls.correlation[call]), int(calls.thread[call])), [])
+        enclosed[place] = any(calls.end[other] >= calls.end[call] for other in holders)
+        holders.append(call)
+    return np.lexsort((-calls.start[mine], calls.layer[mine] != DRIVER, ~enclosed))
+
+
+class _Lookup:
+    """Values by integer key; of equal keys the last counts. `ambiguous`: there are equal keys."""
+
+    def __init__(self, keys: Array, values: Array) -> None:
+        self._low, self._high = int(keys.min()), int(keys.max())
+        self._dense: Array | None = None
+        # Correlation ids are nearly consecutive: a table by id is ten times faster than sorting.
+        if self._high - self._low <= 8 * len(keys) + 1024:
+            self._dense = np.full(self._high - self._low + 1, -1, np.int32)
+            for block in blocks(len(keys)):
+                self._dense[(keys[block] - self._low).astype(np.intp)] = values[block]
+            self.ambiguous = int(np.count_nonzero(self._dense >= 0)) < len(keys)
+        else:
+            order = np.argsort(keys, kind="stable")
+            self._keys, self._values = keys[order], values[order]
+            self.ambiguous = bool((self._keys[1:] == self._keys[:-1]).any())
+
+    def of(self, wanted: Array) -> Array:
+        """Per wanted key its value, -1 for none."""
+        wanted = wanted.astype(np.int64)  # the least key may not fit in what they are
+        if self._dense is not None:
+            inside = (wanted >= self._low) & (wanted <= self._high)
+            found: Array = self._dense.take(wanted - self._low, mode="clip")
+            found[~inside] = -1
+            return found
+        place = np.maximum(np.searchsorted(self._keys, wanted, side="right") - 1, 0)
+        return np.where(self._keys[place] == wanted, self._values[place], -1)
