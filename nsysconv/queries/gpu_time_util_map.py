@@ -12,6 +12,7 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import (
+    GPU_OP_FACTS,
     Array,
     Option,
     Query,
@@ -212,15 +213,7 @@ def _edges(start: int, end: int, shift: int, count: int) -> Array:
 GPU_TIME_UTIL_MAP = Query(
     title="Utilisation of all ranks over time",
     needs={Fact.KERNELS},
-    uses={
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    },
+    uses={*GPU_OP_FACTS, Fact.RANKS, Fact.UTC},
     options=(
         Option(
             "bins",

@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, percent, sums
 from nsysconv.timeline.events import GpuOps, Kind
@@ -84,7 +84,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 OVERVIEW = Query(
     title="Overview by device",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     totals=frozenset(GPU_KINDS),
     columns=COLUMNS,
     picture=Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns")),

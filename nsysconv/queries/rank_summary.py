@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, percent, spread, take
@@ -280,16 +280,7 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
 RANK_SUMMARY = Query(
     title="Ranks beside each other",
     any_of=ANY_OF,
-    uses={
-        *ANY_OF,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-    },
+    uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture(

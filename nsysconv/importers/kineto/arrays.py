@@ -65,7 +65,7 @@ def nanoseconds(times: PackedTimes) -> Array:
 def first_and_last_start(chunk: Chunk, zero: int | None) -> tuple[int, int] | None:
     """Return when the first and the last event of a chunk began (ns), None if none has a time.
 
-    Times of 0, which are none, and times too far from `zero` to be kept do not count.
+    Times of 0, which are none, and times too far from `zero` to be keep do not count.
     """
     bounds = []
     for column in (*(packed.starts for packed in chunk.tables.values()), chunk.left_out_starts):
@@ -124,7 +124,7 @@ def _zero_as_null(values: Array) -> Array:
 
 
 def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArrays) -> ColumnArrays:
-    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be kept."""
+    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be keep."""
     start = nanoseconds(packed.starts)
     dur = nanoseconds(packed.durations) if packed.durations else None
     durations = {} if dur is None else {"dur_ns": dur}
@@ -137,26 +137,26 @@ def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArra
             batch = bisect_right(packed.batches, int(rows[0]), key=lambda batch: batch[0]) - 1
             chunk.note(key, len(rows), packed.batches[batch][1])
 
-    kept = start > BEYOND
-    note("no time stamp", ~kept)
+    keep = start > BEYOND
+    note("no time stamp", ~keep)
     timeless, start = start == 0, start - zero
     far = np.abs(start) > TIME_LIMIT_NS
     if dur is not None:
-        note("no duration", (dur == MISSING) & kept)
-        kept &= dur != MISSING
+        note("no duration", (dur == MISSING) & keep)
+        keep &= dur != MISSING
         far |= (dur > TIME_LIMIT_NS) | (dur == BEYOND)
         negative = (dur < 0) & (dur > BEYOND)
-        note("negative duration", negative & kept)
-        kept &= ~negative
+        note("negative duration", negative & keep)
+        keep &= ~negative
         # Profilers write 0 and 0 where they have no time; a store has null there.
         timeless = (timeless | (start == 0)) & (dur == 0)
         start = np.where(timeless, MISSING, start)
         durations["dur_ns"] = np.where(timeless, MISSING, dur)
         far &= ~timeless
-    note("impossible time", far & kept)
-    kept &= ~far
+    note("impossible time", far & keep)
+    keep &= ~far
     columns = {"start_ns": start, **durations, **columns}
-    return {name: values[kept] for name, values in columns.items()}
+    return {name: values[keep] for name, values in columns.items()}
 
 
 def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
@@ -172,6 +172,7 @@ class RecordingIndex:
     """
 
     def __init__(self) -> None:
+        """Start without rows."""
         self.names: dict[str, int] = {}
         self.api_names: set[int] = set()
         self.pids: set[int] = set()

@@ -51,7 +51,7 @@ TableRows = tuple[str, ColumnArrays, list[str]]
 """A table, columns of it, and the names that these index."""
 
 
-class TraceReader:
+class KinetoReader:
     """Reads one trace file, once, while the batches of its first recording are used up."""
 
     def __init__(
@@ -61,6 +61,7 @@ class TraceReader:
         possible: frozenset[Fact],
         advice: Mapping[Fact, str],
     ) -> None:
+        """Prepare to read; `possible` facts and `advice` are those of the importer."""
         self._probe = probe
         self._python_functions = PYTHON_FUNCTIONS in options.include
         self._processes = options.processes
@@ -335,6 +336,7 @@ class Spool:
     """Rows in a file, to be read after the first recording is written."""
 
     def __init__(self, path: Path) -> None:
+        """Make an empty file at `path`."""
         self._path = path
         path.touch()
 

@@ -84,6 +84,7 @@ class Trace:
     """
 
     def __init__(self, path: Path) -> None:
+        """Prepare to cut the file at `path`, which is opened later."""
         self.path = path
         self.head = b""
         self.tail = b""
