@@ -439,7 +439,7 @@ def test_decimals_read_back_in_every_locale(locale: Locale, values: list[int], p
     [(["100.0"], (1.234, 3)), (["100,0"], (1234, 0)), (["1.234.567"], (1234, 0)),
      (["1,234,567"], (1.234, 3)), (["1.234,5"], (1234, 0)), (["1,2345,6789"], (1.234, 3))],
 )  # fmt: skip
-def test_a_number_that_could_be_either_is_told_by_the_others(
+def test_an_ambiguous_number_is_read_as_the_other_cells_are(
     others: list[str], value: tuple[float, int]
 ) -> None:
     spelled = number_format((text, CellKind.ANY) for text in [*others, "1.234"])
@@ -449,7 +449,7 @@ def test_a_number_that_could_be_either_is_told_by_the_others(
 
 
 @pytest.mark.parametrize(("text", "likely"), [("1.234", 1.234), ("1,2345", 1.2345)])
-def test_a_number_that_nothing_tells_is_none(text: str, likely: float) -> None:
+def test_an_ambiguous_number_alone_is_left_out(text: str, likely: float) -> None:
     """But in CSV and JSON, which have points."""
     cells = [(each, CellKind.ANY) for each in (text, "7", "12")]
     assert number_format(cells).number(text, CellKind.ANY) is None
@@ -464,7 +464,7 @@ def test_a_number_that_nothing_tells_is_none(text: str, likely: float) -> None:
     "text",
     ["", "n/a", "-", "1.2.3,4", "1,23,4", "1,2345,678", "12 34", "1 2345", "1e5", "…", "1.234x"],
 )
-def test_what_is_no_number(text: str) -> None:
+def test_other_cells_are_no_numbers(text: str) -> None:
     assert number_format([]).number(text, CellKind.ANY) is None
 
 

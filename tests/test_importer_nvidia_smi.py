@@ -116,7 +116,7 @@ def test_a_query_with_many_columns() -> None:
         ("number", 8), ("number", 0), ("number", 8)]  # fmt: skip
 
 
-def test_what_the_gpu_does_not_support_is_not_recorded() -> None:
+def test_unsupported_metrics_are_not_recorded() -> None:
     found = of("query.csv")
     assert metric(found, "power.draw", device=1) == []
     assert metric(found, "fan.speed") == []
@@ -176,7 +176,7 @@ def test_dmon_as_csv(tmp_path: Path) -> None:
 # -- devices, and the profile as a whole
 
 
-def test_what_is_known_of_the_gpus() -> None:
+def test_columns_of_gpus() -> None:
     with api.open(FOLDER / "query.csv") as opened:
         profile = opened.profile
         rows = [{k: row[k] for k in ("device_id", "ordinal", "uuid", "bus_id", "name")}
@@ -212,12 +212,12 @@ def test_a_later_run_that_asks_for_less_is_of_the_same_gpus(tmp_path: Path) -> N
         (0, 1), (0, 4), (1, 2), (1, 3), (2, 5)]  # fmt: skip
 
 
-def test_an_index_that_is_none(tmp_path: Path) -> None:
+def test_an_index_that_is_no_number(tmp_path: Path) -> None:
     text = "index, utilization.gpu [%]\n99999999999999999999, 5 %\n१, 6 %\n"
     assert [(device, value) for _, device, _, _, value in read(tmp_path, text)] == [(0, 5), (1, 6)]
 
 
-def test_nothing_tells_gpus_apart() -> None:
+def test_rows_without_a_gpu_have_no_device() -> None:
     found = of("odd-no-gpu.csv")
     assert {device for _, device, _, _, _ in found} == {None}
     assert notes(FOLDER / "odd-no-gpu.csv")["sample-without-gpu"][:2] == (Severity.INFO, 6)
@@ -240,7 +240,7 @@ def test_times_of_day_are_read_in_the_zone_of_the_machine(
     assert min(starts - {None}) == 100_000_000  # type: ignore[type-var]  # the distances hold
 
 
-def test_that_the_zone_is_assumed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_assumed_zone_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     in_zone(monkeypatch, BERLIN)
     with api.open(FOLDER / "query.csv") as profile:
         (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
@@ -399,7 +399,7 @@ def test_in_pieces_of_any_size(bytes_at_once: int, monkeypatch: pytest.MonkeyPat
 
 @given(st.lists(st.sampled_from(READINGS), min_size=1, max_size=12), st.booleans(), st.booleans())
 @examples(40)
-def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, reverse: bool) -> None:
+def test_a_query_and_dmon_give_the_same_samples(readings: list[Any], units: bool, reverse: bool) -> None:
     """Whatever was read in whichever order; dmon's MB are a query's MiB."""
     columns = ("index", "utilization.gpu [%]", "memory.used [MiB]", "power.draw [W]")
     texts = (query(columns[::-1] if reverse else columns, readings, units=units),
@@ -429,7 +429,7 @@ def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, revers
     ("\n==============NVSMI LOG==============\n", "a view of one moment"),
     ("# gpu        pid  type    sm   mem   enc   dec   command\n", "nvidia-smi pmon"),
 ])  # fmt: skip
-def test_what_else_nvidia_smi_prints_is_explained(text: str, reason: str, tmp_path: Path) -> None:
+def test_other_output_of_nvidia_smi_is_explained(text: str, reason: str, tmp_path: Path) -> None:
     with Probe(written(tmp_path, text)) as probe:
         answer = nvidia_smi.sniff(probe)
     assert isinstance(answer, No)
@@ -449,7 +449,7 @@ def test_other_tables_are_refused(text: str, tmp_path: Path) -> None:
     assert not answer.close
 
 
-def test_what_stands_before_the_header_does_not_matter(tmp_path: Path) -> None:
+def test_lines_before_the_header_do_not_matter(tmp_path: Path) -> None:
     path = written(tmp_path, "module load cuda\nstarting\n\n" + query(FEW))
     with Probe(path) as probe:
         assert isinstance(nvidia_smi.sniff(probe), Yes)

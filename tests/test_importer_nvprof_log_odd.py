@@ -99,7 +99,7 @@ def test_warnings_change_no_row() -> None:
         assert found.notes != wanted.notes
 
 
-def test_what_nsys_prints_is_no_log() -> None:
+def test_output_of_nsys_is_no_log_of_nvprof() -> None:
     with Probe(FOLDER / FOREIGN) as probe:
         assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
             "nsys_stats"

@@ -39,7 +39,7 @@ def test_refused_lines_may_come_in_any_order() -> None:
         ((9,), 9, [("trace-truncated", 1, "line 9")]),
     ],
 )
-def test_what_is_no_row_at_the_end_of_the_file_was_cut(
+def test_a_rejected_line_at_the_end_of_the_file_was_cut(
     lines: tuple[int, ...], unfinished: int | None, expected: list[tuple[str, int, str]]
 ) -> None:
     notes = refused(*lines).notes(unfinished)
@@ -69,7 +69,7 @@ def test_bytes_between_bounds() -> None:
     assert (tally.rounded, tally.bytes_step) == (1, 3.0)
 
 
-def test_texts_are_looked_up_once_each_and_unused_ones_never() -> None:
+def test_texts_are_mapped_once_each_and_unused_ones_never() -> None:
     asked: list[str] = []
 
     def length(text: str) -> int:

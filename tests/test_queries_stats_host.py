@@ -193,7 +193,7 @@ def test_unified_memory_by_address() -> None:
     ]
 
 
-def test_unified_memory_shows_ten_addresses_unless_told() -> None:
+def test_unified_memory_shows_ten_addresses_by_default() -> None:
     rows = [Migration(0, 10 + i, address=PAGE + i, bytes=1000) for i in range(12)]
     assert len(answers("um_sum", *rows)) == 10
     assert [r["address"] for r in answers("um_sum:rows=2", *rows)] == [

@@ -18,6 +18,11 @@ Array = np.ndarray
 ColumnValues = Mapping[str, Sequence[Any] | Array]
 """Values by the name of their column, all of one length, in the order of rows."""
 
+GPU_OP_FACTS = frozenset(
+    {Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES}
+)
+"""What reports on all GPU operations use besides kernels."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -101,7 +106,14 @@ class Query:
     aggregator: Callable[[Request], Aggregator] | None = None
 
 
-def aggregate_one(aggregator: Aggregator, timeline: Timeline, partial: Any) -> Result:
-    """Return what one profile alone contributes as a result."""
-    aggregator.add(timeline.profile.ref, partial)
-    return aggregator.result()
+def compute_alone(
+    partial: Callable[[Timeline, Request], Any], aggregator: Callable[[Request], Aggregator]
+) -> Callable[[Timeline, Request], Result]:
+    """Return the `compute` of a report over ranks: the result of one profile's contribution."""
+
+    def compute(timeline: Timeline, request: Request) -> Result:
+        single = aggregator(request)
+        single.add(timeline.profile.ref, partial(timeline, request))
+        return single.result()
+
+    return compute

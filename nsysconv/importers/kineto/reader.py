@@ -46,7 +46,7 @@ TableRows = tuple[str, ColumnArrays, list[str]]
 """A table, columns of it, and the names that these index."""
 
 
-class TraceReader:
+class KinetoReader:
     """Reads one trace file, once, while the batches of its first recording are used up."""
 
     def __init__(
@@ -56,6 +56,7 @@ class TraceReader:
         possible: frozenset[Fact],
         advice: Mapping[Fact, str],
     ) -> None:
+        """Prepare to read; `possible` facts and `advice` are those of the importer."""
         self._probe = probe
         self._python_functions = PYTHON_FUNCTIONS in options.include
         self._processes = options.processes
@@ -86,7 +87,7 @@ class TraceReader:
     def _main_batches(self) -> Batches:
         index, notes = RecordingIndex(), list(self._probe.notes)
         late: list[tuple[ColumnArrays, list[str]]] = []
-        for table, columns, names in self._main_rows():
+        for table, columns, names in self._rows_of_first_process():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
                 # Their API calls, which may give the bytes, may come later.
                 late.append((columns, names))
@@ -123,7 +124,6 @@ class TraceReader:
         yield rows_of(schema.name, index.name_rows())
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
-        """Yield the chunks of the file in order, and their rows by table."""
         workers = worker_count(self._probe.size, self._probe.head, self._processes)
         with decode_chunks(self._trace, workers, python_functions=self._python_functions) as chunks:
             try:
@@ -155,8 +155,7 @@ class TraceReader:
 
     # -- processes
 
-    def _main_rows(self) -> Iterator[TableRows]:
-        """Yield the rows of the first process, and spool those of others."""
+    def _rows_of_first_process(self) -> Iterator[TableRows]:
         with ExitStack() as stack:
             early: Spool | None = None  # GPU rows before the first row that names a process
             for chunk, tables in self._chunks():
@@ -170,13 +169,15 @@ class TraceReader:
                     self._main_pid = self._current_pid = chunk.pids[0]
                     if early is not None:
                         yield from map(self._with_pid, early.rows())
-                yield from self._main_rows_of(chunk, tables)
+                yield from self._split_by_process(chunk, tables)
                 if chunk.last_pid != MISSING:
                     self._current_pid = chunk.last_pid
             if self._main_pid is None and early is not None:
                 yield from early.rows()
 
-    def _main_rows_of(self, chunk: Chunk, tables: dict[str, ColumnArrays]) -> Iterator[TableRows]:
+    def _split_by_process(
+        self, chunk: Chunk, tables: dict[str, ColumnArrays]
+    ) -> Iterator[TableRows]:
         is_merged = set(chunk.pids) - {self._main_pid} or self._spools
         for rows in tables.items():
             table, columns, names = self._with_pid((*rows, chunk.names))
@@ -330,6 +331,7 @@ class Spool:
     """Rows in a file, to be read after the first recording is written."""
 
     def __init__(self, path: Path) -> None:
+        """Make an empty file at `path`."""
         self._path = path
         path.touch()
 

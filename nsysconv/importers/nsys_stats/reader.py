@@ -13,11 +13,11 @@ from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_r
 from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable, Run, split_runs
 from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
 from nsysconv.importers.nsys_stats.totals import (
+    AMBIGUOUS,
+    NO_NUMBERS,
     TOTALS,
     NsysIds,
     Totals,
-    ambiguous_note,
-    no_numbers_note,
     not_read_note,
 )
 from nsysconv.importers.nsys_stats.trace import NsysTraceRows, TraceReader, TraceTotals
@@ -164,7 +164,7 @@ class PrintedRecording:
             refuse_quotations(self._probes, printed_rows)
         self._facts |= totals.facts
         if totals.facts & GPU_TOTALS:
-            # The GPU's work was recorded: what nsys found none of did not happen.
+            # The GPU's work was recorded: of what nsys did not find, nothing happened.
             self._facts |= {_NO_DATA[kind] for kind in self._no_data & _NO_DATA.keys()}
         self._notes += [*rows.tally.notes(), *_process_notes(rows), *totals.notes()]
         if sums.rows:
@@ -203,10 +203,13 @@ class PrintedRecording:
             if only_calls and table.header.place("tid") is not None:
                 self._facts.add(Fact.THREADS)
         self._notes += reader.rejected.notes(part.survey.unfinished)
-        if reader.ambiguous:
-            self._notes.append(ambiguous_note(reader.ambiguous, table.line, EVENTS))
-        if reader.no_numbers:
-            self._notes.append(no_numbers_note(reader.no_numbers, table.line, EVENTS))
+        where = f"line {table.line}"
+        for slug, text, count in (
+            ("number-ambiguous", AMBIGUOUS, reader.ambiguous),
+            ("cell-unreadable", NO_NUMBERS, reader.no_numbers),
+        ):
+            if count:
+                self._notes.append(Note(slug, Severity.DROPPED, text, count, where, EVENTS))
 
     def _cut_rows(self) -> Iterator[Note]:
         # A last line without an end is no damaged row of a table of totals: the file ends too early.

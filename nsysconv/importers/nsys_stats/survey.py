@@ -488,7 +488,7 @@ _CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
 
 @dataclass
 class Run:
-    """The tables of one recording; `no_data` are the kinds of data that nsys found none of."""
+    """The tables of one recording; `no_data` are the kinds of data that nsys did not find."""
 
     database: str = ""
     tables: dict[NsysTable, PrintedTable] = field(default_factory=dict)

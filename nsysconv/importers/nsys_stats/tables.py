@@ -70,6 +70,11 @@ class NsysHeader:
     table: NsysTable | None = None
     delimiter: str = ""
 
+    @property
+    def has_points(self) -> bool:
+        """Return whether nsys prints points in numbers, whatever the locale."""
+        return self.layout in (Layout.DELIMITED, Layout.JSON)
+
     def place(self, role: str) -> int | None:
         """Return the index of the column with a role, or None."""
         return next((i for i, column in enumerate(self.columns) if column.role == role), None)
@@ -138,30 +143,23 @@ _OTHERS = (
     ("PeerRank", "mpi_event_trace"),
 )
 _WORDS = {
-    "Total Time": "total",
-    "Total": "total",
-    "Num Calls": "count",
-    "Calls": "count",
-    "Instances": "count",
-    "Count": "count",
-    "Operations": "count",
-    "Avg": "avg",
-    "Average": "avg",
-    "Med": "med",
-    "Median": "med",
-    "Min": "min",
-    "Minimum": "min",
-    "Max": "max",
-    "Maximum": "max",
-    "StdDev": "stddev",
-    "Name": "name",
-    "Operation": "name",
-    "Range": "name",
-    "Style": "style",
-    "Category": "category",
-    "Source": "source",
-    "GridXYZ": "grid",
-    "BlockXYZ": "block",
+    word: role
+    for role, words in {
+        "total": ("Total Time", "Total"),
+        "count": ("Num Calls", "Calls", "Instances", "Count", "Operations"),
+        "avg": ("Avg", "Average"),
+        "med": ("Med", "Median"),
+        "min": ("Min", "Minimum"),
+        "max": ("Max", "Maximum"),
+        "stddev": ("StdDev",),
+        "name": ("Name", "Operation", "Range"),
+        "style": ("Style",),
+        "category": ("Category",),
+        "source": ("Source",),
+        "grid": ("GridXYZ",),
+        "block": ("BlockXYZ",),
+    }.items()
+    for word in words
 }
 _TRACE_WORDS = {
     "Start": "start",
@@ -169,12 +167,8 @@ _TRACE_WORDS = {
     "Duration": "dur",
     "CorrId": "correlation",
     "CorrID": "correlation",
-    "GrdX": "grid_x",
-    "GrdY": "grid_y",
-    "GrdZ": "grid_z",
-    "BlkX": "block_x",
-    "BlkY": "block_y",
-    "BlkZ": "block_z",
+    **{f"Grd{axis}": f"grid_{axis.lower()}" for axis in "XYZ"},
+    **{f"Blk{axis}": f"block_{axis.lower()}" for axis in "XYZ"},
     "Reg/Trd": "registers",
     "StcSMem": "static",
     "DymSMem": "dynamic",
@@ -282,7 +276,7 @@ def _name_and_unit(word: str) -> tuple[str, str]:
 
 
 def _totals_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
-    """Return columns and kind of a table of totals; no columns if it is none."""
+    """Return columns and kind of a table of totals; no columns for other headers."""
     columns = []
     for number, word in enumerate(words):
         name, unit = _name_and_unit(word)
@@ -514,7 +508,7 @@ class NumberFormat:
         return self.locales == (_Locale.COMMA,)
 
     def number(self, text: str, kind: CellKind) -> SpelledNumber | None:
-        """Return the number that a cell is; None if it is none, or could be several."""
+        """Return the number that a cell is; None if it is no number, or could be several."""
         readings = self._readings(text, kind)
         return readings.pop() if len(readings) == 1 else None
 

@@ -19,7 +19,6 @@ from nsysconv.importers.nsys_stats.tables import (
     SIZES,
     TIMES,
     CellKind,
-    Layout,
     NsysTable,
     SpelledNumber,
     number_format,
@@ -33,6 +32,7 @@ from nsysconv.importers.printed.quantities import (
     totals_fact,
 )
 from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
+from nsysconv.importers.printed.text import line_notes, unreadable_notes
 from nsysconv.importers.printed.trace import SIZES as SIZED_EVENTS
 from nsysconv.notes import Note, Severity
 
@@ -159,9 +159,7 @@ class TotalsCells:
             if role in (*_MEASURES, "count", "share")
             for _, row in table.rows
         ]
-        # nsys writes points there, whatever the locale.
-        has_points = table.header.layout in (Layout.DELIMITED, Layout.JSON)
-        self._format = number_format(cells, has_points=has_points)
+        self._format = number_format(cells, has_points=table.header.has_points)
         self._decimals = self._most_decimals(table)
         self._is_cut = self._format.has_commas and self._has_cut_decimals(table)
 
@@ -304,6 +302,10 @@ TOTALS = _SIZE_TOTALS | {
     Fact.OSRT_TOTALS,
 }
 """Facts that tables of totals record."""
+NO_NUMBERS = "cells that are no numbers"
+AMBIGUOUS = (
+    "cells were left out of which nothing tells whether their sign marks decimals or thousands"
+)
 
 
 class Totals(PrintedTotals):
@@ -334,9 +336,11 @@ class Totals(PrintedTotals):
             kind = next((t for t in sources if t in tables and _holds(tables[t], t, group)), None)
             if kind is not None:
                 used.add(kind)
-                self._add_group(kind, group, tables)
+                self._add_table(kind, group, tables)
             elif group in sums:
-                self._add_sums(group, sums[group])
+                self._add_rows(group, sums[group])
+                if group == "api_call":
+                    self.facts.add(Fact.API_TOTALS)
         if "kernel" in sums:
             self.facts |= GPU_TOTALS
         whole = [t for t in (NsysTable.GPU, NsysTable.API_AND_GPU) if t in tables]
@@ -348,7 +352,7 @@ class Totals(PrintedTotals):
         for table in tables.values():
             self.unread += table.unread
 
-    def _add_group(
+    def _add_table(
         self, kind: NsysTable, group: str, tables: Mapping[NsysTable, PrintedTable]
     ) -> None:
         rows = [
@@ -357,31 +361,28 @@ class Totals(PrintedTotals):
             if kind in _OF_ONE_GROUP or _CATEGORIES.get(row.category) == group
         ]
         if group == "memory":
-            self._add_memory(rows, tables.get(NsysTable.MEMORY_SIZE))
-            return
-        self.facts.add(totals_fact(group))
-        self._add_named(group, rows)
-
-    def _add_sums(self, group: str, rows: Sequence[tuple[TotalsRow, TotalsRow | None]]) -> None:
-        if group == "memory":
-            for times, sizes in rows:
-                self._add_operation(times, sizes)
+            pairs = self._with_sizes(rows, tables.get(NsysTable.MEMORY_SIZE))
         else:
-            if group == "api_call":
-                self.facts.add(Fact.API_TOTALS)
-            self._add_named(group, [times for times, _ in rows])
+            self.facts.add(totals_fact(group))
+            pairs = ((row, None) for row in rows)
+        self._add_rows(group, pairs)
 
-    def _add_named(self, group: str, rows: Iterable[TotalsRow]) -> None:
-        for row in rows:
-            if group == "api_call":
-                layer = api_layer(row.name) if is_api_name(row.name) else None
-                self._put_times(
-                    group, row, {"layer": layer, "name_id": self.ids.api_name(row.name)}
-                )
+    def _add_rows(
+        self, group: str, rows: Iterable[tuple[TotalsRow | None, TotalsRow | None]]
+    ) -> None:
+        for times, sizes in rows:
+            if group == "memory" or times is None:
+                self._add_operation(times, sizes)
+            elif group == "api_call":
+                name = times.name
+                layer = api_layer(name) if is_api_name(name) else None
+                self._put_times(group, times, {"layer": layer, "name_id": self.ids.api_name(name)})
             else:
-                self._put_times(group, row, {"name_id": self.ids.kernel(row.name)[0]})
+                self._put_times(group, times, {"name_id": self.ids.kernel(times.name)[0]})
 
-    def _add_memory(self, times: Iterable[TotalsRow], size_table: PrintedTable | None) -> None:
+    def _with_sizes(
+        self, times: Iterable[TotalsRow], size_table: PrintedTable | None
+    ) -> Iterator[tuple[TotalsRow | None, TotalsRow | None]]:
         # Times and sizes of one operation become one row.
         self.facts.add(Fact.MEMORY_TOTALS)
         sizes = {row.name: row for row in self._rows(size_table)} if size_table is not None else {}
@@ -390,9 +391,8 @@ class Totals(PrintedTotals):
             if size is not None and size.count != row.count:
                 self.disagreeing.append(size.line)
                 size = None
-            self._add_operation(row, size)
-        for size in sizes.values():
-            self._add_operation(None, size)
+            yield row, size
+        yield from ((None, size) for size in sizes.values())
 
     def _add_operation(self, times: TotalsRow | None, sizes: TotalsRow | None) -> None:
         row = times or sizes
@@ -432,7 +432,7 @@ class Totals(PrintedTotals):
             set(_SOURCES["memory"]) & tables.keys()
         )
         if NsysTable.MEMORY_SIZE in tables and not has_times:
-            self._add_memory((), tables[NsysTable.MEMORY_SIZE])
+            self._add_rows("memory", self._with_sizes((), tables[NsysTable.MEMORY_SIZE]))
         return used
 
     def _range(self, row: TotalsRow, kind: int | None) -> Row:
@@ -495,41 +495,28 @@ class Totals(PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded, cut or left out."""
-        yield from self.rounding_notes()
-        for fact, sums in self.sizes.items():
-            if sums.count:
-                step = f"{float(sums.step):,.0f} bytes at the worst"
-                text = f"{fact.label}: sums of bytes are known to {step}"
-                yield Note(
-                    "rounded-bytes", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
-        yield from self._cell_notes()
+        yield from self.rounding_notes("{}: sums of bytes")
+        cut = (
+            "decimals were cut: numbers may be up to one of their unit more than is printed; "
+            "nsys stats -f csv prints them in full"
+        )
+        cut_facts = frozenset(self._cut_facts)
+        yield from line_notes("decimals-cut", Severity.APPROXIMATED, cut, self.cut, cut_facts)
+        yield from line_notes(
+            "cell-unreadable", Severity.DROPPED, NO_NUMBERS, self.no_numbers, TOTALS
+        )
+        text = "sizes of operations of which another table tells another number were left out"
+        yield from line_notes("tables-disagree", Severity.DROPPED, text, self.disagreeing, TOTALS)
+        yield from line_notes(
+            "number-ambiguous", Severity.DROPPED, AMBIGUOUS, self.ambiguous, TOTALS
+        )
+        yield from unreadable_notes(self.unread)
         yield from self.incomplete_notes()
         for kind in self.repeated:
             yield not_read_note(f"{kind.value}, which another table of this file tells in full,", 1)
         if self.rows:
             text = "the tables add up over all processes and devices of the recording"
             yield Note("processes-merged", Severity.INFO, text, 1, "", TOTALS)
-
-    def _cell_notes(self) -> Iterator[Note]:
-        if self.cut:
-            text = (
-                "decimals were cut: numbers may be up to one of their unit more than is printed; "
-                "nsys stats -f csv prints them in full"
-            )
-            facts = frozenset(self._cut_facts)
-            where = f"line {self.cut[0]}"
-            yield Note("decimals-cut", Severity.APPROXIMATED, text, len(self.cut), where, facts)
-        if self.no_numbers:
-            yield no_numbers_note(len(self.no_numbers), self.no_numbers[0], TOTALS)
-        if self.disagreeing:
-            text = "sizes of operations of which another table tells another number were left out"
-            where = f"line {self.disagreeing[0]}"
-            count = len(self.disagreeing)
-            yield Note("tables-disagree", Severity.DROPPED, text, count, where, TOTALS)
-        if self.ambiguous:
-            yield ambiguous_note(len(self.ambiguous), self.ambiguous[0], TOTALS)
-        yield from self.unread_notes()
 
 
 def _holds(table: PrintedTable, kind: NsysTable, group: str) -> bool:
@@ -540,23 +527,6 @@ def _holds(table: PrintedTable, kind: NsysTable, group: str) -> bool:
     )
 
 
-# -- notes on tables and traces
-
-
 def not_read_note(table: str, count: int) -> Note:
     """Return the note on a table that has no place in a store."""
     return Note("rows-not-read", Severity.INFO, f"the table {table} was not read", count)
-
-
-def ambiguous_note(count: int, line: int, facts: frozenset[Fact]) -> Note:
-    """Return the note on numbers with a sign that may mark decimals or thousands."""
-    text = (
-        "cells were left out of which nothing tells whether their sign marks decimals or thousands"
-    )
-    return Note("number-ambiguous", Severity.DROPPED, text, count, f"line {line}", facts)
-
-
-def no_numbers_note(count: int, line: int, facts: frozenset[Fact]) -> Note:
-    """Return the note on cells of columns of numbers that are none."""
-    text = "cells that are no numbers"
-    return Note("cell-unreadable", Severity.DROPPED, text, count, f"line {line}", facts)

@@ -32,18 +32,13 @@ from nsysconv.importers.printed.quantities import ValueRange
 from nsysconv.importers.printed.registry import api_layer, is_api_name
 from nsysconv.importers.printed.text import RejectedLines, span_chunks
 from nsysconv.importers.printed.trace import (
-    API_CALL,
     EMPTY_CELLS,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
-    MIGRATION,
     QUANTITIES,
     SHARED_MEMORY,
-    UNKNOWN,
     Array,
     Columns,
     EncodedTexts,
+    RowKind,
     TraceCells,
     TraceRows,
     TraceTally,
@@ -92,14 +87,9 @@ class TraceReader:
         self._scales = {role: self._scale(role) for role in (*QUANTITIES, *_INTEGERS)}
         sample = islice((row for row in self._first_rows() if len(row) == len(roles)), _SAMPLE_ROWS)
         rows = [dict(zip(roles, row, strict=True)) for row in sample]
-        has_points = header.layout in (Layout.DELIMITED, Layout.JSON)
-        cells = [
-            (row[role], self._cell_kind(role))
-            for row in rows
-            for role in self._scales
-            if role in row
-        ]
-        self._format: NumberFormat = number_format(cells, has_points=has_points)
+        measured = [role for role in self._scales if role in roles]
+        cells = [(row[role], self._cell_kind(role)) for row in rows for role in measured]
+        self._format: NumberFormat = number_format(cells, has_points=header.has_points)
         numbers = {
             role: [number for row in rows
                    if (number := self._format.number(row[role], self._cell_kind(role))) is not None]
@@ -266,7 +256,11 @@ def _encoded_texts(column: Iterable[str], valid: Array) -> EncodedTexts:
 
 # -- from cells to rows of event tables
 
-_MEMORY_KINDS = {"memcpy": MEMCPY, "memset": MEMSET, "unified_memory": MIGRATION}
+_MEMORY_KINDS = {
+    "memcpy": RowKind.MEMCPY,
+    "memset": RowKind.MEMSET,
+    "unified_memory": RowKind.MIGRATION,
+}
 
 
 class NsysTraceRows(TraceRows):
@@ -349,9 +343,9 @@ class NsysTraceRows(TraceRows):
 
 
 def row_kinds(cells: TraceCells, *, only_calls: bool) -> Array:
-    """Return what each row is about, as KERNEL and the like; UNKNOWN work has no table."""
+    """Return what each row is about, as codes of RowKind."""
     if only_calls:
-        return np.full(cells.count, API_CALL, np.int8)
+        return np.full(cells.count, RowKind.API_CALL, np.int8)
     names = cells.texts["name"]
     kinds = np.array([_name_kind(text, "device" in cells.texts) for text in names.values], np.int8)
     result: Array = kinds[names.codes]
@@ -363,8 +357,8 @@ def _name_kind(name: str, on_gpu: bool) -> int:
     if operation is not None:
         return _MEMORY_KINDS[operation[0]]
     if name.startswith("[CUDA "):
-        return UNKNOWN
-    return API_CALL if not on_gpu and is_api_name(name) else KERNEL
+        return RowKind.UNKNOWN
+    return RowKind.API_CALL if not on_gpu and is_api_name(name) else RowKind.KERNEL
 
 
 def _first_of_each_pair(first: Array, second: Array) -> list[int]:
@@ -377,6 +371,9 @@ def _first_of_each_pair(first: Array, second: Array) -> list[int]:
 
 
 # -- from cells to totals
+
+
+_GROUPS = {RowKind.API_CALL: "api_call", RowKind.KERNEL: "kernel"}
 
 
 @dataclass
@@ -429,7 +426,7 @@ class TraceTotals:
         names = cells.texts["name"]
         kind = row_kinds(cells, only_calls=only_calls)
         dur = cells.quantities["dur"]
-        unknown, negative, far = kind == UNKNOWN, dur < 0, dur > schema.TIME_LIMIT_NS
+        unknown, negative, far = kind == RowKind.UNKNOWN, dur < 0, dur > schema.TIME_LIMIT_NS
         self.tally.counts["unknown operation"] += int(np.count_nonzero(unknown))
         self.tally.counts["negative duration"] += int(np.count_nonzero(negative & ~unknown))
         self.tally.counts["impossible time"] += int(np.count_nonzero(far & ~unknown))
@@ -440,7 +437,7 @@ class TraceTotals:
         )
         for code, rows in _rows_by_name(names.codes, valid, len(names.values)):
             name = names.values[code]
-            group = {API_CALL: "api_call", KERNEL: "kernel"}.get(int(kind[rows[0]]), "memory")
+            group = _GROUPS.get(RowKind(kind[rows[0]]), "memory")
             times = self._times.setdefault(group, {}).setdefault(name, _Sum())
             times.add(dur[rows], dur_step)
             if group == "memory" and "bytes" in cells.quantities:

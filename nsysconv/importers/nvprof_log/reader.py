@@ -13,7 +13,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
 from nsysconv.importers.nsys_stats.survey import count_tables
-from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, PrintedTable, Run
+from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
 from nsysconv.importers.nvprof_log.totals import Counters, Totals
 from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
 from nsysconv.importers.printed.quantities import GPU_TOTALS, needless_totals
@@ -207,24 +207,20 @@ class PrintedRecording:
 
     def _traces(self, part: LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
         for table in part.run.tables:
-            if table.header.kind in TRACES:
-                yield from self._trace(part.file, table, rows)
-
-    def _trace(self, file: LogFile, table: PrintedTable, rows: NvprofTraceRows) -> Iterator[Batch]:
-        reader = TraceReader(file.probe, file.path, table)
-        only_calls = table.header.kind is NvprofTable.API_TRACE
-        for cells, end in reader.cells():
-            done = f"{end >> _MIB:,} MiB of rows"
-            yield from rows.batches(cells, only_calls=only_calls, done=done)
-        if "Unified Memory" in table.header.columns:
-            self._facts.add(Fact.UNIFIED_MEMORY)
-        self._notes += reader.rejected.notes(file.survey.unfinished)
-        if reader.unitless:
-            text = "a table's row of units is missing: its times were taken as nanoseconds"
-            where, severity = f"line {table.line}", Severity.APPROXIMATED
-            self._notes.append(
-                Note("number-ambiguous", severity, text, reader.unitless, where, EVENTS)
-            )
+            if table.header.kind not in TRACES:
+                continue
+            reader = TraceReader(part.file.probe, part.file.path, table)
+            only_calls = table.header.kind is NvprofTable.API_TRACE
+            for cells, end in reader.cells():
+                done = f"{end >> _MIB:,} MiB of rows"
+                yield from rows.batches(cells, only_calls=only_calls, done=done)
+            if "Unified Memory" in table.header.columns:
+                self._facts.add(Fact.UNIFIED_MEMORY)
+            self._notes += reader.rejected.notes(part.file.survey.unfinished)
+            if count := reader.unitless:
+                text = "a table's row of units is missing: its times were taken as nanoseconds"
+                where, severity = f"line {table.line}", Severity.APPROXIMATED
+                self._notes.append(Note("number-ambiguous", severity, text, count, where, EVENTS))
 
     def _log_notes(self, ids: IdRegistry) -> Iterator[Note]:
         for part in self._parts:

@@ -25,23 +25,15 @@ from nsysconv.importers.printed.text import RowSpan, csv_cells
 #
 # Sizes and rates have binary prefixes: 1 KB is 1024 bytes (docs/formats/nvprof-log.md).
 
-_K = 1024
+_SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 UNITS: dict[str, int] = {
     "s": 10**9,
     "ms": 10**6,
     "us": 10**3,
     "µs": 10**3,
     "ns": 1,
-    "B": 1,
-    "KB": _K,
-    "MB": _K**2,
-    "GB": _K**3,
-    "TB": _K**4,
-    "B/s": 1,
-    "KB/s": _K,
-    "MB/s": _K**2,
-    "GB/s": _K**3,
-    "TB/s": _K**4,
+    **_SIZES,
+    **{f"{unit}/s": size for unit, size in _SIZES.items()},
     "%": 1,
 }
 """Units -> how many ns, bytes, bytes per second or percent one of them is."""

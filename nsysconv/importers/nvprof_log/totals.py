@@ -27,7 +27,7 @@ from nsysconv.importers.printed.quantities import (
     totals_fact,
 )
 from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
-from nsysconv.importers.printed.text import csv_cells, parse_digits, unreadable_note
+from nsysconv.importers.printed.text import csv_cells, parse_digits, unreadable_notes
 from nsysconv.notes import Note, Severity
 
 Cells = Mapping[str, str]
@@ -212,20 +212,12 @@ class Totals(PrintedTotals):
 
     def notes(self) -> Iterator[Note]:
         """Yield what was rounded or left out."""
-        yield from self.rounding_notes()
-        for fact, sums in self.sizes.items():
-            if sums.count:
-                text = (
-                    f"bytes of migrations are known to {float(sums.step):,.0f} bytes at the worst"
-                )
-                yield Note(
-                    "rounded-bytes", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
+        yield from self.rounding_notes("bytes of migrations")
         for kind, count in self._unknown_types.items():
             text = f"totals of the unknown type {kind!r} were left out"
             yield Note("category-unknown", Severity.DROPPED, text, count)
         yield from self.incomplete_notes()
-        yield from self.unread_notes()
+        yield from unreadable_notes(self.unread)
 
 
 def _is_bare(cell: str) -> bool:
@@ -340,8 +332,7 @@ class Counters:
     def notes(self) -> Iterator[Note]:
         """Yield what was left out."""
         facts = frozenset({Fact.METRICS})
-        if self._unread:
-            yield unreadable_note(len(self._unread), self._unread[0], facts)
+        yield from unreadable_notes(self._unread, facts)
         if self._overflows:
             text = "values that the counters could not hold are not recorded"
             yield Note("counter-overflow", Severity.DROPPED, text, self._overflows, "", facts)

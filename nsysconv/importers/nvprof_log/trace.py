@@ -22,18 +22,12 @@ from nsysconv.importers.nvprof_log.totals import split_number
 from nsysconv.importers.printed.registry import api_layer
 from nsysconv.importers.printed.text import RejectedLines, RowSpan, csv_cells, parse_digits
 from nsysconv.importers.printed.trace import (
-    API_CALL,
     EMPTY_CELLS,
-    FAULT,
-    KERNEL,
-    MEMCPY,
-    MEMSET,
-    MIGRATION,
     QUANTITIES,
-    UNKNOWN,
     Array,
     Columns,
     EncodedTexts,
+    RowKind,
     TraceCells,
     TraceRows,
     correlation_ids,
@@ -51,12 +45,7 @@ from nsysconv.report import MISSING
 _ROLES = {
     "Start": "start",
     "Duration": "dur",
-    "Grid X": "grid_x",
-    "Grid Y": "grid_y",
-    "Grid Z": "grid_z",
-    "Block X": "block_x",
-    "Block Y": "block_y",
-    "Block Z": "block_z",
+    **{f"{name} {axis}": f"{name}_{axis}".lower() for name in ("Grid", "Block") for axis in "XYZ"},
     "Registers Per Thread": "registers",
     "Static SMem": "static",
     "Dynamic SMem": "dynamic",
@@ -354,12 +343,12 @@ class NvprofTraceRows(TraceRows):
     def kinds(self, cells: TraceCells, *, only_calls: bool) -> Array:
         """Return what each row is about."""
         if only_calls:
-            return np.full(cells.count, API_CALL, np.int8)
+            return np.full(cells.count, RowKind.API_CALL, np.int8)
         names, devices = cells.texts["name"], cells.texts.get("device")
         name_kinds = np.array([_name_kind(name) for name in names.values], np.int8)
         kind: Array = name_kinds[names.codes]
         if devices is not None:
-            kind = np.where((kind == KERNEL) & (devices.codes < 0), API_CALL, kind)
+            kind = np.where((kind == RowKind.KERNEL) & (devices.codes < 0), RowKind.API_CALL, kind)
         return kind
 
     def direction(self, name: str) -> int:
@@ -451,14 +440,14 @@ class NvprofTraceRows(TraceRows):
 
 def _name_kind(name: str) -> int:
     if not name.startswith("["):
-        return KERNEL
+        return RowKind.KERNEL
     if _COPY.match(name):
-        return MEMCPY
+        return RowKind.MEMCPY
     if name == "[CUDA memset]":
-        return MEMSET
+        return RowKind.MEMSET
     if _MIGRATION.match(name):
-        return MIGRATION
-    return FAULT if name.startswith("[Unified Memory ") else UNKNOWN
+        return RowKind.MIGRATION
+    return RowKind.FAULT if name.startswith("[Unified Memory ") else RowKind.UNKNOWN
 
 
 def _address(text: str) -> int:

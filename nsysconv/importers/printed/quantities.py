@@ -12,7 +12,7 @@ from fractions import Fraction
 from nsysconv import codes
 from nsysconv.facts import Fact
 from nsysconv.importers.printed.registry import IdRegistry, Row
-from nsysconv.importers.printed.text import unreadable_note
+from nsysconv.importers.printed.text import line_notes
 from nsysconv.notes import Note, Severity
 
 _WHOLE_PCT = 100
@@ -156,31 +156,23 @@ class PrintedTotals:
         sums = self.sizes.setdefault(totals_fact(kind), RoundedSums())
         return None if total is None else sums.add(total)
 
-    def rounding_notes(self) -> Iterator[Note]:
-        """Yield how exactly sums of times are known, by kind."""
-        for fact, sums in self.times.items():
-            if sums.count:
-                step = f"{float(sums.step):,.0f} ns at the worst"
-                text = f"{fact.label}: sums of time are known to {step}"
-                yield Note(
-                    "rounded-times", Severity.APPROXIMATED, text, sums.count, "", frozenset({fact})
-                )
+    def rounding_notes(self, sizes: str) -> Iterator[Note]:
+        """Yield how exactly sums are known, by fact; those of bytes are called `sizes`."""
+        for slug, sums, words, unit in (
+            ("rounded-times", self.times, "{}: sums of time", "ns"),
+            ("rounded-bytes", self.sizes, sizes, "bytes"),
+        ):
+            for fact, rounded in sums.items():
+                if rounded.count:
+                    step = f"are known to {float(rounded.step):,.0f} {unit} at the worst"
+                    text = f"{words.format(fact.label)} {step}"
+                    facts = frozenset({fact})
+                    yield Note(slug, Severity.APPROXIMATED, text, rounded.count, "", facts)
 
     def incomplete_notes(self) -> Iterator[Note]:
         """Yield the note on tables of which rows are missing."""
-        if self.incomplete:
-            yield Note(
-                "totals-incomplete",
-                Severity.DROPPED,
-                "the shares of a table's rows do not add up to 100 %: rows of it are missing",
-                len(self.incomplete),
-                f"line {self.incomplete[0]}",
-            )
-
-    def unread_notes(self) -> Iterator[Note]:
-        """Yield the note on lines that are no rows."""
-        if self.unread:
-            yield unreadable_note(len(self.unread), self.unread[0])
+        text = "the shares of a table's rows do not add up to 100 %: rows of it are missing"
+        yield from line_notes("totals-incomplete", Severity.DROPPED, text, self.incomplete)
 
 
 def needless_totals(*, gpu_trace: bool, api_trace: bool) -> frozenset[Fact]:

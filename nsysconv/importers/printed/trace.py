@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,6 @@ EVENTS = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMOR
 """Facts that rows of traces record."""
 SIZES = frozenset({Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY})
 """Those of rows with bytes."""
-KERNEL, MEMCPY, MEMSET, MIGRATION, API_CALL, FAULT, UNKNOWN = range(7)
-"""Kinds of rows; of the last two no table holds any."""
 EMPTY_CELLS = ("", "-")
 
 QUANTITIES = ("start", "dur", "bytes", "throughput", "static", "dynamic")
@@ -38,10 +37,22 @@ _KERNEL_COLUMNS = {
 }
 SHARED_MEMORY = {"static": "static_shared_bytes", "dynamic": "dynamic_shared_bytes"}
 _UNKNOWN_MEMORY = codes.MEMORY_KINDS.index("Unknown")
-# More than a double tells apart from its neighbours, times what two spellings of one size may differ by.
+# What two spellings of one size may differ by, per byte: more than a double differs from its neighbours.
 _SLACK = 1e-12
 # What is parsed at once: it fits into a processor's cache, which halves the time.
 _BLOCK_BYTES = 1 << 20
+
+
+class RowKind(IntEnum):
+    """What a row of a trace is about; no event table holds the last two kinds."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    MIGRATION = 3
+    API_CALL = 4
+    FAULT = 5
+    UNKNOWN = 6
 
 
 # -- cells by column
@@ -172,37 +183,19 @@ def table_cells(
 # What the rows of traces count -> slug, severity, text.
 _COUNTED = {
     "no time": ("wrong-type", Severity.DROPPED, "rows whose time is no number were left out"),
-    "impossible time": (
-        "impossible-time",
-        Severity.DROPPED,
-        "rows with impossible times were left out",
-    ),
-    "negative duration": (
-        "negative-duration",
-        Severity.DROPPED,
-        "rows that end before they start were left out",
-    ),
-    "unknown operation": (
-        "category-unknown",
-        Severity.DROPPED,
-        "rows of GPU work of an unknown kind were left out",
-    ),
-    "unknown direction": (
-        "unknown-code",
-        Severity.INFO,
-        "directions of copies that are not known are shown as Unknown",
-    ),
-    "unknown memory": (
-        "unknown-code",
-        Severity.INFO,
-        "kinds of memory that are not known are shown as Unknown",
-    ),
-    "fault": (
-        "rows-not-read",
-        Severity.INFO,
-        "page faults and the like on unified memory are no GPU work and were not read",
-    ),
-}
+    "impossible time":
+        ("impossible-time", Severity.DROPPED, "rows with impossible times were left out"),
+    "negative duration":
+        ("negative-duration", Severity.DROPPED, "rows that end before they start were left out"),
+    "unknown operation":
+        ("category-unknown", Severity.DROPPED, "rows of GPU work of an unknown kind were left out"),
+    "unknown direction": ("unknown-code", Severity.INFO,
+                          "directions of copies that are not known are shown as Unknown"),
+    "unknown memory": ("unknown-code", Severity.INFO,
+                       "kinds of memory that are not known are shown as Unknown"),
+    "fault": ("rows-not-read", Severity.INFO,
+              "page faults and the like on unified memory are no GPU work and were not read"),
+}  # fmt: skip
 
 
 @dataclass
@@ -291,7 +284,7 @@ class TraceRows(ABC):
 
     @abstractmethod
     def kinds(self, cells: TraceCells, *, only_calls: bool) -> Array:
-        """Return what each row is about, as KERNEL and the like.
+        """Return what each row is about, as codes of RowKind.
 
         `only_calls`: the trace holds API calls and nothing else.
         """
@@ -319,20 +312,20 @@ class TraceRows(ABC):
             step = float(np.max(cells.steps.get(role, 0.0), initial=0.0))
             self.tally.time_step = max(self.tally.time_step, step)
         dur = cells.quantities.get("dur", np.full(cells.count, np.nan))
-        times, valid = self.tally.times(cells.quantities["start"], dur, event=kind < FAULT)
+        times, valid = self.tally.times(cells.quantities["start"], dur, event=kind < RowKind.FAULT)
         for code, table, columns in (
-            (KERNEL, "kernel", self.kernel_columns),
-            (MEMCPY, "memcpy", self.copy_columns),
-            (MEMSET, "memset", self.set_columns),
-            (MIGRATION, "unified_memory_event", self.migration_columns),
-            (API_CALL, "api_call", self.call_columns),
+            (RowKind.KERNEL, "kernel", self.kernel_columns),
+            (RowKind.MEMCPY, "memcpy", self.copy_columns),
+            (RowKind.MEMSET, "memset", self.set_columns),
+            (RowKind.MIGRATION, "unified_memory_event", self.migration_columns),
+            (RowKind.API_CALL, "api_call", self.call_columns),
         ):
             rows = np.flatnonzero((kind == code) & valid)
             if len(rows):
                 row_times = {name: values[rows] for name, values in times.items()}
                 yield self._batch(table, row_times | columns(cells, rows), done)
-        self.tally.counts["fault"] += int(np.count_nonzero(kind == FAULT))
-        self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == UNKNOWN))
+        self.tally.counts["fault"] += int(np.count_nonzero(kind == RowKind.FAULT))
+        self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == RowKind.UNKNOWN))
 
     def _batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
         start, dur = columns["start_ns"], columns["dur_ns"]

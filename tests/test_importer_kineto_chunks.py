@@ -27,7 +27,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_every_event_is_in_one_piece(source: Path) -> None:
+def test_every_event_is_in_one_chunk(source: Path) -> None:
     found: list[int] = []
     with source.open("rb") as file:
         for chunk in Trace(source).chunks():
@@ -35,7 +35,7 @@ def test_every_event_is_in_one_piece(source: Path) -> None:
     assert found == list(range(COUNT))
 
 
-def test_pieces_that_end_together_are_small(source: Path) -> None:
+def test_last_chunks_are_small(source: Path) -> None:
     """An eighth of what is left, but for what is too small to be worth a chunk."""
     size = source.stat().st_size
     first, *others = [(chunk.offset, chunk.length) for chunk in Trace(source).chunks()]
@@ -59,7 +59,7 @@ def test_a_large_trace_is_decoded_by_worker_processes(
     assert worker_count(size, head, most) == count
 
 
-def test_an_event_may_be_as_long_as_is_read_at_most(tmp_path: Path) -> None:
+def test_event_as_long_as_the_limit_is_read(tmp_path: Path) -> None:
     """Also the first, and one that is longer than a chunk by no whole number of them."""
     path = tmp_path / "trace.json"
     long = {"ph": "X", "cat": "cpu_op", "name": "x" * (30 << 20), "ts": 1}

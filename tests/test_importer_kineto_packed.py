@@ -38,19 +38,19 @@ def cells(column: bytes) -> list[int]:
 
 WITH_DECIMALS = st.integers(0, (1 << 43) * 1000 - 1).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
 TIME_OF_DAY = st.integers(10**18, 4 * 10**18).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
-# Of a machine that runs for longer than doubles tell nanoseconds apart.
+# Of a machine that runs for longer than doubles distinguish nanoseconds.
 LONG_UPTIME = st.integers((1 << 43) * 1000, 10**18).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
 MICROSECONDS = st.integers(-(10**6), 4 * 10**15).map(str)
 TIMES = st.one_of(WITH_DECIMALS, LONG_UPTIME, TIME_OF_DAY, MICROSECONDS)
 
 
 @given(st.lists(TIMES, min_size=1, max_size=20))
-def test_times_are_those_that_are_written(texts: list[str]) -> None:
+def test_times_are_exact_to_the_nanosecond(texts: list[str]) -> None:
     assert read(texts) == [int(Decimal(text) * 1000) for text in texts]
 
 
 @given(st.lists(WITH_DECIMALS, min_size=1, max_size=20))
-def test_relative_times_need_no_second_look(texts: list[str]) -> None:
+def test_relative_times_are_exact_as_doubles(texts: list[str]) -> None:
     found = nanoseconds(pack_times([float(text) for text in texts], refuse))
     assert found.tolist() == [int(Decimal(text) * 1000) for text in texts]
 
