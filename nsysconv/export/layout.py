@@ -183,7 +183,6 @@ class TraceLayout:
         return EventBlock(kind, track, start, dur, args, flows_out, flow_in)
 
     def _select(self, kind: EventKind, pid: int) -> _Selection:
-        """Return the rows of a kind that are a process's and have a time."""
         groups, keys, mask = self._group(kind, pid)
         start, dur = self._times(kind.table)
         timed = start != MISSING
@@ -250,12 +249,11 @@ class TraceLayout:
         return track_of, tracks
 
     def _make_flows(self, first: int) -> Flows | None:
-        """Return the arrows between calls and operations that are drawn, None if there are no calls."""
         if not self.profile.row_count("api_call"):
             return None
-        timed = self._timed("api_call")
+        timed = self._timed_mask("api_call")
         rows = np.flatnonzero(timed).astype(np.int32)
-        pid, correlation = self._links("api_call", timed)
+        pid, correlation = self._pids_and_correlations("api_call", timed)
 
         def more(some: Array) -> dict[str, Array]:
             names = ("start_ns", "dur_ns", "tid", "layer")
@@ -263,7 +261,10 @@ class TraceLayout:
             self._release("api_call", names)
             return {name: take(column, rows[some]) for name, column in columns.items()}
 
-        ops = [self._links(table, self._timed(table)) for table in schema.GPU_OP_TABLES]
+        ops = [
+            self._pids_and_correlations(table, self._timed_mask(table))
+            for table in schema.GPU_OP_TABLES
+        ]
         return Flows(FlowCalls(rows, pid, correlation, more), ops, first)
 
     def _release(self, table: str, names: Sequence[str]) -> None:
@@ -271,8 +272,7 @@ class TraceLayout:
         if max(map(self.profile.row_count, ("api_call", table))) > _MOST_KEPT:
             self.profile.release(table, names)
 
-    def _timed(self, table: str) -> Array:
-        """Return the mask of a table's rows in the slice that have a start and a duration."""
+    def _timed_mask(self, table: str) -> Array:
         start, dur = self._times(table)
         mask: Array = (start != MISSING) & (dur != MISSING)
         in_slice = self.mask(table)
@@ -280,8 +280,7 @@ class TraceLayout:
             mask &= in_slice
         return mask
 
-    def _links(self, table: str, mask: Array) -> tuple[Array, Array]:
-        """Return processes and correlation ids of some rows of a table."""
+    def _pids_and_correlations(self, table: str, mask: Array) -> tuple[Array, Array]:
         names = ("pid", "correlation_id")
         columns = self.profile.columns(table, names)
         self._release(table, names)

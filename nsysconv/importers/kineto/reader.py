@@ -92,7 +92,7 @@ class KinetoReader:
     def _main_batches(self) -> Batches:
         index, notes = RecordingIndex(), list(self._probe.notes)
         late: list[tuple[ColumnArrays, list[str]]] = []
-        for table, columns, names in self._main_rows():
+        for table, columns, names in self._rows_of_first_process():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
                 # Their API calls, which may give the bytes, may come later.
                 late.append((columns, names))
@@ -129,7 +129,6 @@ class KinetoReader:
         yield rows_of(schema.name, index.name_rows())
 
     def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
-        """Yield the chunks of the file in order, and their rows by table."""
         workers = worker_count(self._probe.size, self._probe.head, self._processes)
         with decode_chunks(self._trace, workers, python_functions=self._python_functions) as chunks:
             try:
@@ -161,8 +160,7 @@ class KinetoReader:
 
     # -- processes
 
-    def _main_rows(self) -> Iterator[TableRows]:
-        """Yield the rows of the first process, and spool those of others."""
+    def _rows_of_first_process(self) -> Iterator[TableRows]:
         with ExitStack() as stack:
             early: Spool | None = None  # GPU rows before the first row that names a process
             for chunk, tables in self._chunks():
@@ -176,13 +174,15 @@ class KinetoReader:
                     self._main_pid = self._current_pid = chunk.pids[0]
                     if early is not None:
                         yield from map(self._with_pid, early.rows())
-                yield from self._main_rows_of(chunk, tables)
+                yield from self._split_by_process(chunk, tables)
                 if chunk.last_pid != MISSING:
                     self._current_pid = chunk.last_pid
             if self._main_pid is None and early is not None:
                 yield from early.rows()
 
-    def _main_rows_of(self, chunk: Chunk, tables: dict[str, ColumnArrays]) -> Iterator[TableRows]:
+    def _split_by_process(
+        self, chunk: Chunk, tables: dict[str, ColumnArrays]
+    ) -> Iterator[TableRows]:
         is_merged = set(chunk.pids) - {self._main_pid} or self._spools
         for rows in tables.items():
             table, columns, names = self._with_pid((*rows, chunk.names))
