@@ -85,7 +85,7 @@ def _wanted(target: Target, to: str | None, path: StrPath | None) -> tuple[str, 
 
 def _default_path(target: Target, to: str, module: Exporter) -> Path:
     source, selector = split_target(target)
-    name = source.database if isinstance(source, Url) else detection.label(source)
+    name = source.database if isinstance(source, Url) else detection.profile_label(source)
     stem = name + ("" if selector is None else f"-{selector}")
     ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"
     # A label may hold what a file's name cannot.

@@ -180,7 +180,7 @@ def import_targets(
 
 
 def _check_options(options: ImportOptions) -> None:
-    detection.check(options.reader)
+    detection.check_included(options.reader)
     if options.label is not None:
         _check_label(options.label, "profile")
     if options.run is not None:
@@ -510,7 +510,7 @@ def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
     path = parse_location(paths[0])
     if isinstance(path, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
-    return Path((path.resolve().name if path.is_dir() else detection.label(path)) + ".db")
+    return Path((path.resolve().name if path.is_dir() else detection.profile_label(path)) + ".db")
 
 
 def _check_default_store(target: Path, inputs: Sequence[Input]) -> None:

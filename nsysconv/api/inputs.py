@@ -11,7 +11,7 @@ from pathlib import Path
 from nsysconv import record
 from nsysconv.api.targets import Target
 from nsysconv.errors import NsysconvError, UsageError
-from nsysconv.importers.nsys_report import export_beside
+from nsysconv.importers.nsys_report import export_path
 from nsysconv.importers.probe import Probe
 from nsysconv.record import Record
 from nsysconv.store.address import Url
@@ -183,7 +183,7 @@ def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
             files.discard(path)
             yield path, f"its recording is in {store.name}"
     for report in sorted(files):
-        export = export_beside(report)
+        export = export_path(report)
         if export is None or export not in files:
             continue
         if export.stat().st_mtime_ns < report.stat().st_mtime_ns:

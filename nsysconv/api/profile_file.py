@@ -316,7 +316,7 @@ def import_input(
         threads = options.threads or max(1, cores() - 1)
         with ExitStack() as stack:
             probes = [
-                stack.enter_context(detection.opened(path, options.say, threads=threads))
+                stack.enter_context(detection.open_probe(path, options.say, threads=threads))
                 for path in item.paths
             ]
             try:
@@ -387,7 +387,7 @@ def add_store(
 def run_membership(item: Input, options: ImportOptions) -> RunMembership:
     """Return what is known of an input's run before it is read. Ranks in one file are of one run."""
     if item.together is None and not item.is_store:
-        return RunMembership(options.run, f"file {item.path}", detection.label(item.path))
+        return RunMembership(options.run, f"file {item.path}", detection.profile_label(item.path))
     return RunMembership(options.run, item.together, item.label)
 
 
@@ -432,7 +432,7 @@ def _import_files(
 
     def start_hashing() -> None:
         if not hashes:
-            hashes.extend(probe.beside(probe.sha256) for probe in probes)
+            hashes.extend(probe.submit(probe.sha256) for probe in probes)
 
     def sha256() -> str:
         start_hashing()
@@ -440,7 +440,7 @@ def _import_files(
 
     def origin() -> Origin:
         return Origin(
-            options.label or detection.label(item.path),
+            options.label or detection.profile_label(item.path),
             importer.NAME,
             " + ".join(map(str, item.named or item.paths)),
             sha256(),
@@ -515,7 +515,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self._path = path
         self._open = ExitStack()
         with ExitStack() as stack:
-            self._probe = stack.enter_context(detection.opened(path, say))
+            self._probe = stack.enter_context(detection.open_probe(path, say))
             self._importer = detection.detect(self._probe)
             self._open = stack.pop_all()
         # The word that includes rows of a kind is the fact's own.
@@ -541,7 +541,7 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         return self._copy(*self._source(frozenset()))
 
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
-        label = detection.label(self._path)
+        label = detection.profile_label(self._path)
         run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)

@@ -275,7 +275,7 @@ def _report_job(options: ReportOptions) -> _ReportJob:
         queries.parse_spec(name)
     options.request(0, by_step=False)  # raises for unknown words
     limits = [_row_limit(name, options) for name in names]
-    detection.check(Options(frozenset(options.include)))
+    detection.check_included(Options(frozenset(options.include)))
     return _ReportJob(options, names, tuple(limits))
 
 

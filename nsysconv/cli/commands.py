@@ -329,7 +329,7 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
         else:
             _write_file(draw, reports, to.path, inputs)
     for shown in [[each] for each in reports] if to.is_folder else [reports]:
-        if render.notes_beside(to.format, shown):
+        if render.lacks_notes(to.format, shown):
             from nsysconv.render.text import notes_text
 
             for each in shown:

@@ -77,7 +77,7 @@ COLUMNS = (
 
 NO_CALL = "[no API call]"
 
-# What is told of the operations that calls launched.
+# The columns of the operations that calls launched.
 _OP_COLUMNS = COLUMNS[7:]
 
 
@@ -152,7 +152,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """The same of totals, which do not tell what a call launched."""
+    """Return the values from totals, which do not say what a call launched."""
     by_name = grouped(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
     rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
@@ -175,7 +175,7 @@ def _layer(code: int | None) -> str | None:
 
 
 def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
-    """Per call its group; per group the layer and the plain name (two versions of one are one)."""
+    """Return the group of each call; and each group's layer and plain name, which versions share."""
     calls = timeline.calls
     pair, (layer_codes, name_ids) = number(calls.layer, calls.name_id)
     places: dict[tuple[int, str], int] = {}
@@ -191,7 +191,7 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Per group the operations that its calls launched; in the last one, those without a call."""
+    """Return per group the operations that its calls launched; in the last one, those without a call."""
     ops, kinds = timeline.ops, len(Kind)
     cells = count * kinds
     number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
@@ -212,7 +212,7 @@ def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
 
 
 def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Means over calls: one call with many operations has one latency, that of the first."""
+    """Return means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
         nulls = np.full(count, np.nan)

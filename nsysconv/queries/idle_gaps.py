@@ -112,7 +112,7 @@ def _add(
 
 
 def _during(device_gaps: Gaps, activities: Activity) -> tuple[list[str | None], list[int | None]]:
-    """Per gap the activity with the largest share of its host part, and that share."""
+    """Return per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(device_gaps)
     times: list[int | None] = [None] * len(device_gaps)
     # By name: two symbols of one function are one activity.

@@ -93,7 +93,9 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """Totals without a device are of all devices, and several of them have no median together."""
+    """Return the values from totals: without a device a row is of all devices, and several totals
+    have no median together.
+    """
     by_name = grouped(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
     rows = sorted(
         by_name.items(), key=lambda row: (-(row[1].sum_ns or 0), row[0][1], place(row[0][0]))

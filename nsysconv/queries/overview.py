@@ -150,10 +150,7 @@ _TOTALS = {
 
 
 def _rows_from_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[str, Any]]:
-    """The same of totals: counts, sums and bytes, and no time in which they ran.
-
-    One row for all devices unless every total names its own.
-    """
+    """Return counts, sums and bytes from totals, which have no time in which they ran."""
     recorded = totals(timeline, *(kind for kind, _ in _TOTALS.values()))
     by_device_id = all(total.device_id is not None for total in recorded)
     by_device: dict[int | None, list[Total]] = {}

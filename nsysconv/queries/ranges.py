@@ -160,7 +160,7 @@ RANGES = Query(
 
 
 def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
-    """The ranges, named with their domains, and the operators; their `kind` is that of ranges."""
+    """Return the ranges, named with their domains, and on request the operators as ranges."""
     spans = with_domains(timeline, ranges(timeline))
     if not operators_too:
         return spans

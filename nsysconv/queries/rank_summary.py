@@ -193,7 +193,6 @@ def _over_all(rows: list[Row]) -> list[Row]:
 
 
 def _with_events(timeline: Timeline) -> list[int]:
-    """The processes with GPU operations, API calls or calls of MPI."""
     columns = [timeline.ops.pid, timeline.calls.pid]
     if Fact.MPI_CALLS in timeline.profile.facts:
         columns.append(timeline.columns("mpi_call", ("pid",))["pid"])
@@ -260,7 +259,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
 
 
 def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
-    """Bytes and time by direction of the copies that are these rows of their table."""
+    """Return bytes and time by direction of the copies in these rows of their table."""
     if Fact.MEMCPYS not in timeline.profile.facts:
         return {}
     column = timeline.profile.columns("memcpy", ("direction", "bytes"))

@@ -131,7 +131,7 @@ TIMELINE_EVENTS = Query(
 
 
 def _first(mask: Array, start: Array, limit: int) -> Array:
-    """Of the events of a mask the first ones, as indices in the order of their starts."""
+    """Return the first events of a mask, as indices in the order of their starts."""
     indices = np.flatnonzero(mask)
     if limit and len(indices) > limit:
         starts = start[indices]

@@ -153,7 +153,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """The same of totals, which tell neither kinds of memory nor, of copies, bytes."""
+    """Return the values from totals, which have no kinds of memory and, of copies, no bytes."""
     by_direction = grouped(
         totals(timeline, MEMCPY, MIGRATION),
         lambda total: (

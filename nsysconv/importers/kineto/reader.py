@@ -17,7 +17,12 @@ import numpy as np
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
+from nsysconv.importers.contract import (
+    MAX_RECORDINGS,
+    NO_GPU_WORK,
+    Options,
+    too_many_recordings_error,
+)
 from nsysconv.importers.kineto import PYTHON_FUNCTIONS
 from nsysconv.importers.kineto import notes as trace_notes
 from nsysconv.importers.kineto.arrays import (
@@ -201,8 +206,8 @@ class KinetoReader:
 
     def _spool(self, pid: int) -> Spool:
         if pid not in self._spools:
-            if len(self._spools) + 1 >= MOST_RECORDINGS:
-                raise too_many_recordings(str(self._probe.origin))
+            if len(self._spools) + 1 >= MAX_RECORDINGS:
+                raise too_many_recordings_error(str(self._probe.origin))
             self._spools[pid] = Spool(self._folder / f"{pid}.rows")
         return self._spools[pid]
 

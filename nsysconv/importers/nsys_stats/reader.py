@@ -9,7 +9,7 @@ from pathlib import Path
 from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
+from nsysconv.importers.contract import MAX_RECORDINGS, NO_GPU_WORK, too_many_recordings_error
 from nsysconv.importers.nsys_stats.survey import LogSurvey, PrintedTable, Run, split_runs
 from nsysconv.importers.nsys_stats.tables import TRACES, NsysTable
 from nsysconv.importers.nsys_stats.totals import (
@@ -68,8 +68,8 @@ def read_recordings(
         for probe, parts in zip(probes, files, strict=True):
             _refuse_empty(probe, [part.run for part in parts])
         recordings = _joined([[part for part in parts if part.run.tables] for parts in files])
-        if len(recordings) > MOST_RECORDINGS:
-            raise too_many_recordings(str(probes[0].origin))
+        if len(recordings) > MAX_RECORDINGS:
+            raise too_many_recordings_error(str(probes[0].origin))
         for number, parts in enumerate(recordings, 1):
             kinds = {kind for part in parts for kind in part.run.tables}
             name = f"run-{number}" if recordings[1:] else ""
