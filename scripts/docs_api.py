@@ -16,7 +16,7 @@ from docs_markdown import markdown_table, sentence
 
 import nsysconv
 from nsysconv import errors
-from nsysconv.api import importing, profile_file, targets
+from nsysconv.api import profile_file, targets
 from nsysconv.api.importing import RunResult
 from nsysconv.api.inputs import MissingRank, SkippedFile
 from nsysconv.export.contract import Written
@@ -39,7 +39,7 @@ PARTS = (
 INSIDE = {"OpenProfile": {"timeline", "profile", "cut"}, "Record": {"read", "write"}}
 """Attributes that are nsysconv's own, though without an underscore."""
 
-_ALIASES = (targets, slices, profile_file, importing)
+_ALIASES = (targets, slices, profile_file)
 _NAMED = re.compile(r"StrPath|Target|Say|Words|Moment|Progress|Done")
 
 

@@ -187,7 +187,7 @@ def test_spellings_of_one_name_are_one() -> None:
     sides = [run(made({"computation": 300}, {"k<1>": (2, 200), "k<2>": (1, 100)}))], [
         run(made({"computation": 360}, {"k": (3, 360)}))]  # fmt: skip
     assert changes(only(account_for_change(*sides))) == {BY_COUNT: 60}
-    spelled = account_for_change(*sides, spelling=lambda name: name.partition("<")[0])
+    spelled = account_for_change(*sides, name_key=lambda name: name.partition("<")[0])
     assert changes(only(spelled)) == {BY_MEAN: 60}
 
 
@@ -278,7 +278,7 @@ def test_of_other_numbers_of_devices_the_sums_are_compared() -> None:
     change = account_for_change([base], [run(made({"computation": 25}))])
     device = only(change)
     assert (device.device_id, device.base, device.other) == (None, 30, 25)
-    assert change.dropped == ("device_id",)
+    assert change.summed_over == ("device_id",)
     assert [note.slug for note in account_report(change).notes] == ["rows-combined"]
 
 

@@ -149,7 +149,7 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    ended = {128 + number for number in runtime._ENDING}
+    ended = {128 + number for number in runtime.ENDING_SIGNALS}
     assert ours | {0, gate.EXCEEDED, errors.NsysconvError.exit_status} | ended == set(
         docs_cli.EXIT_STATUSES
     )

@@ -218,7 +218,7 @@ def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
 
 
 def test_types_are_the_schema_s(tmp_path: Path) -> None:
-    """Also where the first rows of a column are all null, of which a driver cannot tell the type."""
+    """Also where the first rows of a column are all null, of which a driver cannot know the type."""
     rows = [Range(i, i + 1, f"r{i}") for i in range(3)]
     totals = [Total("range", 1, 5, name="a"), Total("range", 1, 5, name="b", med=1.5, stddev=None)]
     write(tmp_path / "s.db", *rows, *totals)
@@ -234,7 +234,7 @@ def test_types_are_the_schema_s(tmp_path: Path) -> None:
 
 
 def test_nulls_and_texts_of_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A type is told from a batch: one row each is the hardest."""
+    """A type is taken from a batch: one row each is the hardest."""
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 1)
     rows = [Operator(1, 2, "a"), Kernel(None, None, None, occupancy=None), Kernel(3, 5, 1, occupancy=7),
             Total("kernel", 1), Total("kernel", 2, med=2.5)]  # fmt: skip
@@ -445,7 +445,7 @@ def test_several_profiles_are_cut_by_run_and_rank(partitioned: Path) -> None:
     assert files_of(partitioned / "kernel") == [
         f"run={label}/rank={rank}/part-{rank + 1}.parquet" for rank, label in enumerate(labels)
     ]
-    # Where ranks are told in a column of that name, no folder must say other ones.
+    # Where ranks are in a column of that name, no folder must say other ones.
     assert files_of(partitioned / "process") == [
         f"run={label}/part-{number}.parquet" for number, label in enumerate(labels, 1)
     ]

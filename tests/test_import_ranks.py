@@ -14,10 +14,10 @@ from ranked_files import PAIR, of_rank, recorded, written_record
 
 import nsysconv
 from nsysconv.api.importing import ImportResult
-from nsysconv.api.profile_file import rank_in_name, suggestion
+from nsysconv.api.profile_file import rank_in_name, suggest_rank_from
 from nsysconv.errors import UsageError
 from nsysconv.store.location import reading
-from nsysconv.store.runs import in_rows, rank_coverage, spans
+from nsysconv.store.runs import contiguous_ranges, ranges_as_text, rank_coverage
 
 MERGED = FIXTURES / "kineto" / "odd-merged-ranks.json.gz"
 
@@ -156,11 +156,11 @@ def test_an_expression_that_finds_no_rank(tmp_path: Path, wanted: str) -> None:
 
 def test_numbers_in_names_may_be_ranks() -> None:
     paths = [Path(f"job7.train.{rank}.sqlite") for rank in range(3)]
-    wanted = suggestion(paths)
+    wanted = suggest_rank_from(paths)
     assert wanted == r"job\d+\.train\.(\d+)\.sqlite$"
-    assert suggestion([Path("report1.sqlite"), Path("report2.sqlite")]) is None, "repeats"
-    assert suggestion([Path("a0.b0.sqlite"), Path("a1.b1.sqlite")]) is None, "two numbers differ"
-    assert suggestion([Path("a0.sqlite"), Path("b1.sqlite")]) is None
+    assert suggest_rank_from([Path("report1.sqlite"), Path("report2.sqlite")]) is None, "repeats"
+    assert suggest_rank_from([Path("a0.b0.sqlite"), Path("a1.b1.sqlite")]) is None, "two numbers differ"
+    assert suggest_rank_from([Path("a0.sqlite"), Path("b1.sqlite")]) is None
 
 
 def test_what_is_suggested_does_it(tmp_path: Path) -> None:
@@ -470,6 +470,7 @@ def test_a_census_without_ranks_says_nothing() -> None:
 
 
 def test_rows_of_numbers_in_words() -> None:
-    assert in_rows([5, 0, 1, 2, 7, 7]) == [(0, 2), (5, 5), (7, 7)]
-    assert spans([(0, 2), (5, 5)]) == "0-2, 5"
-    assert spans((n, n) for n in range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"
+    assert contiguous_ranges([5, 0, 1, 2, 7, 7]) == [(0, 2), (5, 5), (7, 7)]
+    assert ranges_as_text([(0, 2), (5, 5)]) == "0-2, 5"
+    text = ranges_as_text((n, n) for n in range(0, 40, 2))
+    assert text == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18 and 10 more"

@@ -66,7 +66,7 @@ LEFT_OUT = frozenset({
     "trace-truncated", "event-unreadable", "wrong-type", "negative-duration", "impossible-time",
     "category-unknown", "category-assumed", "json-repaired", "no-time",
 })  # fmt: skip
-# Rows that are told by an argument or a name alone.
+# Rows that differ by an argument or a name alone.
 TOLD_BY_VALUES = frozenset({"collective", "memory_event"})
 SECONDS = 10
 
@@ -801,7 +801,7 @@ _BOMBS = {
 }  # fmt: skip
 _BOMB_BYTES = 200 << 20
 _MEMORY_BYTES = 800 << 20
-# What getrusage tells of a new program begins at what its parent held; /proc tells its own.
+# What getrusage tells of a new program begins at what its parent held; /proc has its own.
 _CHILD = """
 import json, pathlib, re, resource, sys
 from nsysconv import api
@@ -831,12 +831,12 @@ def test_compression_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: st
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(source), str(tmp_path / "store.db")],
         env=CHILD_ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
-    told = json.loads(done.stdout)
-    assert told["kib"] << 10 < _MEMORY_BYTES
+    outcome = json.loads(done.stdout)
+    assert outcome["kib"] << 10 < _MEMORY_BYTES
     if "error" in wanted:
-        assert wanted["error"] in told["error"]
+        assert wanted["error"] in outcome["error"]
     else:
-        assert told["rows"][0]["kernel"] == wanted["kernel"]
+        assert outcome["rows"][0]["kernel"] == wanted["kernel"]
     source.unlink()
 
 

@@ -23,7 +23,7 @@ from nsysconv.importers.kineto.events import (
 )
 from nsysconv.importers.kineto.packed import Chunk
 
-# What no fixture holds: copies among the kernels, bytes told on the API call, a copy between devices.
+# What no fixture holds: copies among the kernels, bytes given on the API call, a copy between devices.
 OLD = (
     {"ph": "X", "cat": "kernel", "name": "CopyHostToDevice", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
      "args": {"device": 0, "stream": 7, "correlation": 3, "bytes": 64, "toDevice": 1,
@@ -59,7 +59,7 @@ def events_of(path: Path) -> list[Any]:
     return found if isinstance(found, list) else list(found.get("traceEvents", []))
 
 
-def told(chunk: Chunk) -> dict[str, Any]:
+def contents_of(chunk: Chunk) -> dict[str, Any]:
     """All that a chunk holds, to be compared."""
     tables = tables_of(chunk, 0)
     found = asdict(chunk)
@@ -73,9 +73,9 @@ def told(chunk: Chunk) -> dict[str, Any]:
 def require_the_same(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(python_functions=True)
     assert len(decode_known_events(b"[%b]" % text)) == len(decode_events(b"[%b]" % text))
-    found = told(decoder.decode(text, 0))
+    found = contents_of(decoder.decode(text, 0))
     monkeypatch.setattr(decode, "decode_known_events", decode_events)
-    assert found == told(decoder.decode(text, 0))
+    assert found == contents_of(decoder.decode(text, 0))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_all_args_of_a_category(category: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_unknown_category_beside_known_ones() -> None:
-    """Its row, told by its stream, is not lost, nor is that of its neighbour."""
+    """Its row, known by its stream, is not lost, nor is that of its neighbour."""
     kernel = {"ph": "X", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
               "args": {"device": 0, "stream": 7}}  # fmt: skip
     text = b",".join(

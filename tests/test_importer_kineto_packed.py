@@ -38,7 +38,7 @@ def cells(column: bytes) -> list[int]:
 
 WITH_DECIMALS = st.integers(0, (1 << 43) * 1000 - 1).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
 TIME_OF_DAY = st.integers(10**18, 4 * 10**18).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
-# Of a machine that runs for longer than doubles tell nanoseconds apart.
+# Of a machine that runs for longer than doubles distinguish nanoseconds.
 LONG_UPTIME = st.integers((1 << 43) * 1000, 10**18).map(lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
 MICROSECONDS = st.integers(-(10**6), 4 * 10**15).map(str)
 TIMES = st.one_of(WITH_DECIMALS, LONG_UPTIME, TIME_OF_DAY, MICROSECONDS)

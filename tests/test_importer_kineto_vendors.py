@@ -129,16 +129,16 @@ def test_copy_with_bytes_of_its_own_keeps_them(rows: Any) -> None:
 
 
 def test_amd_spellings_of_device_properties(rows: Any) -> None:
-    told = {"id": 0, "warpSize": 64, "maxThreadsPerMultiProcessor": 2048,
+    properties = {"id": 0, "warpSize": 64, "maxThreadsPerMultiProcessor": 2048,
             "maxSharedMemoryPerMultiProcessor": 65536}  # fmt: skip
-    of = rows(on_gpu("kernel", "k", 10, 4, correlation=3), deviceProperties=[told])
+    of = rows(on_gpu("kernel", "k", 10, 4, correlation=3), deviceProperties=[properties])
     (device,) = of("device")
     assert (device["max_warps_per_sm"], device["max_shared_bytes_per_sm"]) == (32, 65536)
 
 
 @pytest.mark.parametrize(
     ("grid", "per_sm", "count"),
-    # 108 SMs; too few digits to tell; no grid.
+    # 108 SMs; too few digits to know; no grid.
     [([216, 1, 1], 2, 108), ([1, 1, 1], 0.0094, None), (None, 2, None)],
 )
 def test_sm_count_is_derived_from_blocks_per_sm(
@@ -195,29 +195,29 @@ def test_overhead_is_of_profiler_or_driver(rows: Any, name: str, kind: str) -> N
 )  # fmt: skip
 def test_rare_categories(rows: Any, category: str, table: str, cell: dict[str, Any]) -> None:
     call = event("cuda_runtime", "cudaFree", 1, 2, cbid=3)
-    """Its `cbid` would tell one that is not known to be a call of the runtime."""
+    """Its `cbid` would mark one that is not known to be a call of the runtime."""
     found = rows(call, event(category, "name", 10, 4, cbid=7))(table)
     assert cell.items() <= found[-1].items()
 
 
 def test_annotations_written_as_operators_are_ranges(rows: Any) -> None:
     """PyTorch before 1.10; only a name that begins so is one."""
-    told = ("ProfilerStep#1", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__",
+    annotations = ("ProfilerStep#1", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__",
             "enumerate(DataPipe)#Mapper")  # fmt: skip
     others = ("aten::add", "my ProfilerStep#1")
-    of = rows(*(event("Operator", name, 10 + i, 4) for i, name in enumerate((*told, *others))),
+    of = rows(*(event("Operator", name, 10 + i, 4) for i, name in enumerate((*annotations, *others))),
               on_gpu("Kernel", "k", 10, 4))  # fmt: skip
-    assert tuple(row["name"] for row in of("range")) == told
+    assert tuple(row["name"] for row in of("range")) == annotations
     assert tuple(row["name"] for row in of("operator")) == others
 
 
 @pytest.mark.parametrize(
-    ("told", "stream"),
+    ("written", "stream"),
     [(7, 7), (0, 0), (1_000_007, 7), (1_000_000, 0), (-1, None), (0xFFFFFFFF, None)],
 )
-def test_stream_of_wait_is_read_from_its_thread(rows: Any, told: int, stream: int | None) -> None:
+def test_stream_of_wait(rows: Any, written: int, stream: int | None) -> None:
     """On lines of their own since PyTorch 2.13; of a context on none."""
-    of = rows(on_gpu("cuda_sync", "Stream Sync", 10, 4, stream=told, correlation=3))
+    of = rows(on_gpu("cuda_sync", "Stream Sync", 10, 4, stream=written, correlation=3))
     assert [row["stream_id"] for row in of("sync")] == [stream]
 
 
@@ -314,7 +314,7 @@ def test_peer_copy_has_the_device_it_names(rows: Any) -> None:
 
 
 def test_streams_that_are_texts(rows: Any) -> None:
-    """PyTorch 1.8 tells device and stream by the row only."""
+    """PyTorch 1.8 has device and stream in pid and tid only."""
     kernel = on_gpu("Kernel", "k", 10, 4, correlation=3)
     kernel |= {"pid": 1, "tid": "stream 13"}
     kernel["args"].pop("device", None)
@@ -359,7 +359,7 @@ def test_an_unknown_category_on_no_device(rows: Any) -> None:
      ("mlu_notifier", "mlu_notifier"), ("npu_secret", "npu_*"), ("xpu_secret", "xpu_*")],
 )  # fmt: skip
 def test_accelerator_work_is_noted_by_category(rows: Any, category: str, called: str) -> None:
-    """Work is missing from the tables: whoever asks for all of it is to be told. How a category goes on
+    """Work is missing from the tables: whoever asks for all of it must learn it. How a category goes on
     that nobody knows may be anything.
     """
     rows(event(category, "pe_exe", 10, 4), event(category, "pe_exe", 20, 4))
@@ -388,8 +388,8 @@ def test_accelerator_lane_is_no_process(rows: Any) -> None:
     assert [row["name"] for row in of("api_call")] == ["synchronizeStream"]
     assert len(of("process")) == 1
     with nsysconv.open(rows.path) as opened:
-        told = [n.count for n in opened.profile.notes if n.slug == "accelerator-left-out"]
-    assert sum(told) == 2
+        counts = [n.count for n in opened.profile.notes if n.slug == "accelerator-left-out"]
+    assert sum(counts) == 2
 
 
 @real

@@ -38,7 +38,7 @@ def at(time_us: float, category: str = "cpu_op", dur: float = 5, pid: int = 42) 
 
 
 def imported(folder: Path, events: Sequence[Event], **options: Any) -> list[dict[str, Any]]:
-    """What is told of each profile of a trace, and when its rows begin and how long they last."""
+    """The attributes of each profile of a trace, and when its rows begin and how long they last."""
     path = folder / "trace.json"
     path.write_text(json.dumps({"traceEvents": events}))
     store = folder / "store.db"
@@ -50,8 +50,8 @@ def imported(folder: Path, events: Sequence[Event], **options: Any) -> list[dict
             rows = {table: event_rows(profile, table) for table in EVENTS}
             times = {t: sorted((r["start_ns"], r.get("dur_ns")) for r in rows[t])
                      for t in EVENTS if rows[t]}  # fmt: skip
-            told = {key: profile.attributes[key] for key in ("zero_utc_ns", "recording_ns")}
-            found.append({**told, **times})
+            attributes = {key: profile.attributes[key] for key in ("zero_utc_ns", "recording_ns")}
+            found.append({**attributes, **times})
     return found
 
 

@@ -62,7 +62,7 @@ def test_a_note_counts_ranges_whose_path_is_cut() -> None:
     assert notes(MAX_INDENT + 2) == [1]
 
 
-def test_names_are_set_in_by_so_many_levels_at_most() -> None:
+def test_indentation_of_names_is_bounded() -> None:
     trees = [row["tree"] for row in answers("ranges", *nest(300))]
     assert trees[99:102] == ["  " * 99 + "9", "  " * 100 + "0", "  " * 100 + "1"]
     printed = answers("nvtx_pushpop_trace", *nest(300))

@@ -150,8 +150,8 @@ class _ChromeWriter:
         first, inverse = distinct_rows(
             (block.track, args.category, args.name, *args.repeated.values())
         )
-        which = int64_array(inverse)
-        front = self._fronts(block, first)
+        first_of = int64_array(inverse)
+        before = self._text_before_args(block, first)
         single = _arguments(args.single)
         time = _microseconds(block.start)
         end: list[pa.Array | str] = ['},"ts":', *time]
@@ -163,14 +163,13 @@ class _ChromeWriter:
         if (lengths(repeated) > 0).all():
             # Each of the others brings its comma, and is empty where it is null.
             commas = [_or_empty(_join(",", column)) for column in single]
-            events = _join(_join(front, repeated).take(which), *commas, *end)
+            events = _join(_join(before, repeated).take(first_of), *commas, *end)
         else:
-            parts = [_or_null(repeated).take(which), *single]
-            events = _join(front.take(which), _join_non_null(parts, len(inverse)), *end)
+            parts = [_or_null(repeated).take(first_of), *single]
+            events = _join(before.take(first_of), _join_non_null(parts, len(inverse)), *end)
         return events, self._encode_flows(block, time)
 
-    def _fronts(self, block: EventBlock, rows: Array) -> pa.Array:
-        """Return the text of rows before their arguments."""
+    def _text_before_args(self, block: EventBlock, rows: Array) -> pa.Array:
         phase = '"ph":"i","s":"t"' if block.kind.instant else '"ph":"X"'
         names = _quoted_texts(block.args.name.take(rows), "[no name]")
         categories = _quoted_texts(block.args.category.take(rows), block.kind.what)
@@ -192,10 +191,10 @@ class _ChromeWriter:
             return None
         if not len(rows):
             return None
-        which = int64_array(rows)
+        row_indices = int64_array(rows)
         return _join(
             f',\n{{{phase},"cat":"ac2g","name":"ac2g","id":', _numbers(flow), ",",
-            self._ids_of(block.track[rows]), ',"ts":', *(part.take(which) for part in time), "}",
+            self._ids_of(block.track[rows]), ',"ts":', *(part.take(row_indices) for part in time), "}",
         )  # fmt: skip
 
     def encode_counters(self, values: CounterValues, processes: Sequence[TraceProcess]) -> pa.Array:
@@ -205,7 +204,7 @@ class _ChromeWriter:
             for counter, process in zip(values.counters, processes, strict=True)
         ]
         return _join(
-            strings(fronts).take(int64_array(values.which)),
+            strings(fronts).take(int64_array(values.index)),
             _numbers(values.value), '},"ts":', *_microseconds(values.time), "}",
         )  # fmt: skip
 

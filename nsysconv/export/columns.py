@@ -58,8 +58,8 @@ EventColumns = dict[str, Any]
 
 def from_codes(codes: Array, texts: Iterable[str]) -> Coded:
     """Return the texts that codes stand for; none for null and unknown codes."""
-    known = tuple(texts)
-    return Coded(np.where((codes >= 0) & (codes < len(known)), codes, -1), known)
+    words = tuple(texts)
+    return Coded(np.where((codes >= 0) & (codes < len(words)), codes, -1), words)
 
 
 def repeat(text: str, count: int) -> Coded:
@@ -82,8 +82,8 @@ def has_any(values: Any) -> bool:
         return bool((values.numbers >= 0).any())
     if isinstance(values, Triple):
         return has_any(values.x)
-    known = np.isfinite(values) if values.dtype.kind == "f" else values != MISSING
-    return bool(known.any())
+    has_value = np.isfinite(values) if values.dtype.kind == "f" else values != MISSING
+    return bool(has_value.any())
 
 
 def firsts(values: Array) -> tuple[Array, Array]:
@@ -205,6 +205,7 @@ class TableReader:
     """Reads rows of a table in a given order, near to the table's own: batches in between are kept."""
 
     def __init__(self, profile: Profile, table: str, order: Array, names: Sequence[str]) -> None:
+        """Begin to read columns `names` of the rows `order` indexes."""
         constants = profile.constants(table)
         self._names = [name for name in names if name not in constants]
         self._constants = {name: constants[name] for name in names if name in constants}
@@ -244,7 +245,6 @@ class TableReader:
 
 
 def _prefetch(batches: Iterator[pa.RecordBatch]) -> Iterator[EventColumns]:
-    """Yield the columns of batches; a thread reads the next one meanwhile."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         future = pool.submit(_next_columns, batches)
         while (columns := future.result()) is not None:

@@ -34,6 +34,7 @@ class NameLookup:
     """The texts of a profile's ids, each read once, and the end of its recording."""
 
     def __init__(self, profile: Profile) -> None:
+        """Start without texts."""
         self.profile = profile
         self._texts: dict[tuple[bool, int], str] = {}
 
@@ -45,8 +46,8 @@ class NameLookup:
         if unread:
             texts = self.profile.names(unread, plain=plain)
             self._texts.update({(plain, i): text for i, text in texts.items()})
-        known = [self._texts.get((plain, i), "") for i in values.tolist()]
-        return Coded(np.where(ids == MISSING, -1, numbers), known)
+        texts_of_values = [self._texts.get((plain, i), "") for i in values.tolist()]
+        return Coded(np.where(ids == MISSING, -1, numbers), texts_of_values)
 
     @cached_property
     def domains(self) -> Mapping[tuple[int, int], str]:
@@ -182,8 +183,8 @@ def _copy_names() -> tuple[str, ...]:
 def _bandwidth(rows: EventColumns) -> Array:
     # Bytes per ns are GB/s.
     size, dur = rows["bytes"], rows["dur_ns"]
-    known = (size != MISSING) & (dur > 0)
-    return np.where(known, np.round(size / np.where(known, dur, 1), 6), np.nan)
+    is_known = (size != MISSING) & (dur > 0)
+    return np.where(is_known, np.round(size / np.where(is_known, dur, 1), 6), np.nan)
 
 
 @reads(f"{_GPU} green_context_id bytes dur_ns memory_kind value graph_node_id")

@@ -103,6 +103,7 @@ class TraceLayout:
     """
 
     def __init__(self, timeline: Timeline, first_track: int, first_flow: int) -> None:
+        """Lay out a time line with these first free numbers of tracks and arrows."""
         self.timeline = timeline
         self.profile: Profile = timeline.profile
         self.lookup = NameLookup(self.profile)
@@ -155,13 +156,13 @@ class TraceLayout:
             kind_of = section.kind_of[some]
             drawn, places = [], []
             for index in np.flatnonzero(np.bincount(kind_of)).tolist():
-                of_kind = np.flatnonzero(kind_of == index)
-                low, high = done[index], done[index] + len(of_kind)
+                positions = np.flatnonzero(kind_of == index)
+                low, high = done[index], done[index] + len(positions)
                 done[index] = high
-                columns = readers[index].next(len(of_kind))
+                columns = readers[index].next(len(positions))
                 track = section.tracks_of[index][low:high]
                 drawn.append(self._block(section.kinds[index], columns, track))
-                places.append(of_kind)
+                places.append(positions)
             yield drawn, np.argsort(np.concatenate(places))
 
     def mask(self, table: str) -> Array | None:
@@ -182,14 +183,13 @@ class TraceLayout:
         return EventBlock(kind, track, start, dur, args, flows_out, flow_in)
 
     def _select(self, kind: EventKind, pid: int) -> _Selection:
-        """Return the rows of a kind that are a process's and have a time."""
-        groups, keys, kept = self._group(kind, pid)
+        groups, keys, mask = self._group(kind, pid)
         start, dur = self._times(kind.table)
         timed = start != MISSING
         if kind.table != schema.range_.name:
             timed &= dur != MISSING
-        self.untimed[kind.what] += int(np.count_nonzero(kept & ~timed))
-        chosen = kept & timed
+        self.untimed[kind.what] += int(np.count_nonzero(mask & ~timed))
+        chosen = mask & timed
         rows = None if chosen.all() else np.flatnonzero(chosen).astype(np.int32)
         if rows is not None:
             start, dur, groups = take(start, rows), take(dur, rows), take(groups, rows)
@@ -208,13 +208,13 @@ class TraceLayout:
         names = ("pid", *kind.groups, *kind.mask_columns)
         columns = self.profile.columns(kind.table, names)
         self._release(kind.table, names)
-        kept = columns["pid"] == pid
-        mask = self.mask(kind.table)
-        if mask is not None:
-            kept &= mask
+        mask = columns["pid"] == pid
+        in_slice = self.mask(kind.table)
+        if in_slice is not None:
+            mask &= in_slice
         if kind.mask is not None:
-            kept &= kind.mask(columns)
-        return *_number_keys([columns[name] for name in kind.groups]), kept
+            mask &= kind.mask(columns)
+        return *_number_keys([columns[name] for name in kind.groups]), mask
 
     def _times(self, table: str) -> tuple[Array, Array]:
         """Return starts and durations of a table's rows, 0 where the table has no durations."""
@@ -249,12 +249,11 @@ class TraceLayout:
         return track_of, tracks
 
     def _make_flows(self, first: int) -> Flows | None:
-        """Return the arrows between calls and operations that are drawn, None if there are no calls."""
         if not self.profile.row_count("api_call"):
             return None
-        kept = self._timed("api_call")
-        rows = np.flatnonzero(kept).astype(np.int32)
-        pid, correlation = self._links("api_call", kept)
+        timed = self._timed_mask("api_call")
+        rows = np.flatnonzero(timed).astype(np.int32)
+        pid, correlation = self._pids_and_correlations("api_call", timed)
 
         def more(some: Array) -> dict[str, Array]:
             names = ("start_ns", "dur_ns", "tid", "layer")
@@ -262,7 +261,10 @@ class TraceLayout:
             self._release("api_call", names)
             return {name: take(column, rows[some]) for name, column in columns.items()}
 
-        ops = [self._links(table, self._timed(table)) for table in schema.GPU_OP_TABLES]
+        ops = [
+            self._pids_and_correlations(table, self._timed_mask(table))
+            for table in schema.GPU_OP_TABLES
+        ]
         return Flows(FlowCalls(rows, pid, correlation, more), ops, first)
 
     def _release(self, table: str, names: Sequence[str]) -> None:
@@ -270,21 +272,19 @@ class TraceLayout:
         if max(map(self.profile.row_count, ("api_call", table))) > _MOST_KEPT:
             self.profile.release(table, names)
 
-    def _timed(self, table: str) -> Array:
-        """Return the mask of a table's rows in the slice that have a start and a duration."""
+    def _timed_mask(self, table: str) -> Array:
         start, dur = self._times(table)
-        kept: Array = (start != MISSING) & (dur != MISSING)
-        mask = self.mask(table)
-        if mask is not None:
-            kept &= mask
-        return kept
+        mask: Array = (start != MISSING) & (dur != MISSING)
+        in_slice = self.mask(table)
+        if in_slice is not None:
+            mask &= in_slice
+        return mask
 
-    def _links(self, table: str, kept: Array) -> tuple[Array, Array]:
-        """Return processes and correlation ids of some rows of a table."""
+    def _pids_and_correlations(self, table: str, mask: Array) -> tuple[Array, Array]:
         names = ("pid", "correlation_id")
         columns = self.profile.columns(table, names)
         self._release(table, names)
-        return take(columns["pid"], kept), take(columns["correlation_id"], kept)
+        return take(columns["pid"], mask), take(columns["correlation_id"], mask)
 
 
 def merge_by_time(written: Sequence[pa.Array], order: Array) -> pa.Array:
@@ -368,6 +368,7 @@ class Flows:
     """
 
     def __init__(self, calls: FlowCalls, ops: Sequence[tuple[Array, Array]], first: int) -> None:
+        """Give numbers to all arrows; `first` is that of the first."""
         self.next = first
         self._processes: dict[int, _ProcessFlows] = {}
         for pid in distinct(calls.pid).tolist():
@@ -466,14 +467,14 @@ class _ProcessFlows:
         index = self._index(correlation)
         result = np.full(len(index), NO_FLOW, np.int64)
         # Where a call has operations, they were counted.
-        known = np.flatnonzero((index >= 0) & (self._before[index + 1] > self._before[index]))
-        index = index[known]
+        with_flow = np.flatnonzero((index >= 0) & (self._before[index + 1] > self._before[index]))
+        index = index[with_flow]
         # Operations of one call take its numbers one after the other.
         order = np.argsort(index, kind="stable")
         ordered = index[order]
         nth = np.arange(len(ordered)) - np.searchsorted(ordered, ordered, "left")
         nth += self._used[ordered]
-        result[known[order]] = nth + self._before[ordered] + self._first
+        result[with_flow[order]] = nth + self._before[ordered] + self._first
         if len(ordered):
             last = np.append(ordered[1:] != ordered[:-1], True)
             self._used[ordered[last]] = nth[last] + 1
@@ -486,11 +487,13 @@ def _indexer(ids: Array) -> tuple[Callable[[Array], Array], int]:
     low, high = np.int64(ids.min()), np.int64(ids.max())
     if high - low <= 8 * len(ids) + 1024:
         # They are nearly consecutive: an id's distance from the least will do.
-        return lambda of: np.where((of >= low) & (of <= high), of - low, -1), int(high - low) + 1
-    known = np.unique(ids)
+        return lambda some: np.where((some >= low) & (some <= high), some - low, -1), int(
+            high - low
+        ) + 1
+    distinct_ids = np.unique(ids)
 
-    def index(of: Array) -> Array:
-        nearest = np.minimum(np.searchsorted(known, of), len(known) - 1)
-        return np.where(known[nearest] == of, nearest, -1)
+    def index(some: Array) -> Array:
+        nearest = np.minimum(np.searchsorted(distinct_ids, some), len(distinct_ids) - 1)
+        return np.where(distinct_ids[nearest] == some, nearest, -1)
 
-    return index, len(known)
+    return index, len(distinct_ids)

@@ -33,7 +33,7 @@ from nsysconv.export.columns import (
 )
 from nsysconv.export.contract import Options, Written
 from nsysconv.export.layout import NO_FLOW, EventBlock
-from nsysconv.export.tracing import Counter, CounterValues, common_zero, write_trace
+from nsysconv.export.tracing import CounterTrack, CounterValues, common_zero, write_trace
 from nsysconv.export.tracks import TraceProcess, Track
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
@@ -155,7 +155,7 @@ class _PerfettoWriter:
         self._labels = _Interned("debug_annotation_names")
         self._processes: set[int] = set()
         self._threads: dict[tuple[int, int], int] = {}
-        self._counters: dict[tuple[Counter, int], int] = {}
+        self._counters: dict[tuple[CounterTrack, int], int] = {}
 
     def begin(self, zero: int | None) -> None:
         """Write the first packet, which also says what the trace's times are in UTC, if that is known."""
@@ -257,12 +257,12 @@ class _PerfettoWriter:
     def _single(self, label: str, values: Array) -> pa.Array:
         fields = self._fields
         is_double = values.dtype.kind == "f"
-        known = np.isfinite(values) if is_double else values != MISSING
+        has_value = np.isfinite(values) if is_double else values != MISSING
         tag = fields.annotation_double if is_double else fields.annotation_int
-        value = _numbers(tag, values[known])
+        value = _numbers(tag, values[has_value])
         begin = fields.annotation_name + _varint(self._labels.id_of(label))
         head = fields.annotation + bytes([len(begin) + value.shape[1]]) + begin
-        return _binary_rows(_beside(_constant(head, len(value)), value), known * 1)
+        return _binary_rows(_beside(_constant(head, len(value)), value), has_value * 1)
 
     def _repeated(self, block: EventBlock, rows: Array) -> list[bytes]:
         """Return the events of rows that represent many, without what is each row's own."""
@@ -288,13 +288,13 @@ class _PerfettoWriter:
         uuids = np.array([self._counter(*c) for c in zip(values.counters, processes, strict=True)])
         is_double = values.value.dtype.kind == "f"
         tag = fields.counter_double if is_double else fields.counter_int
-        track = _varints(uuids[values.which], _NUMBER_BYTES)
+        track = _varints(uuids[values.index], _NUMBER_BYTES)
         body = _beside(_constant(fields.track, count), track, _numbers(tag, values.value))
         body_lengths = np.full(count, body.shape[1])
         event = self._event(values.time, self._protos.TrackEvent.TYPE_COUNTER, body_lengths)
         return join_bytes([event, _binary_rows(body)])
 
-    def _counter(self, counter: Counter, process: TraceProcess) -> int:
+    def _counter(self, counter: CounterTrack, process: TraceProcess) -> int:
         key = (counter, process.number)
         if key not in self._counters:
             uuid = self._counters[key] = _FIRST_COUNTER + len(self._counters)

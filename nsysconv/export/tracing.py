@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -44,7 +43,7 @@ _MOST_WAITING = 2
 
 
 @dataclass(frozen=True)
-class Counter:
+class CounterTrack:
     """A number that changes in time, of a process or, if `device` is not None, of a device."""
 
     what: str
@@ -58,11 +57,11 @@ class Counter:
 class CounterValues:
     """Values of counters in the order of time: columns of equal length.
 
-    `which` indexes `counters`; times are ns since the profile's zero; a value holds from then on.
+    `index` indexes `counters`; times are ns since the profile's zero; a value holds from then on.
     """
 
-    counters: list[Counter]
-    which: Array
+    counters: list[CounterTrack]
+    index: Array
     time: Array
     value: Array
 
@@ -92,15 +91,15 @@ class TraceWriter(Protocol):
 def common_zero(timelines: Sequence[Timeline]) -> tuple[int | None, list[int], list[Note]]:
     """Return the trace's zero (UTC, ns), how much later each profile's zero is (ns), and notes."""
     zeros = [timeline.profile.attributes["zero_utc_ns"] for timeline in timelines]
-    known = [zero for zero in zeros if zero is not None]
-    if len(known) == len(zeros):
-        return min(known), [zero - min(known) for zero in known], []
+    utc_zeros = [zero for zero in zeros if zero is not None]
+    if len(utc_zeros) == len(zeros):
+        return min(utc_zeros), [zero - min(utc_zeros) for zero in utc_zeros], []
     if len(zeros) == 1:
         return None, [0], []
     text = (
         "profiles without a time of day: each begins at its own zero, so that they are not aligned"
     )
-    note = Note("not-aligned", Severity.APPROXIMATED, text, len(zeros) - len(known))
+    note = Note("not-aligned", Severity.APPROXIMATED, text, len(zeros) - len(utc_zeros))
     return None, [0] * len(zeros), [note]
 
 
@@ -108,7 +107,7 @@ def write_trace(
     timelines: Sequence[Timeline], shifts: Sequence[int], writer: TraceWriter
 ) -> Written:
     """Write all rows and counters of these profiles; return the number of events by kind, and notes."""
-    counts: collections.Counter[str] = collections.Counter()
+    counts: Counter[str] = Counter()
     notes: list[Note] = []
     processes = TraceProcesses(timelines)
     next_track = next_flow = 1
@@ -139,7 +138,7 @@ class _ProfileWriter:
     index: int
     shift: int
     processes: TraceProcesses
-    counts: collections.Counter[str]
+    counts: Counter[str]
 
     def write_section(self, kinds: Sequence[EventKind], pid: int) -> None:
         layout, writer = self.layout, self.writer
@@ -193,6 +192,7 @@ class BackgroundWriter:
     """
 
     def __init__(self) -> None:
+        """Start without tasks."""
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._waiting: deque[Future[None]] = deque()
 
@@ -277,18 +277,18 @@ def _memory(layout: TraceLayout) -> Iterator[CounterValues]:
     group, (pids, devices) = factorize(pid, device)
     for index, (p, d) in enumerate(zip(pids.tolist(), devices.tolist(), strict=True)):
         members = np.flatnonzero(group == index)
-        what = "host memory" if d == MISSING else f"memory of GPU {d}"
+        memory = "host memory" if d == MISSING else f"memory of GPU {d}"
         if (allocated[members] == MISSING).all():
             level = np.cumsum(np.where(size[members] == MISSING, 0, size[members]))
             series = [("since the recording began", start[members], level)]
         else:
             series = []
             for label, column in (("allocated", allocated), ("reserved", reserved)):
-                known = members[column[members] != MISSING]
-                if len(known):
-                    series.append((label, start[known], column[known]))
+                rows = members[column[members] != MISSING]
+                if len(rows):
+                    series.append((label, start[rows], column[rows]))
         for label, time, value in series:
-            counter = Counter("memory", f"{what}, {label}", "bytes", p)
+            counter = CounterTrack("memory", f"{memory}, {label}", "bytes", p)
             yield CounterValues([counter], np.zeros(len(time), np.int64), time, value)
 
 
@@ -306,12 +306,12 @@ def _metrics(layout: TraceLayout) -> Iterator[CounterValues]:
     reader = TableReader(profile, "metric_sample", rows, _SAMPLED)
     for some in row_slices(len(rows)):
         columns = reader.next(some.stop - some.start)
-        which, (ids, pids, devices) = factorize(
+        index, (ids, pids, devices) = factorize(
             columns["name_id"], columns["pid"], columns["device_id"]
         )
         names = layout.lookup.names(ids)
         counters = [
-            Counter("metric", names.texts[n] if n >= 0 else "[no name]", "", pid, device)
+            CounterTrack("metric", names.texts[n] if n >= 0 else "[no name]", "", pid, device)
             for n, pid, device in zip(
                 names.numbers.tolist(), pids.tolist(), devices.tolist(), strict=True
             )
@@ -319,8 +319,8 @@ def _metrics(layout: TraceLayout) -> Iterator[CounterValues]:
         value = columns["value_avg"]
         for other in ("value_sum", "value_max"):
             value = np.where(np.isfinite(value), value, columns[other])
-        known = np.isfinite(value)
-        yield CounterValues(counters, which[known], columns["start_ns"][known], value[known])
+        finite = np.isfinite(value)
+        yield CounterValues(counters, index[finite], columns["start_ns"][finite], value[finite])
 
 
 def _queues(layout: TraceLayout) -> Iterator[CounterValues]:
@@ -333,7 +333,7 @@ def _queues(layout: TraceLayout) -> Iterator[CounterValues]:
     for device, pid, stream in streams:
         name = "queue of no stream" if stream == MISSING else f"queue of stream {stream}"
         process = f", process {pid}" if several else ""
-        counters.append(Counter("queue", name + process, "launches", pid, device))
+        counters.append(CounterTrack("queue", name + process, "launches", pid, device))
     # Of changes at one moment only the last is drawn.
     last = np.append(
         (np.diff(lengths.time) != 0) | (np.diff(lengths.group) != 0),

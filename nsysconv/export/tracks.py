@@ -205,6 +205,7 @@ class TraceProcesses:
     """The processes and devices of all profiles of a trace, under numbers that no two of them share."""
 
     def __init__(self, timelines: Sequence[Timeline]) -> None:
+        """Start without processes; of one profile, names do not say which it is."""
         self._several = len(timelines) > 1
         self._taken: set[int] = set()
         self._processes: dict[tuple[int, str, int], TraceProcess] = {}

@@ -77,7 +77,7 @@ COLUMNS = (
 
 NO_CALL = "[no API call]"
 
-# What is told of the operations that calls launched.
+# The columns of the operations that calls launched.
 _OP_COLUMNS = COLUMNS[7:]
 
 
@@ -110,7 +110,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         "api_sum_ns": np.zeros(count, np.int64),
     }
     for block in blocks(len(calls)):
-        called = timeline.calls_in_slice[block]
+        called = timeline.called[block]
         in_group = take(group[block], called)
         values["call_count"] += counts(in_group, count)
         spent = take(calls.end[block], called) - take(calls.start[block], called)
@@ -126,7 +126,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
     else:
         for column in _OP_COLUMNS:
             values[column.name] = np.full(count, np.nan if column.real else MISSING)
-    called = timeline.calls_in_slice
+    called = timeline.called
     rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
     order = [
@@ -152,10 +152,8 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """The same of totals, which do not tell what a call launched."""
-    by_name = combine_by(
-        totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name)
-    )
+    """Return the values from totals, which do not say what a call launched."""
+    by_name = combine_by(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
     rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
         key=lambda row: (-(row[2].sum_ns or 0), row[1], row[0] or ""),
@@ -177,7 +175,7 @@ def _layer(code: int | None) -> str | None:
 
 
 def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
-    """Per call its group; per group the layer and the plain name (two versions of one are one)."""
+    """Return the group of each call; and each group's layer and plain name, which versions share."""
     calls = timeline.calls
     pair, (layer_codes, name_ids) = factorize(calls.layer, calls.name_id)
     places: dict[tuple[int, str], int] = {}
@@ -193,7 +191,7 @@ def _groups(timeline: Timeline) -> tuple[Array, list[str | None], list[str]]:
 
 
 def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Per group the operations that its calls launched; in the last one, those without a call."""
+    """Return per group the operations that its calls launched; in the last one, those without a call."""
     ops, kinds = timeline.ops, len(OpKind)
     cells = count * kinds
     number_of, spent = np.zeros(cells, np.int64), np.zeros(cells, np.int64)
@@ -214,7 +212,7 @@ def _gpu_sums(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
 
 
 def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]:
-    """Means over calls: one call with many operations has one latency, that of the first."""
+    """Return means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
         nulls = np.full(count, np.nan)
@@ -223,7 +221,7 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             "queue_count": np.full(count, MISSING),
             "queue_avg_ns": nulls,
         }
-    first, called, started = first_ops(timeline), timeline.calls_in_slice, timeline.whole.ops.start
+    first, called, started = first_ops(timeline), timeline.called, timeline.whole.ops.start
     latency_count, latency_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
         linked = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start

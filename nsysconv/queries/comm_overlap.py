@@ -6,7 +6,7 @@ from typing import Any
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import percent
@@ -97,7 +97,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 COMM_OVERLAP = Query(
     title="Communication and computation",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture(

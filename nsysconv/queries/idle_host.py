@@ -121,7 +121,7 @@ def _add(totals: dict[K, list[int]], entries: Iterable[tuple[K, int, int]]) -> N
 
 
 def _without_thread(timeline: Timeline, device_gaps: Gaps) -> dict[tuple[str, str], list[int]]:
-    """The host parts of gaps that were ended by calls of no recorded thread."""
+    """Return the host parts of gaps that were ended by calls of no recorded thread."""
     hosts = parts(timeline, device_gaps)[PARTS.index("host")]
     hosts = hosts[hosts > 0]
     if not len(hosts):

@@ -1,4 +1,4 @@
-"""Kernel time by what kind of work kernels do, told from their names."""
+"""Kernel time by what kind of work kernels do, by rules on their names."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ KERNEL_CATEGORIES = Query(
 
 
 def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -> Array:
-    """Per group the union of its kernels inside the window of its device; MISSING: there is none."""
+    """Return per group the union of its kernels inside its device's window; MISSING: no window."""
     result = np.full(len(devices), MISSING)
     spans = {d: window(timeline, d, timeline.ops_on(d)) for d in distinct(devices).tolist()}
     members = by_group(group, len(devices))
@@ -109,7 +109,7 @@ def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -
 def _names(
     timeline: Timeline, kernels: GpuOps, group: Array, count: int
 ) -> tuple[Array, list[str | None]]:
-    """Per group how many names its kernels have, and which of them took the most time."""
+    """Return per group how many names its kernels have, and which of them took the most time."""
     name_id = timeline.profile.columns("kernel", ("name_id",))["name_id"][kernels.row]
     pair, (groups, ids) = factorize(group, name_id)
     spent = sums(pair, kernels.dur, len(groups))
@@ -122,7 +122,7 @@ def _names(
 
 
 def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
-    """The same of totals: a row without a device speaks of all; nobody tells unions."""
+    """Return the values from totals: without a device a row is of all devices; unions are unknown."""
     category_rules = rules(path)
     kernel_totals = totals(timeline, KERNEL)
     category = {total.name: category_rules.category(total.name) for total in kernel_totals}

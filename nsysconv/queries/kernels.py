@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
+from nsysconv.timeline.arrays import grouped_statistics, factorize, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals
@@ -93,7 +93,9 @@ def _from_events(timeline: Timeline, request: Request) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """Totals without a device are of all devices, and several of them have no median together."""
+    """Return the values from totals: without a device a row is of all devices, and several totals
+    have no median together.
+    """
     by_name = combine_by(totals(timeline, KERNEL), lambda total: (total.device_id, total.name))
     rows = sorted(
         by_name.items(), key=lambda row: (-(row[1].sum_ns or 0), row[0][1], device_order(row[0][0]))

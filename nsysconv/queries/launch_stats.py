@@ -164,7 +164,7 @@ def _unless(clocks_disagree: bool, values: Array) -> Array:
 def _groups(
     timeline: Timeline, launched: Launches
 ) -> tuple[Array, Array, list[str | None], list[str]]:
-    """The group of each launch; the device, the layer and the plain name of each group."""
+    """Return the group of each launch; the device, the layer and the plain name of each group."""
     calls = timeline.calls
     by_symbol, (devices, codes, ids) = factorize(
         launched.device, calls.layer[launched.call], calls.name_id[launched.call]

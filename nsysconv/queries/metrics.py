@@ -92,7 +92,7 @@ METRICS = Query(
 
 
 def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[_Key]]:
-    """Per row its group; per group device, metric, kernel, kind and unit, by what they are called."""
+    """Return the group of each row; and the names of each group: device, metric, kernel, kind, unit."""
     by_ids, keys = factorize(*(samples[name] for name in _KEYS[1:]))
     texts = timeline.profile.names(np.unique(np.concatenate(keys[1:3])))
     places: dict[_Key, int] = {}
@@ -110,7 +110,7 @@ def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[
 
 
 def _values(timeline: Timeline) -> Iterator[Array]:
-    """Mean, least and greatest of each row; of one sample they are the same. NaN: not recorded."""
+    """Yield mean, least and greatest of each row (of one sample the same); NaN: not recorded."""
     parts = [
         [_floats(batch, name) for name in _VALUES]
         for batch in timeline.profile.batches("metric_sample", _ROWS_AT_ONCE)

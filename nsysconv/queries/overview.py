@@ -8,7 +8,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, percent, sums
 from nsysconv.timeline.events import GpuOps, OpKind
@@ -84,7 +84,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 OVERVIEW = Query(
     title="Overview by device",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     totals=frozenset(GPU_KINDS),
     columns=COLUMNS,
     picture=Picture("stacked", x=("rank", "device_id"), values=("busy_ns", "idle_ns")),
@@ -150,10 +150,7 @@ _TOTALS = {
 
 
 def _rows_from_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[str, Any]]:
-    """The same of totals: counts, sums and bytes, and no time in which they ran.
-
-    One row for all devices unless every total names its own.
-    """
+    """Return counts, sums and bytes from totals, which have no time in which they ran."""
     recorded = totals(timeline, *(kind for kind, _ in _TOTALS.values()))
     by_device_id = all(total.device_id is not None for total in recorded)
     by_device: dict[int | None, list[Total]] = {}

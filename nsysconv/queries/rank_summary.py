@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
-from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
@@ -193,7 +193,6 @@ def _over_all(rows: list[Row]) -> list[Row]:
 
 
 def _with_events(timeline: Timeline) -> list[int]:
-    """The processes with GPU operations, API calls or calls of MPI."""
     columns = [timeline.ops.pid, timeline.calls.pid]
     if Fact.MPI_CALLS in timeline.profile.facts:
         columns.append(timeline.columns("mpi_call", ("pid",))["pid"])
@@ -260,7 +259,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
 
 
 def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
-    """Bytes and time by direction of the copies that are these rows of their table."""
+    """Return bytes and time by direction of the copies in these rows of their table."""
     if Fact.MEMCPYS not in timeline.profile.facts:
         return {}
     column = timeline.profile.columns("memcpy", ("direction", "bytes"))
@@ -280,16 +279,7 @@ def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
 RANK_SUMMARY = Query(
     title="Ranks beside each other",
     any_of=ANY_OF,
-    uses={
-        *ANY_OF,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-    },
+    uses={*GPU_OP_FACTS, *ANY_OF, Fact.THREADS, Fact.RANKS},
     options=(RULES,),
     columns=COLUMNS,
     picture=Picture(

@@ -22,18 +22,10 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import factorize, grouped_statistics
+from nsysconv.timeline.arrays import grouped_statistics, factorize
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import (
-    MEMCPY,
-    MIGRATION,
-    CombinedTotal,
-    combine_by,
-    device_order,
-    rank_of,
-    totals,
-)
+from nsysconv.timeline.totals import MEMCPY, MIGRATION, CombinedTotal, combine_by, device_order, rank_of, totals
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -161,7 +153,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
-    """The same of totals, which tell neither kinds of memory nor, of copies, bytes."""
+    """Return the values from totals, which have no kinds of memory and, of copies, no bytes."""
     by_direction = combine_by(
         totals(timeline, MEMCPY, MIGRATION),
         lambda total: (

@@ -9,7 +9,7 @@ import numpy as np
 from nsysconv.errors import UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
-from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.contract import GPU_OP_FACTS, Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.events import OpKind
@@ -62,7 +62,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
 UTILIZATION_OVER_TIME = Query(
     title="Utilisation over time",
     needs={Fact.KERNELS},
-    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.GRAPH_LAUNCHES, Fact.DEVICES},
+    uses=GPU_OP_FACTS,
     options=(
         Option(
             "bins",

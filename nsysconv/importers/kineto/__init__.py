@@ -125,6 +125,6 @@ def sniff(probe: Probe) -> Yes | No:
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
     """Yield one recording per file; several where traces of several processes were merged."""
-    from nsysconv.importers.kineto.reader import TraceReader
+    from nsysconv.importers.kineto.reader import KinetoReader
 
-    yield from TraceReader(probes[0], options, POSSIBLE, ADVICE).recordings()
+    yield from KinetoReader(probes[0], options, POSSIBLE, ADVICE).recordings()

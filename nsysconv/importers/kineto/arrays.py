@@ -137,26 +137,26 @@ def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArra
             batch = bisect_right(packed.batches, int(rows[0]), key=lambda batch: batch[0]) - 1
             chunk.note(key, len(rows), packed.batches[batch][1])
 
-    kept = start > BEYOND
-    note("no time stamp", ~kept)
+    keep = start > BEYOND
+    note("no time stamp", ~keep)
     timeless, start = start == 0, start - zero
     far = np.abs(start) > TIME_LIMIT_NS
     if dur is not None:
-        note("no duration", (dur == MISSING) & kept)
-        kept &= dur != MISSING
+        note("no duration", (dur == MISSING) & keep)
+        keep &= dur != MISSING
         far |= (dur > TIME_LIMIT_NS) | (dur == BEYOND)
         negative = (dur < 0) & (dur > BEYOND)
-        note("negative duration", negative & kept)
-        kept &= ~negative
+        note("negative duration", negative & keep)
+        keep &= ~negative
         # Profilers write 0 and 0 where they have no time; a store has null there.
         timeless = (timeless | (start == 0)) & (dur == 0)
         start = np.where(timeless, MISSING, start)
         durations["dur_ns"] = np.where(timeless, MISSING, dur)
         far &= ~timeless
-    note("impossible time", far & kept)
-    kept &= ~far
+    note("impossible time", far & keep)
+    keep &= ~far
     columns = {"start_ns": start, **durations, **columns}
-    return {name: values[kept] for name, values in columns.items()}
+    return {name: values[keep] for name, values in columns.items()}
 
 
 def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
@@ -172,6 +172,7 @@ class RecordingIndex:
     """
 
     def __init__(self) -> None:
+        """Start without rows."""
         self.names: dict[str, int] = {}
         self.api_names: set[int] = set()
         self.pids: set[int] = set()

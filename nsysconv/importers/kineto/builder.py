@@ -66,6 +66,7 @@ class EventBatch:
     """Events in the order of their text, which begins at byte `offset` of the trace."""
 
     def __init__(self, events: Sequence[Event], spelled: SpelledBy, offset: int) -> None:
+        """Take events; `spelled` returns the text of their times."""
         self.events = events
         self.offset = offset
         self._spelled = spelled
@@ -113,6 +114,7 @@ class RowBuilder:
     """Builds the rows of a chunk of a trace, a batch of events at a time."""
 
     def __init__(self, chunk: Chunk) -> None:
+        """Start without rows; `finish` stores them in `chunk`."""
         self._chunk = chunk
         self._name_ids = _NameIds()
         self._tables: dict[str, _TableParts] = defaultdict(_TableParts)

@@ -106,6 +106,7 @@ class Decoder:
     """Decodes chunks of one trace, about `batch_bytes` of text at a time."""
 
     def __init__(self, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES) -> None:
+        """Prepare to decode; Python functions become rows only if asked for."""
         self._python_functions = python_functions
         self._batch_bytes = batch_bytes
 

@@ -39,7 +39,7 @@ def call_row_ids(timeline: Timeline) -> Array:
 
 
 def _waiting_calls(timeline: Timeline, request: Request) -> Result:
-    """One row per outermost call, longest first."""
+    """Return one row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
     waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)

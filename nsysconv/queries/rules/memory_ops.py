@@ -57,7 +57,7 @@ class _LaunchedOps:
 def _launched_by(
     timeline: Timeline, kind: OpKind, function: re.Pattern[str], *, asynchronous: bool
 ) -> _LaunchedOps:
-    """The operations of a kind that such functions launched: `cudaMemcpyAsync`, or `cudaMemcpy`."""
+    """Return the operations of a kind that such functions launched, with or without `Async`."""
     ops, calls, owner = timeline.ops, timeline.calls, timeline.owner
     functions = [
         i
@@ -72,7 +72,7 @@ def _launched_by(
 def _findings(
     ops: _LaunchedOps, columns: Sequence[Column], request: Request, notes: Iterable[Note] = ()
 ) -> Result:
-    """One row per operation, longest first, then in time order; those without a time come last."""
+    """Return one row per operation, longest first, then in time order; those without a time come last."""
     dur, start = np.maximum(ops.column("dur_ns"), -1), ops.column("start_ns")
     order = np.lexsort((ops.row, start, -dur))
     shown = ops.take(order[: request.limit or None])
@@ -102,7 +102,7 @@ def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
 def _unknown_kind_notes(
     report: str, ops: _LaunchedOps, columns: Sequence[str], guilty: Array
 ) -> list[Note]:
-    """The note on operations whose kind of memory, in `columns`, is not known.
+    """Return the note on operations whose kind of memory, in `columns`, is not known.
 
     `guilty` is the mask of those that the rule finds fault with whatever else they are. Raises
     NotRecorded where there are operations, and the rule can judge none of them.

@@ -82,7 +82,7 @@ def _launches(timeline: Timeline, request: Request) -> _Launches:
 
 
 def _ordinals(timeline: Timeline) -> dict[int, int]:
-    """device_id -> the CUDA ordinal, where it is recorded."""
+    """Return device_id -> the CUDA ordinal, where it is recorded."""
     rows = timeline.profile.rows("device")
     return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
 
@@ -113,7 +113,7 @@ _SUM_COLUMNS = (
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per thread, device, function and kernel, largest mean of the total first."""
+    """Return one row per thread, device, function and kernel, largest mean of the total first."""
     launches, calls = _launches(timeline, request), timeline.calls
     group, keys = factorize(
         calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
@@ -227,7 +227,7 @@ _TRACE_COLUMNS = (
 
 
 def _trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per kernel whose call is recorded, by the start of the call."""
+    """Return one row per kernel whose call is recorded, by the start of the call."""
     launches, calls = _launches(timeline, request), timeline.calls
     call = launches.call
     function, (name_ids,) = factorize(calls.name_id[call])

@@ -146,8 +146,8 @@ def innermost_around(starts: Array, ends: Array, since: Array, until: Array) -> 
 
 
 def _ranges_around(timeline: Timeline) -> tuple[Array, tuple[str, ...]]:
-    """Per kernel of the slice the number of the innermost range around its call, -1 for none; and the
-    ranges' names. A range that another thread closed belongs to no thread.
+    """Return the number of the innermost range around the call of each kernel of the slice, -1 for none;
+    and the ranges' names. A range that another thread closed belongs to no thread.
     """
     spans = ranges(timeline)
     if len(spans):

@@ -54,7 +54,7 @@ _MEMORY_FACTS = {Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS}
 
 
 def _call_rows(timeline: Timeline) -> list[SummaryRow]:
-    """One row per symbol, most time first, equal ones as the source numbers the symbols.
+    """Return one row per symbol, most time first, equal ones as the source numbers the symbols.
 
     Totals of two versions of a function may have the same name: they are not added up.
     """
@@ -74,7 +74,7 @@ def _call_rows(timeline: Timeline) -> list[SummaryRow]:
 
 
 def _kernel_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
-    """One row per kernel name. Totals have one spelling only."""
+    """Return one row per kernel name; totals have one spelling only."""
     if Fact.KERNELS not in timeline.profile.facts:
         return time_rows(totals(timeline, KERNEL), lambda total: (total.name,))
     names = kernel_names(timeline, request)
@@ -83,7 +83,6 @@ def _kernel_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 
 def _kernel_size_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
-    """One row per kernel name and size of its launch."""
     names = kernel_names(timeline, request)
     columns = timeline.columns("kernel", ("dur_ns", *AXES))
     group, keys = factorize(names.number, *(columns[axis] for axis in AXES))
@@ -156,7 +155,7 @@ def _gpu_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 
 
 def _missing_rows_notes(timeline: Timeline) -> tuple[Note, ...]:
-    """The note that a table of several kinds has no rows of one that is not recorded."""
+    """Return the note that a table of several kinds has no rows of one that is not recorded."""
     facts = timeline.profile.facts
     missing = [
         name
@@ -180,7 +179,7 @@ def _time_summary(
     rows: Callable[[Timeline, Request], list[SummaryRow]],
     notes: Callable[[Timeline], tuple[Note, ...]] = lambda timeline: (),
 ) -> Callable[[Timeline, Request], Result]:
-    """The `compute` of a summary of times: one row per name, most time first."""
+    """Return the `compute` of a summary of times: one row per name, most time first."""
 
     def compute(timeline: Timeline, request: Request) -> Result:
         ordered = largest_first(rows(timeline, request))

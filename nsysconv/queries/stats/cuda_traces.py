@@ -53,7 +53,7 @@ _API_COLUMNS = (
 
 
 def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per call, by start."""
+    """Return one row per call, by start."""
     names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
     columns = timeline.columns("api_call", names)
     order = np.argsort(columns["start_ns"], kind="stable")
@@ -125,12 +125,12 @@ _GPU_COLUMNS = (
     Column(
         "src_kind",
         Unit.TEXT,
-        "OpKind of memory read, or set.",
+        "Kind of memory read, or set.",
         brief=False,
         printed=Printed("SrcMemKd"),
     ),
     Column(
-        "dst_kind", Unit.TEXT, "OpKind of memory written.", brief=False, printed=Printed("DstMemKd")
+        "dst_kind", Unit.TEXT, "Kind of memory written.", brief=False, printed=Printed("DstMemKd")
     ),
     Column(
         "device", Unit.TEXT, "Product name and CUDA ordinal.", key=True, printed=Printed("Device")
@@ -169,7 +169,7 @@ _NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
 
 
 def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per operation, by start."""
+    """Return one row per operation, by start."""
     ops = timeline.ops.take(timeline.ops.kind != OpKind.GRAPH)
     values = {name: np.full(len(ops), MISSING) for name in _TABLE_COLUMNS}
     name = np.empty(len(ops), object)
@@ -245,7 +245,7 @@ def _throughput(size: Array, dur: Array) -> Array:
 
 
 def _devices(timeline: Timeline, ops: GpuOps) -> Array:
-    """Per operation `NAME (ORDINAL)`; the ordinal alone where the name is not recorded."""
+    """Return per operation `NAME (ORDINAL)`; the ordinal alone where the name is not recorded."""
     rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
     place, (devices,) = factorize(ops.device)
     labels = []

@@ -126,7 +126,7 @@ _SUM_COLUMNS = (
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per name and style, most projected time first."""
+    """Return one row per name and style, most projected time first."""
     projected = _projected_ranges(timeline)
     tree, rows, spans = projected.tree, projected.rows, projected.tree.spans
     group, (names, kinds) = factorize(spans.name[rows], spans.kind[rows])
@@ -211,7 +211,7 @@ _TRACE_COLUMNS = (
 
 
 def _trace(timeline: Timeline, request: Request) -> Result:
-    """One row per range in the order of projected starts, the longest first."""
+    """Return one row per range in the order of projected starts, the longest first."""
     projected = _projected_ranges(timeline)
     tree, spans, projection = projected.tree, projected.tree.spans, projected.projection
     dur, rows = projected.dur, projected.rows

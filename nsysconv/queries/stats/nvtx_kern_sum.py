@@ -91,7 +91,7 @@ class _ThreadRows:
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per range, thread and kernel, by range and thread, most kernel time first."""
+    """Return one row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
     tree, _ = own_thread_tree(timeline)
     kernels = _kernels(timeline, request)
@@ -183,7 +183,7 @@ def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[
 
 
 def _outside(pid: int | None, tid: int | None, kernels: _Kernels, launched: Array) -> _ThreadRows:
-    """The rows of kernels that were launched outside of all ranges."""
+    """Return the rows of kernels that were launched outside of all ranges."""
     group, (kernel,) = factorize(kernels.name[launched])
     none, once = np.full(len(kernel), _NO_RANGE), np.ones(len(launched), np.int64)
     statistics = weighted_statistics(group, kernels.dur[launched], once, len(kernel))
@@ -199,8 +199,9 @@ def _inside(
     names: Array,
     kinds: Array,
 ) -> _ThreadRows:
-    """The rows of ranges and the kernels, of these, that lie in them. Of a kernel in several ranges of
-    one name the time counts in each.
+    """Return the rows of ranges and the kernels that were launched in them.
+
+    Of a kernel in several ranges of one name the time counts in each.
     """
     kernel = launched[pairs.item]
     group, (ranges, name) = factorize(pairs.group, kernels.name[kernel])

@@ -141,8 +141,8 @@ def gpu_projection(timeline: Timeline, spans: Spans) -> Projection:
 
 
 def _launching_calls(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]:
-    """Per thread the places of its ranges in `spans`, and the calls that launched an operation of the
-    slice, by their starts, as indices of `calls`.
+    """Yield for each thread the places of its ranges in `spans`, and its calls that launched an operation
+    of the slice, by their starts, as indices of `calls`.
     """
     calls = timeline.calls
     launched = np.zeros(len(calls) + 1, bool)
@@ -171,8 +171,9 @@ def parent_ids(tree: Tree, ids: Array, rows: Array) -> Array:
 
 
 def _by_containment(tree: Tree) -> Tree:
-    """The tree by what lies wholly in what: where ranges cross each other, the parent is the shortest
-    range around a range.
+    """Return the tree by what lies wholly in what.
+
+    Where ranges cross each other, the parent is the shortest range around a range.
     """
     spans, inside = tree.spans, np.flatnonzero(tree.parent >= 0)
     crossing = inside[spans.end[inside] > spans.end[tree.parent[inside]]]
@@ -189,7 +190,7 @@ def _by_containment(tree: Tree) -> Tree:
 
 
 def _shortest_around(start: Array, end: Array) -> Array:
-    """Of intervals sorted by start, longest first, the shortest other one that each lies in; -1: none."""
+    """Return the shortest other interval that each lies in, -1: none. Sorted by start, longest first."""
     count = len(start)
     # An interval lies in those before it that end no earlier. A Fenwick tree over the ends, the latest
     # first, holds the least (length, -place) of the intervals so far in each of its ranges.

@@ -55,7 +55,7 @@ _COLUMNS = time_columns("range", _COUNT, _STYLE, _RANGE)
 
 
 def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
-    """One row per name and style of the slice's ranges of these kinds, most time first."""
+    """Return one row per name and style of the slice's ranges of these kinds, most time first."""
     spans = ranges(timeline)
     spans = spans.take(in_slice(timeline) & np.isin(spans.kind, kinds))
     group, (names, styles) = factorize(spans.name, spans.kind)
@@ -67,7 +67,7 @@ def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
 
 
 def _one_style(kind: int) -> Callable[[Timeline, Request], ColumnValues]:
-    """The `compute` of a summary of ranges of one kind: one row per name, most time first."""
+    """Return the `compute` of a summary of ranges of one kind: one row per name, most time first."""
 
     def compute(timeline: Timeline, request: Request) -> ColumnValues:
         rows = [replace(row, labels=row.labels[1:]) for row in _rows(timeline, kind)]
@@ -77,7 +77,7 @@ def _one_style(kind: int) -> Callable[[Timeline, Request], ColumnValues]:
 
 
 def _all_styles(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per name and style, most time first."""
+    """Return one row per name and style, most time first."""
     if Fact.RANGES in timeline.profile.facts:
         return time_table(_COLUMNS, _rows(timeline, PUSH_POP, START_END))
     domains = domain_names(timeline.profile)
@@ -142,7 +142,7 @@ _TRACE_COLUMNS = (
 
 
 def _trace(timeline: Timeline, request: Request) -> Result:
-    """One row per range in the order of their starts, the shortest first."""
+    """Return one row per range in the order of their starts, the shortest first."""
     tree, selected = push_pop_tree(timeline)
     spans = tree.spans
     dur = spans.end - spans.start

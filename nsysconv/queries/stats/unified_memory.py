@@ -35,7 +35,7 @@ class _Events:
 
 
 def _events(timeline: Timeline) -> list[_Events]:
-    """The events behind each of _QUANTITIES; without those of faults where they are not recorded."""
+    """Return the events behind each of _QUANTITIES, without faults where these are not recorded."""
     columns = timeline.columns("unified_memory_event", ("direction", "address", "bytes", "dur_ns"))
     direction, *values = columns.values()
     events = [_Events(*(v[direction == code] for v in values)) for code in (_HTOD, _DTOH)]
@@ -48,12 +48,11 @@ def _events(timeline: Timeline) -> list[_Events]:
 
 
 def _fault_counts(count: Array) -> Array:
-    """How many faults each row counts; one whose number is not recorded is one."""
+    """Return how many faults each row counts; one whose number is not recorded is one."""
     return np.where(count == MISSING, 1, count)
 
 
 def _unsigned(address: int) -> int:
-    """An address of 64 bits, which the store keeps with a sign."""
     return address % (1 << 64)
 
 
@@ -111,7 +110,7 @@ _SUM_COLUMNS = (
 
 
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per address, highest throughput first, at most as many as option `rows` says."""
+    """Return one row per address, highest throughput first, at most as many as option `rows` says."""
     events = _events(timeline)
     group, (addresses,) = factorize(np.concatenate([each.address for each in events]))
     count = len(addresses)
@@ -210,7 +209,6 @@ _TOTAL_COLUMNS = (
 
 
 def _total(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row."""
     if Fact.UNIFIED_MEMORY not in timeline.profile.facts:
         migrations = totals(timeline, MIGRATION)
         htod, dtoh = (
@@ -260,7 +258,7 @@ _FAULT_COLUMNS = (
 
 
 def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per instruction, most faults first."""
+    """Return one row per instruction, most faults first."""
     names = ("kind", "count", "instruction_id", "source_file_id", "source_line")
     columns = timeline.columns("page_fault", names)
     by_cpu = columns["kind"] == _CPU
