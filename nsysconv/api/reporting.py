@@ -39,8 +39,7 @@ from nsysconv.phases import phase
 from nsysconv.queries import CombinedReport, PartialReport
 from nsysconv.queries.columns import PROFILE, RANK
 from nsysconv.queries.contract import Request
-from nsysconv.ranks.over_ranks import By, RankAggregator
-from nsysconv.ranks.over_ranks import RankProfile, rank_profile
+from nsysconv.ranks.over_ranks import By, RankAggregator, RankProfile, rank_profile
 from nsysconv.report import Column, Printed, ProfileRef, Report, concatenated, report_table
 from nsysconv.store.address import Url
 from nsysconv.store.location import Location, is_store, reading, split_target
@@ -318,7 +317,9 @@ def _reports_of_profile(job: _ReportJob, opened: OpenProfile) -> Iterator[_Profi
         {name: row[name] for name in ("pid", "rank", "world_size", "host", "job")}
         for row in profile.rows("process")
     )
-    who = rank_profile(profile.ref.label, profile.attributes["host"], processes, profile.rows("device"))
+    who = rank_profile(
+        profile.ref.label, profile.attributes["host"], processes, profile.rows("device")
+    )
     if part is not None and part.ranks and who.ranks:
         ranks = tuple(rank for rank in part.ranks if rank in who.ranks)
         if not ranks:
@@ -398,7 +399,7 @@ class _Run:
         while label in self._members:
             self._last_numbers[base] = self._last_numbers.get(base, 1) + 1
             label = f"{base}-{self._last_numbers[base]}"
-        who = replace(profile.member, label=label)
+        who = replace(profile.rank_profile, label=label)
         self._members[label] = who
         self._processes.append((label, profile.processes))
         for merged_report, report in zip(self._merged, profile.reports, strict=True):

@@ -110,7 +110,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
         "api_sum_ns": np.zeros(count, np.int64),
     }
     for block in blocks(len(calls)):
-        called = timeline.called[block]
+        called = timeline.calls_in_slice[block]
         in_group = take(group[block], called)
         values["call_count"] += counts(in_group, count)
         spent = take(calls.end[block], called) - take(calls.start[block], called)
@@ -126,7 +126,7 @@ def _from_events(timeline: Timeline) -> ColumnValues:
     else:
         for column in _OP_COLUMNS:
             values[column.name] = np.full(count, np.nan if column.real else MISSING)
-    called = timeline.called
+    called = timeline.calls_in_slice
     rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
     order = [
@@ -153,7 +153,9 @@ def _from_events(timeline: Timeline) -> ColumnValues:
 
 def _from_totals(timeline: Timeline) -> ColumnValues:
     """Return the values from totals, which do not say what a call launched."""
-    by_name = combine_by(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
+    by_name = combine_by(
+        totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name)
+    )
     rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
         key=lambda row: (-(row[2].sum_ns or 0), row[1], row[0] or ""),
@@ -221,7 +223,7 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             "queue_count": np.full(count, MISSING),
             "queue_avg_ns": nulls,
         }
-    first, called, started = first_ops(timeline), timeline.called, timeline.whole.ops.start
+    first, called, started = first_ops(timeline), timeline.calls_in_slice, timeline.whole.ops.start
     latency_count, latency_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
         linked = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start

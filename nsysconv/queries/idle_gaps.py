@@ -23,7 +23,15 @@ from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import OpKind
-from nsysconv.timeline.idle import PARTS, HostActivity, Gaps, host_activity, gaps, drop_threadless_host_parts, parts
+from nsysconv.timeline.idle import (
+    PARTS,
+    Gaps,
+    HostActivity,
+    drop_threadless_host_parts,
+    gaps,
+    host_activity,
+    parts,
+)
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -102,7 +110,9 @@ def _add(
     columns["cause"] += [PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
     for part, spent in zip(PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    activity_names, activity_times = _during(drop_threadless_host_parts(timeline, device_gaps), activities)
+    activity_names, activity_times = _during(
+        drop_threadless_host_parts(timeline, device_gaps), activities
+    )
     columns["during"] += activity_names
     columns["during_ns"] += activity_times
     columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
@@ -111,7 +121,9 @@ def _add(
         columns[name] += [value] * len(device_gaps)
 
 
-def _during(device_gaps: Gaps, activities: HostActivity) -> tuple[list[str | None], list[int | None]]:
+def _during(
+    device_gaps: Gaps, activities: HostActivity
+) -> tuple[list[str | None], list[int | None]]:
     """Return per gap the activity with the largest share of its host part, and that share."""
     names: list[str | None] = [None] * len(device_gaps)
     times: list[int | None] = [None] * len(device_gaps)
@@ -152,7 +164,9 @@ class _Names:
             return self._kernel_names.get(int(self._kernels[row]), "[no name]")
         if kind in (OpKind.MEMCPY, OpKind.MIGRATION):
             table, prefix = (
-                ("memcpy", "[memcpy ") if kind is OpKind.MEMCPY else ("unified_memory_event", "[UM ")
+                ("memcpy", "[memcpy ")
+                if kind is OpKind.MEMCPY
+                else ("unified_memory_event", "[UM ")
             )
             return f"{prefix}{self._direction(table, row)}]"
         return "[memset]" if kind is OpKind.MEMSET else "[graph launch]"

@@ -21,7 +21,7 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import grouped_statistics, factorize, percent
+from nsysconv.timeline.arrays import factorize, grouped_statistics, percent
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import KERNEL, combine_by, device_order, rank_of, totals

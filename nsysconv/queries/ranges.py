@@ -14,10 +14,18 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.annotations import OPERATOR, START_END, operators, ranges, prefix_domains
+from nsysconv.timeline.annotations import OPERATOR, START_END, operators, prefix_domains, ranges
 from nsysconv.timeline.arrays import counts, grouped_statistics, sums
 from nsysconv.timeline.events import Spans
-from nsysconv.timeline.nesting import MAX_INDENT, MAX_PATH_LENGTH, Tree, build_tree, deep_path_notes, path_texts, indent_names
+from nsysconv.timeline.nesting import (
+    MAX_INDENT,
+    MAX_PATH_LENGTH,
+    Tree,
+    build_tree,
+    deep_path_notes,
+    indent_names,
+    path_texts,
+)
 from nsysconv.timeline.projection import projection
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit

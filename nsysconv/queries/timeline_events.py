@@ -188,7 +188,7 @@ def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str
 
 def _calls(timeline: Timeline, limit: int) -> _Events:
     calls = timeline.calls
-    shown = _first(timeline.called, calls.start, limit)
+    shown = _first(timeline.calls_in_slice, calls.start, limit)
     no_device = np.full(len(shown), MISSING)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
 
@@ -197,7 +197,7 @@ def _calls(timeline: Timeline, limit: int) -> _Events:
         return [timeline.call_names.get(i, "[no name]") for i in ids]
 
     return _Events(
-        count=int(np.count_nonzero(timeline.called)),
+        count=int(np.count_nonzero(timeline.calls_in_slice)),
         start=calls.start[shown],
         end=calls.end[shown],
         pid=calls.pid[shown],

@@ -22,10 +22,18 @@ from nsysconv.queries.columns import (
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
-from nsysconv.timeline.arrays import grouped_statistics, factorize
+from nsysconv.timeline.arrays import factorize, grouped_statistics
 from nsysconv.timeline.steps import STEP_FACTS
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import MEMCPY, MIGRATION, CombinedTotal, combine_by, device_order, rank_of, totals
+from nsysconv.timeline.totals import (
+    MEMCPY,
+    MIGRATION,
+    CombinedTotal,
+    combine_by,
+    device_order,
+    rank_of,
+    totals,
+)
 from nsysconv.units import Unit
 
 COLUMNS = (
