@@ -13,7 +13,7 @@ from types import FrameType
 
 from nsysconv.api.targets import Say, StrPath, Words, several, silent
 from nsysconv.capture.session import Captured, capture
-from nsysconv.capture.stage_out import KEEPS, ImportFailed, Wishes
+from nsysconv.capture.stage_out import KEEPS, CaptureOptions, ImportFailed
 from nsysconv.errors import CaptureError, InUseError, NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.processes import ProcessDiedError, Processes
@@ -58,7 +58,7 @@ def profile(
         raise CaptureError(f"nothing to keep is called {word!r}", hint=f"There are: {KEEPS}")
     if not keeps and not stores:
         raise CaptureError("nothing is to be kept", hint=f"Keep one of {KEEPS}, or name a store.")
-    wishes = Wishes(
+    wishes = CaptureOptions(
         ranks,
         keeps,
         stores,

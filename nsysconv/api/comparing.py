@@ -31,8 +31,8 @@ from nsysconv.diff.answer import (
 )
 from nsysconv.diff.change import change_of
 from nsysconv.diff.comparability import (
+    cache_properties,
     comparability_notes,
-    compute_properties,
     gpu_uuids,
     kernel_mix_difference,
     launch_count_difference,
@@ -203,7 +203,7 @@ class Comparing:
         return compare_reports(
             base,
             other,
-            spelling=self._spelling(name),
+            name_keys=self._name_keys(name),
             half_widths=self._half_widths(name),
             notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
             comparable=lambda column: judged and not self._incomparable(column),
@@ -217,11 +217,9 @@ class Comparing:
         if not self._have_steps:
             kernels = self._compared("kernels", judged=False).rows
             looks = (kernel_mix_difference, launch_count_difference)
-            reasons += [
-                text
-                for compute_properties in looks
-                if kernels and (text := compute_properties(kernels))
-            ][:1]
+            reasons += [text for difference in looks if kernels and (text := difference(kernels))][
+                :1
+            ]
         if reasons:
             self._notes.append(work_note(reasons))
         return reasons
@@ -255,7 +253,7 @@ class Comparing:
     def _incomparable(self, column: Column) -> bool:
         return self._empty or (bool(self._unlike) and gate.grows_with_work(column))
 
-    def _spelling(self, name: str) -> Mapping[str, NameKey]:
+    def _name_keys(self, name: str) -> Mapping[str, NameKey]:
         if name == "kernels":
             return {"name": self._kernels}
         if name in _OF_CALLS and self._other_makers:
@@ -299,7 +297,7 @@ class Comparing:
         if self._single:
             for samples in {by.samples for n in (*names, "steps") for by in _BY_STEP.get(n, ())}:
                 self._samples[timeline, samples] = samples(timeline, self._steps)
-        compute_properties(timeline, steps=self._steps)
+        cache_properties(timeline, steps=self._steps)
         step_period(timeline, self._steps)
         accounts(timeline, self._steps)
         profile.forget()
@@ -346,7 +344,7 @@ class Comparing:
             what, half = WINDOW, None
             values = [[self._window(run) for run in side.runs] for side in self._sides]
         noise = self._noise.single if half is None else self._noise.stepped
-        change = change_of(_TIME, *values, noise=noise, half=half)
+        change = change_of(_TIME, *values, noise=noise, half_width=half)
         notes = tuple(self._disturbances(values))
         runs = len(base.runs), len(other.runs)
         return Answer(what, change, runs, self._unlike, self._empty, notes)
@@ -397,7 +395,7 @@ class Comparing:
         kernels, calls, gaps = (
             self._comparison(name).rows or () for name in ("kernels", "api_vs_kernel", "idle_host")
         )
-        return culprits(kernels, calls, gaps, of=self.change, profiles=self._refs)
+        return culprits(kernels, calls, gaps, account=self.change, profiles=self._refs)
 
     @property
     def _refs(self) -> tuple[ProfileRef, ...]:
@@ -462,7 +460,7 @@ def _by_row_keys(
     rest = dict.fromkeys(names.keys) | {"rank": rank}
     rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]
     places: dict[Key, int] = {}
-    place = [places.setdefault(key, len(places)) for key in names.named(side, rows)]
+    place = [places.setdefault(key, len(places)) for key in names.keys_of(side, rows)]
 
     def added(table: Array) -> Array:
         result = np.zeros((len(places), table.shape[1]), table.dtype)

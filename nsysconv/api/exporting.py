@@ -16,7 +16,7 @@ from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
 from nsysconv.store.address import Url
-from nsysconv.store.filesystem import check_folder, publish
+from nsysconv.store.filesystem import publish, require_folder
 from nsysconv.store.location import split_target
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -79,13 +79,13 @@ def _destination(target: Target, to: str | None, path: StrPath | None) -> tuple[
         raise UsageError(
             "it exists already", where=str(made), hint="Name another with -o, or remove it."
         )
-    check_folder(made)
+    require_folder(made)
     return to, made
 
 
 def _default_path(target: Target, to: str, module: Exporter) -> Path:
     source, selector = split_target(target)
-    name = source.database if isinstance(source, Url) else detection.label(source)
+    name = source.database if isinstance(source, Url) else detection.profile_label(source)
     stem = name + ("" if selector is None else f"-{selector}")
     ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"
     # A label may hold what a file's name cannot.
