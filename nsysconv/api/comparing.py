@@ -34,6 +34,7 @@ from nsysconv.diff.comparability import (
     cache_properties,
     comparability_notes,
     gpu_uuids,
+    grows_with_work,
     kernel_mix_difference,
     launch_count_difference,
     step_counts,
@@ -41,7 +42,7 @@ from nsysconv.diff.comparability import (
     work_differences,
     work_note,
 )
-from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
+from nsysconv.diff.compare import CompareOptions, Comparison, HalfWidths, RunNoise, compare_reports
 from nsysconv.diff.names import (
     Match,
     NameKey,
@@ -200,9 +201,7 @@ class Comparing:
         if not self._have_some_steps and has_per_step(query):
             facts -= STEP_FACTS
         unlike = self._unlike_steps if name == "steps" else ()
-        return compare_reports(
-            base,
-            other,
+        options = CompareOptions(
             name_keys=self._name_keys(name),
             half_widths=self._half_widths(name),
             notes=[*unlike, *(note for note in self._notes if note.touches(facts))],
@@ -210,6 +209,7 @@ class Comparing:
             one_sided=not self._other_makers,
             noise=self._noise,
         )
+        return compare_reports(base, other, options)
 
     def _work(self) -> list[str]:
         # Reasons why the sides did not do the same work, as far as they can be found.
@@ -251,7 +251,7 @@ class Comparing:
         return accounts(profile.timeline, self._steps)
 
     def _incomparable(self, column: Column) -> bool:
-        return self._empty or (bool(self._unlike) and gate.grows_with_work(column))
+        return self._empty or (bool(self._unlike) and grows_with_work(column))
 
     def _name_keys(self, name: str) -> Mapping[str, NameKey]:
         if name == "kernels":

@@ -181,11 +181,12 @@ def compare_targets(
             comparer.verdict(limit, _columns(limit.report), compared[limit.report])
             for limit in limits.limits
         ]
+        status = 0
         if verdicts:
             changes.append(gate.limits_report(verdicts))
+            status = gate.exit_status(verdicts)
         answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
-        status = gate.exit_status(verdicts)
         if status == gate.CANNOT_TELL and limits.passes_undecided:
             status = 0
         shown = tuple(map(shown_report, changes))

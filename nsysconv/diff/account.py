@@ -513,8 +513,8 @@ def _by_name(
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
     for row in rows:
         spelled = row.base or row.other
-        of_sides = row.base_values, row.other_values
-        values = [(side[kind.count], side[kind.sum_ns]) for side in of_sides]
+        values_of_sides = row.base_values, row.other_values
+        values = [(side[kind.count], side[kind.sum_ns]) for side in values_of_sides]
         if any(value is None for pair in values for value in pair):
             continue
         key = tuple(spelled.get(name) for name in kind.keys)
