@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.diff.compare import Comparison, compare_reports
+from nsysconv.diff.compare import CompareOptions, Comparison, compare_reports
 from nsysconv.diff.names import range_key, without_operator_numbers
 from nsysconv.diff.rows import main_measure
 from nsysconv.notes import Note, Severity
@@ -36,7 +36,7 @@ def report(*rows: tuple[Any, ...], columns: tuple[Column, ...] = COLUMNS) -> Rep
 
 
 def compared(base: Report, other: Report, **how: Any) -> Comparison:
-    return compare_reports([base], [other], name_keys=how.pop("name_keys", {}), **how)
+    return compare_reports([base], [other], CompareOptions(**how))
 
 
 def test_what_adding_in_another_order_makes_is_no_change() -> None:
@@ -198,7 +198,7 @@ def test_a_report_that_a_side_lacks_says_what_is_missing() -> None:
 def test_several_runs_are_compared_by_their_means() -> None:
     base = [report((0, "f", 1, ns, 50.0, 1.0)) for ns in (100, 102, 98, 100)]
     other = [report((0, "f", 1, ns, 50.0, 1.0)) for ns in (120, 118, 122, 120)]
-    (row,) = compare_reports(base, other, name_keys={}).report.rows()
+    (row,) = compare_reports(base, other, CompareOptions()).report.rows()
     assert (row["base_kernel_sum_ns"], row["other_kernel_sum_ns"]) == (100.0, 120.0)
     assert (row["basis"], row["verdict"]) == ("repeats", "worse")
     assert 1.15 < row["ratio_low"] < 1.2 < row["ratio_high"] < 1.25

@@ -198,7 +198,7 @@ class _DeviceMean:
         self.not_recorded |= account.not_recorded
         for name, time in account.times.items():
             self.times[name] += Fraction(time, parts)
-        for work in account.works:
+        for work in account.entries:
             if work.part == "computation":
                 name = name_key(work.name)
                 count, spent = self.kernels.get(name, (Fraction(0), Fraction(0)))
@@ -513,8 +513,8 @@ def _by_name(
     totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
     for row in rows:
         spelled = row.base or row.other
-        of_sides = row.base_values, row.other_values
-        values = [(side[kind.count], side[kind.sum_ns]) for side in of_sides]
+        values_of_sides = row.base_values, row.other_values
+        values = [(side[kind.count], side[kind.sum_ns]) for side in values_of_sides]
         if any(value is None for pair in values for value in pair):
             continue
         key = tuple(spelled.get(name) for name in kind.keys)

@@ -187,11 +187,11 @@ def run_order_notes(
     if len(base) + len(other) < _FEWEST_RUNS:
         return
     starts = [[_recorded_at(run) for run in side] for side in (base, other)]
-    known = [[moment for moment in side if moment is not None] for side in starts]
-    if [*map(len, known)] != [len(base), len(other)]:
+    recorded = [[moment for moment in side if moment is not None] for side in starts]
+    if [*map(len, recorded)] != [len(base), len(other)]:
         return
     for first, last, words in ((0, 1, "base first"), (1, 0, "the other side first")):
-        if max(known[first]) < min(known[last]):
+        if max(recorded[first]) < min(recorded[last]):
             text = (
                 f"runs were recorded one side after the other, {words}; in turns drift would cancel"
             )

@@ -18,9 +18,9 @@ from statistics import median
 from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
-from nsysconv.report import MISSING
+from nsysconv.report import MISSING, Column
 from nsysconv.store.read import Row
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.steps import STEP_RANGE, in_slice
 from nsysconv.timeline.steps import steps as steps_of
@@ -445,7 +445,7 @@ def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
 @cached_small
 def has_graph_intervals(timeline: Timeline) -> bool:
     """Return whether a launch of a graph was recorded as one interval."""
-    return bool((timeline.ops.kind == Kind.GRAPH).any())
+    return bool((timeline.ops.kind == OpKind.GRAPH).any())
 
 
 @cached_small
@@ -514,6 +514,12 @@ def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
 def _share(row: RowPair) -> float:
     before, after = row.base_values["kernel_count"], row.other_values["kernel_count"]
     return (after - before) / before if before and after is not None else 0.0
+
+
+def grows_with_work(column: Column) -> bool:
+    """Return whether more work makes more of it: sums, counts, unions; not means, extremes, shares."""
+    whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
+    return whole and not column.is_extreme
 
 
 def work_note(reasons: Sequence[str]) -> Note:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -64,70 +64,85 @@ class Comparison:
     rows: tuple[RowPair, ...] | None
 
 
+@dataclass(frozen=True)
+class CompareOptions:
+    """How two sides' rows are matched and judged.
+
+    `name_keys` give the keys of key columns' texts. Columns that are not `comparable` have no verdict;
+    without `one_sided`, nor has a row that is on one side only. `half_widths` and `noise` are for sides
+    that are one run each. `notes` are put before those of the comparison itself.
+    """
+
+    name_keys: Mapping[str, NameKey] = field(default_factory=dict)
+    half_widths: HalfWidths = lambda matcher: {}
+    notes: Sequence[Note] = ()
+    comparable: Callable[[Column], bool] = lambda column: True
+    one_sided: bool = True
+    noise: RunNoise = _ASSUMED
+
+
 def compare_reports(
-    base: Sequence[Report],
-    other: Sequence[Report],
-    *,
-    name_keys: Mapping[str, NameKey],
-    half_widths: HalfWidths = lambda matcher: {},
-    notes: Sequence[Note] = (),
-    comparable: Callable[[Column], bool] = lambda column: True,
-    one_sided: bool = True,
-    noise: RunNoise = _ASSUMED,
+    base: Sequence[Report], other: Sequence[Report], options: CompareOptions
 ) -> Comparison:
     """Compare the same report of two sides, given once for each run; of several runs the means.
 
     Rows are sorted by the change of the main measure. Rows that did not change are counted in a note
-    and left out. Rows of one side only are kept: what adds up is 0 on the other. `name_keys` gives the
-    key of a key column's texts. Columns that are not `comparable` have no verdict; without `one_sided`,
-    nor has a row that is on one side only.
+    and left out. Rows of one side only are kept: what adds up is 0 on the other.
     """
-    first = base[0]
-    lacking = [
-        f"{what} ({side})"
+    columns = base[0].columns
+    missing = [
+        f"{fact} ({side})"
         for side, reports in (("base", base), ("other", other))
-        for what in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
+        for fact in dict.fromkeys(fact for report in reports for fact in report.not_recorded)
         if any(report.table is None for report in reports)
     ]
     if any(report.table is None for report in (*base, *other)):
-        main = main_measure(first.columns)
-        report = changes_report(base, other, main, notes=notes, not_recorded=tuple(lacking))
+        main = main_measure(columns)
+        report = changes_report(base, other, main, notes=options.notes, not_recorded=tuple(missing))
         return Comparison(report, None)
+    measures = measures_of(columns)
+    matcher, sides, rows = _match_rows(base, other, options)
+    main = _main_of(columns, rows, options.comparable)
+    # Shares of a whole change with every other row.
+    own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
+    changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
+    changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
+    notes = [
+        *options.notes,
+        *_merged_name_notes(sides),
+        *_notes(matcher, len(rows) - len(changed), len(base), len(other)),
+        *_count_notes(rows, measures),
+        *_false_positive_notes(rows, main),
+    ]
+    report = changes_report(base, other, main, matcher.keys, changed, merged_notes(notes))
+    return Comparison(report, tuple(rows))
+
+
+def _match_rows(
+    base: Sequence[Report], other: Sequence[Report], options: CompareOptions
+) -> tuple[RowMatcher, list[_SideRows], list[RowPair]]:
     runs_of_sides = [[report.rows() for report in reports] for reports in (base, other)]
-    matcher = row_matcher(
-        first.columns, (list(chain(*runs_of_sides[0])), list(chain(*runs_of_sides[1]))), name_keys
-    )
-    measures = measures_of(first.columns)
-    base_rows, other_rows = sides = [
+    columns = base[0].columns
+    base_rows, other_rows = (list(chain(*runs)) for runs in runs_of_sides)
+    matcher = row_matcher(columns, (base_rows, other_rows), options.name_keys)
+    measures = measures_of(columns)
+    sides = [
         _SideRows(
             [_RunRows.of(sum_by_key(rows, measures, matcher, i), measures) for rows in runs],
             measures,
         )
         for i, runs in enumerate(runs_of_sides)
     ]
-    halves = half_widths(matcher) if len(base) == len(other) == 1 else {}
-    judged = frozenset(column.name for column in measures if comparable(column))
+    halves = options.half_widths(matcher) if len(base) == len(other) == 1 else {}
+    judged = frozenset(column.name for column in measures if options.comparable(column))
     by_name = {column.name: column for column in measures}
     rows = [
-        _row_pair(by_name, key, base_rows, other_rows, halves.get(key, {}), noise, judged)
+        _row_pair(by_name, key, sides[0], sides[1], halves.get(key, {}), options.noise, judged)
         for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
     ]
-    if not one_sided:
+    if not options.one_sided:
         rows = [row if row.where == BOTH else row._replace(judged=frozenset()) for row in rows]
-    main = _main_of(first.columns, rows, comparable)
-    # Shares of a whole change with every other row.
-    own = [c.name for c in measures if not (c.unit is Unit.PCT and c.adds)]
-    changed = [row for row in rows if row.where != BOTH or any(map(row.differences.get, own))]
-    changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
-    all_notes = [
-        *notes,
-        *_merged_name_notes(sides),
-        *_notes(matcher, len(rows) - len(changed), len(base), len(other)),
-        *_count_notes(rows, measures),
-        *_false_positive_notes(rows, main),
-    ]
-    report = changes_report(base, other, main, matcher.keys, changed, merged_notes(all_notes))
-    return Comparison(report, tuple(rows))
+    return matcher, sides, rows
 
 
 def _main_of(

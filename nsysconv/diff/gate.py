@@ -166,12 +166,6 @@ def _parsed(text: str, columns: Mapping[str, Sequence[Column]], where: str) -> L
     return Limit(report, pattern, name, amount, kind, text, where)
 
 
-def grows_with_work(column: Column) -> bool:
-    """Return whether more work makes more of it: sums, counts, unions; not means, extremes, shares."""
-    whole = column.unit in (Unit.NS, Unit.BYTES, Unit.COUNT) and not column.real
-    return whole and not column.is_extreme
-
-
 def undecided(limit: Limit, reason: str) -> LimitVerdict:
     """Return the verdict that nothing can be said of a limit, and why."""
     return LimitVerdict(limit, "cannot tell", reason, None)

@@ -17,7 +17,7 @@ from typing import Literal, cast, get_args
 
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING, Report, report_table
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 
 Match = Literal["exact", "signature", "name"]
@@ -427,7 +427,7 @@ def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> l
 def _names_by_symbol(timeline: Timeline) -> dict[str, str]:
     profile = timeline.profile
     columns = profile.columns("kernel", ("name_id", "mangled_name_id"))
-    _, (ids, symbols) = number(columns["name_id"], columns["mangled_name_id"])
+    _, (ids, symbols) = factorize(columns["name_id"], columns["mangled_name_id"])
     pairs = [(i, s) for i, s in zip(ids.tolist(), symbols.tolist(), strict=True)
              if i != s and MISSING not in (i, s)]  # fmt: skip
     texts = profile.names(each for pair in pairs for each in pair)

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from nsysconv.timeline.steps import FEWEST_STEPS
+from nsysconv.timeline.steps import MIN_STEPS
 
 Array = np.ndarray
 
@@ -252,7 +252,7 @@ def step_half_widths(base: Array, other: Array, noise: float) -> Array:
       another node, another placement in memory. Only repeats do.
     """
     halves = np.full(len(base), np.nan)
-    if min(base.shape[1], other.shape[1]) < FEWEST_STEPS:
+    if min(base.shape[1], other.shape[1]) < MIN_STEPS:
         return halves
     rows = np.flatnonzero(np.isfinite(base.sum(axis=1)) & np.isfinite(other.sum(axis=1)))
     at_once = max(1, _CELLS_AT_ONCE // max(base.shape[1], other.shape[1]))

@@ -21,7 +21,7 @@ from nsysconv.export.lanes import apart, nested, spread, time_order
 from nsysconv.export.tracks import EventKind, Track
 from nsysconv.report import MISSING
 from nsysconv.store.read import Profile
-from nsysconv.timeline.arrays import blocks, by_group, distinct, joined, number, take
+from nsysconv.timeline.arrays import blocks, by_group, concatenate, distinct, factorize, take
 from nsysconv.timeline.events import ApiCalls, GpuOps, has_correlation, number_threads, owners
 from nsysconv.timeline.timeline import Timeline
 
@@ -298,12 +298,12 @@ def merge_by_time(written: Sequence[pa.Array], order: Array) -> pa.Array:
 def _number_keys(columns: Sequence[Array]) -> tuple[Array, list[tuple[int, ...]]]:
     """Return per row the index of its combination of values among the distinct ones, and these."""
     if all(column.strides == (0,) for column in columns):  # constant columns
-        numbers, values = number(*columns)
+        numbers, values = factorize(*columns)
         return numbers, list(zip(*(column.tolist() for column in values), strict=True))
     index_of: dict[tuple[int, ...], int] = {}
     result = np.zeros(len(columns[0]), np.uint8)
     for block in blocks(len(result)):
-        numbers, values = number(*(column[block] for column in columns))
+        numbers, values = factorize(*(column[block] for column in columns))
         keys = zip(*(column.tolist() for column in values), strict=True)
         indices = np.array([index_of.setdefault(key, len(index_of)) for key in keys])
         # As narrow as the number of keys allows: one byte per row, mostly.
@@ -341,7 +341,7 @@ def _join(columns: list[Array]) -> Array:
     # Empty ones need not be of the others' type.
     filled = [column for column in columns if len(column)] or columns[:1]
     columns.clear()
-    return filled[0] if len(filled) == 1 else joined(filled)
+    return filled[0] if len(filled) == 1 else concatenate(filled)
 
 
 # -- arrows

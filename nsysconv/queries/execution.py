@@ -173,7 +173,7 @@ def _header(timeline: Timeline, job: _Job, notes: Sequence[Note], facts: frozens
         columns=job.query.columns,
         table=None,
         profiles=(timeline.profile.ref,),
-        slice=timeline.described,
+        slice=timeline.slice_description,
         notes=tuple(note for note in merged(dict.fromkeys(every)) if note.touches(facts)),
         picture=job.query.picture,
     )

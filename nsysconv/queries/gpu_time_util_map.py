@@ -23,7 +23,7 @@ from nsysconv.queries.contract import (
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
 from nsysconv.timeline.clock_offsets import time_of_day
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.timeline import Timeline
@@ -95,7 +95,7 @@ def partial(timeline: Timeline, request: Request) -> list[Strip]:
         shift = _shift(start, end, bins)
         first = start >> shift
         edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
-        kernels = (ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)
+        kernels = (ops.kind == OpKind.KERNEL) | (ops.kind == OpKind.GRAPH)
         strips.append(
             Strip(
                 timeline.rank_of(timeline.pids_on(device)),

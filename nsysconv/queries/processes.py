@@ -45,7 +45,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
             continue
-        own_calls = (calls.pid == pid) & timeline.called
+        own_calls = (calls.pid == pid) & timeline.calls_in_slice
         outer = own_calls & calls.outermost
         rows.append(
             {

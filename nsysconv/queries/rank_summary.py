@@ -12,8 +12,8 @@ from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values
 from nsysconv.queries.contract import GPU_OP_FACTS, Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
-from nsysconv.timeline.arrays import OVER_RANKS, distinct, percent, spread, take
-from nsysconv.timeline.events import Kind
+from nsysconv.timeline.arrays import OVER_RANKS, distinct, min_median_max, percent, take
+from nsysconv.timeline.events import OpKind
 from nsysconv.timeline.idle import busy, window
 from nsysconv.timeline.intervals import union
 from nsysconv.timeline.kernel_categories import communicates
@@ -186,7 +186,7 @@ def _over_all(rows: list[Row]) -> list[Row]:
     for column in COLUMNS:
         if column.name in _OF_RANK:
             continue
-        values = spread([row.get(column.name) for row in rows])
+        values = min_median_max([row.get(column.name) for row in rows])
         for row, value in zip(over_all, values, strict=True):
             row[column.name] = value
     return over_all
@@ -203,7 +203,7 @@ def _api_time(timeline: Timeline, pid: int) -> int | None:
     if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
         return None
     calls = timeline.calls
-    outer = (calls.pid == pid) & timeline.called & calls.outermost
+    outer = (calls.pid == pid) & timeline.calls_in_slice & calls.outermost
     return int((calls.end[outer] - calls.start[outer]).sum())
 
 
@@ -233,11 +233,11 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     which = ops.pid == pid
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
-    copies = mine.kind == Kind.MEMCPY
+    copies = mine.kind == OpKind.MEMCPY
     row |= _copy_sums(timeline, mine.row[copies], mine.dur[copies])
     if Fact.KERNELS not in timeline.profile.facts:
         return row
-    kernels = mine.kind == Kind.KERNEL
+    kernels = mine.kind == OpKind.KERNEL
     row |= {
         "kernel_count": int(np.count_nonzero(kernels)),
         "kernel_sum_ns": int(mine.dur[kernels].sum()),
@@ -245,7 +245,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     span = window(timeline, device, mine)
     if span is None:
         return row
-    works = (kernels & ~talks) | (mine.kind == Kind.GRAPH)
+    works = (kernels & ~talks) | (mine.kind == OpKind.GRAPH)
     busy_ns = busy(mine.start, mine.end, span)
     return row | {
         "window_ns": span.length,

@@ -20,7 +20,7 @@ from nsysconv.queries.columns import (
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.annotations import operators, ranges
-from nsysconv.timeline.events import Kind, Spans
+from nsysconv.timeline.events import OpKind, Spans
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
@@ -150,13 +150,13 @@ def _operations(timeline: Timeline, request: Request) -> _Events:
     def names(events: Array) -> list[str]:
         kinds, rows = ops.kind[events], ops.row[events]
         result = np.array(_OP_NAMES, object)[kinds]
-        kernels = np.flatnonzero(kinds == Kind.KERNEL)
+        kernels = np.flatnonzero(kinds == OpKind.KERNEL)
         result[kernels] = _kernel_names(timeline, rows[kernels], request)
-        for kind, table in ((Kind.MEMCPY, "memcpy"), (Kind.MIGRATION, "unified_memory_event")):
+        for kind, table in ((OpKind.MEMCPY, "memcpy"), (OpKind.MIGRATION, "unified_memory_event")):
             copies = np.flatnonzero(kinds == kind)
             column = timeline.profile.columns(table, ("direction",))["direction"]
-            directions = direction_codes(column[rows[copies]], migration=kind == Kind.MIGRATION)
-            prefix = "" if kind == Kind.MIGRATION else "memcpy "
+            directions = direction_codes(column[rows[copies]], migration=kind == OpKind.MIGRATION)
+            prefix = "" if kind == OpKind.MIGRATION else "memcpy "
             result[copies] = [f"[{prefix}{name}]" for name in direction_names(directions)]
         return list(result)
 
@@ -188,7 +188,7 @@ def _kernel_names(timeline: Timeline, rows: Array, request: Request) -> list[str
 
 def _calls(timeline: Timeline, limit: int) -> _Events:
     calls = timeline.calls
-    shown = _first(timeline.called, calls.start, limit)
+    shown = _first(timeline.calls_in_slice, calls.start, limit)
     no_device = np.full(len(shown), MISSING)
     tids = np.array([tid for _, tid in calls.threads], np.int64)
 
@@ -197,7 +197,7 @@ def _calls(timeline: Timeline, limit: int) -> _Events:
         return [timeline.call_names.get(i, "[no name]") for i in ids]
 
     return _Events(
-        count=int(np.count_nonzero(timeline.called)),
+        count=int(np.count_nonzero(timeline.calls_in_slice)),
         start=calls.start[shown],
         end=calls.end[shown],
         pid=calls.pid[shown],

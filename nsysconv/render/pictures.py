@@ -278,8 +278,8 @@ def _runs(panel: Panel, name: str) -> Iterator[tuple[list[float], list[Number]]]
     edges: list[float] = []
     values: list[Number] = []
     for start, width, value in zip(panel.start, panel.width, panel.values[name], strict=True):
-        known = start is not None and width is not None and value is not None
-        if values and (not known or edges[-1] != start):
+        has_value = start is not None and width is not None and value is not None
+        if values and (not has_value or edges[-1] != start):
             yield edges, values
             edges, values = [], []
         if start is not None and width is not None and value is not None:

@@ -42,7 +42,7 @@ def _waiting_calls(timeline: Timeline, request: Request) -> Result:
     """Return one row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
-    waits = timeline.called & calls.outermost & np.isin(calls.name_id, functions)
+    waits = timeline.calls_in_slice & calls.outermost & np.isin(calls.name_id, functions)
     waiting = np.flatnonzero(waits)
     dur, ids = (calls.end - calls.start)[waiting], call_row_ids(timeline)[waiting]
     order = np.lexsort((ids, calls.start[waiting], -dur))

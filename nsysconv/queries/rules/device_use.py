@@ -14,7 +14,7 @@ from nsysconv.facts import Fact
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column
-from nsysconv.timeline.arrays import number, percent
+from nsysconv.timeline.arrays import factorize, percent
 from nsysconv.timeline.events import GpuOps
 from nsysconv.timeline.idle import Window, window
 from nsysconv.timeline.intervals import Union, union
@@ -42,7 +42,7 @@ class _DeviceUse:
 def _device_uses(timeline: Timeline) -> Iterator[_DeviceUse]:
     """Yield each process on each device that it used, in the slice's time or not."""
     whole, slice_devices = timeline.whole.ops, set(timeline.devices)
-    _, (pids, devices) = number(whole.pid, whole.device)
+    _, (pids, devices) = factorize(whole.pid, whole.device)
     for pid, device in zip(pids.tolist(), devices.tolist(), strict=True):
         process = np.array([pid])
         if device not in slice_devices or not timeline.in_processes(process).all():

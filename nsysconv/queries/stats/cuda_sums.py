@@ -32,7 +32,7 @@ from nsysconv.queries.stats.summaries import (
     time_table,
 )
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import number
+from nsysconv.timeline.arrays import factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import (
     API_CALL,
@@ -60,7 +60,7 @@ def _call_rows(timeline: Timeline) -> list[SummaryRow]:
     """
     if Fact.API_CALLS in timeline.profile.facts:
         columns = timeline.columns("api_call", ("dur_ns", "name_id"))
-        group, (name_ids,) = number(columns["name_id"])
+        group, (name_ids,) = factorize(columns["name_id"])
         texts = timeline.profile.names(name_ids)
         labels = [(function_name(texts[i]),) for i in name_ids.tolist()]
         rows = summary_rows(group, columns["dur_ns"], labels)
@@ -85,7 +85,7 @@ def _kernel_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
 def _kernel_size_rows(timeline: Timeline, request: Request) -> list[SummaryRow]:
     names = kernel_names(timeline, request)
     columns = timeline.columns("kernel", ("dur_ns", *AXES))
-    group, keys = number(names.number, *(columns[axis] for axis in AXES))
+    group, keys = factorize(names.number, *(columns[axis] for axis in AXES))
     labels = [
         (launch_size(*sizes[:3]), launch_size(*sizes[3:]), names.texts[name])
         for name, *sizes in zip(*(values.tolist() for values in keys), strict=True)
@@ -129,7 +129,7 @@ def _memory_ops(timeline: Timeline) -> _MemoryOps:
             np.full(len(memsets["dur_ns"]), MEMSET_NUMBER),
         )
     )
-    group, (distinct,) = number(numbers)
+    group, (distinct,) = factorize(numbers)
     dur, size = (
         np.concatenate([table[name] for table in (copies, migrations, memsets)]) for name in names
     )

@@ -19,7 +19,7 @@ from nsysconv.queries.stats.summaries import (
 )
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.annotations import DIRECTIVE, operators
-from nsysconv.timeline.arrays import distinct, number
+from nsysconv.timeline.arrays import distinct, factorize
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import OPENACC, OPENACC_EXCLUSIVE, OSRT_CALL, totals
 from nsysconv.units import Unit
@@ -39,7 +39,7 @@ def _osrt_summary(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per function, most time first."""
     if Fact.OSRT_CALLS in timeline.profile.facts:
         columns = timeline.columns("osrt_call", ("dur_ns", "name_id"))
-        group, (ids,) = number(columns["name_id"])
+        group, (ids,) = factorize(columns["name_id"])
         texts = timeline.profile.names(ids)
         rows = summary_rows(group, columns["dur_ns"], [(texts[i],) for i in ids.tolist()])
     else:
@@ -81,7 +81,7 @@ _MPI_SOURCES = {
 def _mpi_summary(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per kind and function, most time first."""
     columns = timeline.columns("mpi_call", ("dur_ns", "kind", "name_id"))
-    group, (kinds, ids) = number(columns["kind"], columns["name_id"])
+    group, (kinds, ids) = factorize(columns["kind"], columns["name_id"])
     texts = timeline.profile.names(ids)
     labels = [
         (_MPI_SOURCES[codes.MPI_KINDS[kind]], texts[i])

@@ -32,8 +32,8 @@ from nsysconv.queries.stats.summaries import (
 )
 from nsysconv.report import Column, Printed
 from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
-from nsysconv.timeline.arrays import number
-from nsysconv.timeline.nesting import DEEPEST, notes_of_deep, set_in
+from nsysconv.timeline.arrays import factorize
+from nsysconv.timeline.nesting import MAX_INDENT, deep_path_notes, indent_names
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.timeline.totals import RANGE as RANGE_TOTAL
 from nsysconv.timeline.totals import Total, totals
@@ -58,7 +58,7 @@ def _rows(timeline: Timeline, *kinds: int) -> list[SummaryRow]:
     """Return one row per name and style of the slice's ranges of these kinds, most time first."""
     spans = ranges(timeline)
     spans = spans.take(in_slice(timeline) & np.isin(spans.kind, kinds))
-    group, (names, styles) = number(spans.name, spans.kind)
+    group, (names, styles) = factorize(spans.name, spans.kind)
     labels = [
         (STYLES[style], spans.names[name])
         for name, style in zip(names.tolist(), styles.tolist(), strict=True)
@@ -135,7 +135,7 @@ _TRACE_COLUMNS = (
     Column(
         "name_tree",
         Unit.TEXT,
-        f"The name, behind `--` for each range that it lies in, {DEEPEST} at most.",
+        f"The name, behind `--` for each range that it lies in, {MAX_INDENT} at most.",
         printed=Printed("NameTree"),
     ),
 )
@@ -169,10 +169,10 @@ def _trace(timeline: Timeline, request: Request) -> Result:
             "range_id": ids[rows],
             "parent_id": parent_ids(tree, ids, rows),
             "range_stack": range_stacks,
-            "name_tree": set_in("--", level, names),
+            "name_tree": indent_names("--", level, names),
         },
         row_count=count,
-        notes=notes_of_deep(range_stacks, level),
+        notes=deep_path_notes(range_stacks, level),
     )
 
 

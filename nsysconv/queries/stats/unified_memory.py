@@ -13,9 +13,9 @@ from nsysconv.queries.columns import values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.queries.stats.summaries import MEGA
 from nsysconv.report import MISSING, Column, Printed
-from nsysconv.timeline.arrays import counts, distinct, number, sums
+from nsysconv.timeline.arrays import counts, distinct, factorize, sums
 from nsysconv.timeline.timeline import Timeline
-from nsysconv.timeline.totals import MIGRATION, added_up, totals
+from nsysconv.timeline.totals import MIGRATION, combine, totals
 from nsysconv.units import Unit
 
 _HTOD, _DTOH = (codes.DIRECTIONS.index(name) for name in ("HtoD", "DtoH"))
@@ -112,7 +112,7 @@ _SUM_COLUMNS = (
 def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     """Return one row per address, highest throughput first, at most as many as option `rows` says."""
     events = _events(timeline)
-    group, (addresses,) = number(np.concatenate([each.address for each in events]))
+    group, (addresses,) = factorize(np.concatenate([each.address for each in events]))
     count = len(addresses)
     quantities: dict[str, list[int | None]] = {name: [None] * count for name in _QUANTITIES}
     spent = np.zeros(count, np.int64)
@@ -212,7 +212,7 @@ def _total(timeline: Timeline, request: Request) -> ColumnValues:
     if Fact.UNIFIED_MEMORY not in timeline.profile.facts:
         migrations = totals(timeline, MIGRATION)
         htod, dtoh = (
-            added_up(total for total in migrations if total.direction == code).bytes_sum
+            combine(total for total in migrations if total.direction == code).bytes_sum
             for code in (_HTOD, _DTOH)
         )
         return values_by_column([{"htod_bytes_sum": htod, "dtoh_bytes_sum": dtoh}], _TOTAL_COLUMNS)
@@ -263,7 +263,7 @@ def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
     columns = timeline.columns("page_fault", names)
     by_cpu = columns["kind"] == _CPU
     count, *keys = (columns[name][by_cpu] for name in names[1:])
-    group, (instruction, file, line) = number(*keys)
+    group, (instruction, file, line) = factorize(*keys)
     faults = sums(group, _fault_counts(count), len(line)).tolist()
     texts: dict[int, str | None] = {
         **timeline.profile.names(distinct(np.concatenate((instruction, file)))),

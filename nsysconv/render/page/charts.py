@@ -83,8 +83,8 @@ def picture_figures(report: Report) -> Iterator[str]:
 
 def _lengths(panel: Panel, columns: Sequence[Column], stacked: bool) -> Iterator[float]:
     for row in zip(*(panel.values[column.name] for column in columns), strict=True):
-        known = [value or 0 for value in row]
-        yield sum(known) if stacked else max(known)
+        numbers = [value or 0 for value in row]
+        yield sum(numbers) if stacked else max(numbers)
 
 
 def _joined(shown: Sequence[Panel]) -> Panel:
@@ -201,8 +201,8 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
     for title, panel, values in zip(_titles(shown), shown, values_of_panels, strict=True):
         groups = [values[i : i + step] for i in range(0, len(values), step)]
         levels = [_mean_level(group) for group in groups]
-        known = [v for v in values if v is not None]
-        mean = sum(known) / max(len(known), 1)
+        recorded = [v for v in values if v is not None]
+        mean = sum(recorded) / max(len(recorded), 1)
         marks, first = [], 0
         for i in range(1, len(levels) + 1):
             if i == len(levels) or levels[i] != levels[first]:
@@ -232,8 +232,8 @@ def _on_one_axis(panel: Panel, shown: Sequence[Panel], column: Column) -> tuple[
 
 
 def _mean_level(group: Sequence[Number]) -> int | None:
-    known = [value for value in group if value is not None]
-    return _level(sum(known) / len(known), 0, 100) if known else None
+    recorded = [value for value in group if value is not None]
+    return _level(sum(recorded) / len(recorded), 0, 100) if recorded else None
 
 
 def _level(value: float, low: float, high: float) -> int:
@@ -273,8 +273,8 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     yield "".join(f'<th scope="col">{escape(title)}' for title in _titles(shown))
     yield "</tr></thead><tbody>"
     for label in ranked:
-        known = sums[label].values()
-        low, high = min(known), max(known)
+        row_sums = sums[label].values()
+        low, high = min(row_sums), max(row_sums)
         yield f'<tr><th scope="row" class="t" title="{tooltip(label)}">{escape(shortened(label))}</th>'
         yield "".join(
             f'<td class="h{_level(sums[label][i], low, high)}">{amount(sums[label][i], unit)}'
@@ -302,8 +302,8 @@ def device_matrix(overview: Report) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     limits = {}
     for column in columns:
-        known = [row[column.name] for row in devices if row[column.name] is not None]
-        limits[column.name] = min(known), max(known)
+        recorded = [row[column.name] for row in devices if row[column.name] is not None]
+        limits[column.name] = min(recorded), max(recorded)
     for row in devices:
         yield f'<tr><th scope="row" class="t">{escape(row_place(row, overview.profiles))}</th>'
         for column in columns:

@@ -234,10 +234,10 @@ def _transfers(reports: Reports) -> Iterator[str]:
 
 
 def _steps(reports: Reports) -> Iterator[str]:
-    found = [row for row in rows(reports.get("steps")) if not row["step"].startswith("[")]
-    times = [row["dur_ns"] for row in found if row["dur_ns"] is not None]
+    steps = [row for row in rows(reports.get("steps")) if not row["step"].startswith("[")]
+    times = [row["dur_ns"] for row in steps if row["dur_ns"] is not None]
     if len(times) > 1:
-        longest = max(found, key=lambda row: row["dur_ns"] or 0)
+        longest = max(steps, key=lambda row: row["dur_ns"] or 0)
         yield (
             f"{len(times):,} steps of <b>{amount(median(times), Unit.NS)}</b> at the median; the "
             f"longest, {code(longest['step'], kernel=False)}, took {amount(longest['dur_ns'], Unit.NS)}."
@@ -260,13 +260,13 @@ def _most(
 
 def _findings(reports: Reports) -> Iterator[str]:
     asked = [reports[each] for each in _ADVICE if each in reports]
-    found = [report for report in asked if report.row_count]
+    with_rows = [report for report in asked if report.row_count]
     if not asked:
         return
     yield "<h3>What to look at</h3>"
-    if found:
+    if with_rows:
         yield '<ul class="find">'
-        for report in sorted(found, key=lambda report: -report.row_count):
+        for report in sorted(with_rows, key=lambda report: -report.row_count):
             longest = max((row["dur_ns"] or 0 for row in rows(report)), default=0)
             extent = f", up to {amount(longest, Unit.NS)} each" if report.row_count > 1 else (
                 f" of {amount(longest, Unit.NS)}")  # fmt: skip

@@ -159,8 +159,10 @@ def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
     if shown.right:
         return [(cell, cell) for cell in shown.cells]
     kernel = holds_kernels(shown.column)
-    known = {cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)}
-    return [known[cell] for cell in shown.cells]
+    short_by_cell = {
+        cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)
+    }
+    return [short_by_cell[cell] for cell in shown.cells]
 
 
 def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
