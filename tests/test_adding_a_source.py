@@ -14,7 +14,7 @@ from nsysconv import importers
 from nsysconv.importers import detection
 from nsysconv.importers.contract import No
 from nsysconv.importers.probe import Probe
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 
 GUIDE = (ROOT / "docs" / "adding-a-source.md").read_text(encoding="utf-8")
 LOG = """name,start_ns,end_ns,device
