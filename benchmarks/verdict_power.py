@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nsysconv.diff.noise import RUN_NOISE, deviations, repeats, within
+from nsysconv.diff.noise import RUN_NOISE, deviations, runs_ratio_interval, step_half_widths
 
 Array = np.ndarray
 Random = np.random.Generator
@@ -136,7 +136,7 @@ class Repeats:
             intervals = []
             for values in runs:
                 base, other = values[is_base], values[~is_base] * (1 + change)
-                interval = repeats(base.tolist(), other.tolist())
+                interval = runs_ratio_interval(base.tolist(), other.tolist())
                 assert interval is not None, "positive values of three runs at least"
                 intervals.append((interval.low, interval.high, other.mean() / base.mean()))
             return Intervals(*np.array(intervals).T)
@@ -247,7 +247,7 @@ class OneRun:
             for _ in range(2)
         )
         # Of a side that is slower as a whole the deviations are the same.
-        half = within(deviations(base), deviations(other), self.run_noise)
+        half = step_half_widths(deviations(base), deviations(other), self.run_noise)
         ratio = other.mean(axis=1) / base.mean(axis=1)
 
         def judged(change: float) -> Intervals:

@@ -132,7 +132,7 @@ def is_hidden(name: str) -> bool:
 def profiles(store: Path) -> State:
     """Return a digest of each profile's rows in a store, by identity. Raise if the store is unsound."""
     from nsysconv import schema
-    from nsysconv.store.read import reading
+    from nsysconv.store.location import reading
 
     with reading(store) as opened:
         assert opened.profiles(), "a store without profiles"

@@ -20,7 +20,7 @@ from stored import SECRET
 
 from nsysconv import api, render
 from nsysconv.api.open_profile import OpenProfile
-from nsysconv.api.profile_info import about
+from nsysconv.api.profile_info import info_reports
 from nsysconv.errors import NotRecorded, NsysconvError
 from nsysconv.report import Report
 from nsysconv.timeline.idle import PARTS
@@ -95,7 +95,7 @@ class Replies:
             found |= self._looked_at(report)
         answers: list[Report] = []
         with self._steps.step("info", "info answers"):
-            answers += about(opened)
+            answers += info_reports(opened)
         for report in answers:
             found |= self._looked_at(report)
         return found

@@ -16,7 +16,7 @@ from docs_markdown import markdown_table, sentence
 
 import nsysconv
 from nsysconv import errors
-from nsysconv.api import importing, profile_file, targets
+from nsysconv.api import profile_file, targets
 from nsysconv.api.importing import RunResult
 from nsysconv.api.inputs import MissingRank, SkippedFile
 from nsysconv.export.contract import Written
@@ -24,22 +24,22 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
 from nsysconv.report import Column, Picture, Printed, ProfileRef, Report
-from nsysconv.store.census import Census
-from nsysconv.store.places import Url
+from nsysconv.store.address import Url
+from nsysconv.store.runs import RankCoverage
 from nsysconv.store.write import Imported
 from nsysconv.timeline import slices
 from nsysconv.units import Unit
 
 PARTS = (
     Report, Column, Unit, Picture, Printed, ProfileRef, Note, Severity, Fact, Imported, SkippedFile,
-    MissingRank, Record, RunResult, Census, Written, Url,
+    MissingRank, Record, RunResult, RankCoverage, Written, Url,
 )  # fmt: skip
 """Classes that results are made of. Nobody makes them but nsysconv; their attributes are public."""
 
 INSIDE = {"OpenProfile": {"timeline", "profile", "cut"}, "Record": {"read", "write"}}
 """Attributes that are nsysconv's own, though without an underscore."""
 
-_ALIASES = (targets, slices, profile_file, importing)
+_ALIASES = (targets, slices, profile_file)
 _NAMED = re.compile(r"StrPath|Target|Say|Words|Moment|Progress|Done")
 
 

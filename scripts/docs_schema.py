@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from docs_markdown import NO_UNIT, lower, markdown_table
 
 from nsysconv import schema
-from nsysconv.store.views import VIEW_DOCS, views
+from nsysconv.store.user_sql import VIEW_DOCS, views
 from nsysconv.units import Unit
 
 

@@ -22,10 +22,10 @@ from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
-from nsysconv.store.attached import NotInPlace, in_place
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import Profile, Store, reading
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.location import reading, writing
+from nsysconv.store.read import Profile, Store
+from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.write import Imported, Origin, Writer
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"

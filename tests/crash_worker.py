@@ -23,9 +23,9 @@ from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import write
-from nsysconv.store.profiles import Origin
+from nsysconv.store.location import writing
 from nsysconv.store.sqlite import writer as sqlite_writer
-from nsysconv.store.write import writing
+from nsysconv.store.write import Origin
 
 
 def _die(*_: object, **__: object) -> Any:

@@ -14,7 +14,8 @@ from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers import detection
 from nsysconv.importers.probe import Probe
 from nsysconv.queries import REPORTS
-from nsysconv.store.places import Place, Url
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location
 
 EXAMPLES = [
     FIXTURES / name
@@ -43,7 +44,7 @@ Said = dict[str, Any]
 """Of each report its rows, its notes and what it lacks."""
 
 
-def said(target: Place, names: Sequence[str] = REPORTS, include: Sequence[str] = ()) -> Said:
+def said(target: Location, names: Sequence[str] = REPORTS, include: Sequence[str] = ()) -> Said:
     """What these reports say, asked for together; of several runs each by itself."""
     try:
         found = api.report_on(target, names, limit=0, include=include)
@@ -70,11 +71,11 @@ def said(target: Place, names: Sequence[str] = REPORTS, include: Sequence[str] =
     }
 
 
-def _of(target: Place, label: str) -> str:
+def _of(target: Location, label: str) -> str:
     return f"{target.secret if isinstance(target, Url) else target}@{label}"
 
 
-def one_by_one(target: Place, names: Sequence[str]) -> Said:
+def one_by_one(target: Location, names: Sequence[str]) -> Said:
     """The same of reports that are asked for one by one."""
     found: Said = {}
     for name in names:

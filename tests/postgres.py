@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from nsysconv.store.places import Url
-from nsysconv.store.postgresql.connection import PostgresqlConnection
+from nsysconv.store.address import Url
+from nsysconv.store.postgresql import PostgresqlConnection
 
 USER, PASSWORD = "tester", "Pa55-w0rd-of-nobody"
 _PLACES = "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin"

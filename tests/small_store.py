@@ -17,8 +17,7 @@ from nsysconv import api, codes, schema
 from nsysconv.facts import Fact
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
-from nsysconv.store.places import Place
-from nsysconv.store.profiles import Origin
+from nsysconv.store.location import Location, writing
 from nsysconv.store.recording import (
     Batch,
     Batches,
@@ -27,8 +26,8 @@ from nsysconv.store.recording import (
     Summary,
     rows_of,
 )
-from nsysconv.store.runs import Belonging
-from nsysconv.store.write import writing
+from nsysconv.store.runs import RunMembership
+from nsysconv.store.write import Origin
 
 PID, TID, STREAM = 1, 11, 7
 
@@ -325,7 +324,7 @@ def _stored(row: Event, names: dict[str, int]) -> dict[str, Any]:
 
 
 def write(
-    path: Place,
+    path: Location,
     *rows: Row,
     ranks: Mapping[int, int] | None = None,
     without: Collection[Fact] = (),
@@ -382,7 +381,7 @@ def write(
     recording = Recording(batches_of(batches, summary))
     with writing(path) as writer:
         writer.add([recording], lambda: Origin(label, "test", "", "", f"{path} {label}",
-                                           run=Belonging(name=run) if run else None),
+                                           run=RunMembership(name=run) if run else None),
                    lambda table, count: None)  # fmt: skip
 
 

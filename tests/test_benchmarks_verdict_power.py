@@ -10,7 +10,7 @@ import verdict_power as power
 
 from nsysconv.diff import gate
 from nsysconv.diff.change import change_of
-from nsysconv.diff.noise import repeats
+from nsysconv.diff.noise import runs_ratio_interval
 from nsysconv.report import Column
 from nsysconv.units import Unit
 
@@ -127,7 +127,7 @@ def judged(base: tuple[float, ...], other: tuple[float, ...], half: float | None
     change = change_of(column, base, other, noise=0.01, half=half)
     assert change is not None
     limit = gate.Limit("made", None, column.name, 3, "share", "made.time_ns:3%")
-    return gate.judge(limit, column, [gate.Row("", *change.means, change)]).state
+    return gate.judge_limit(limit, column, [gate.LimitRow("", *change.means, change)]).state
 
 
 @pytest.mark.parametrize("slower", [0.0, 0.03, 0.05])
@@ -136,7 +136,7 @@ def test_the_gate_answers_as_simulated(slower: float) -> None:
     random = np.random.default_rng(3)
     runs = [1000 + 20 * random.standard_normal((2, 5)) for _ in range(150)]
     pairs = [(tuple(base), tuple(other * (1 + slower))) for base, other in runs]
-    intervals = [repeats(base, other) for base, other in pairs]
+    intervals = [runs_ratio_interval(base, other) for base, other in pairs]
     found = power.Intervals(
         np.array([i.low for i in intervals if i]),
         np.array([i.high for i in intervals if i]),

@@ -28,7 +28,7 @@ from capturing import (
 )
 from conftest import ROOT
 
-from nsysconv.capture import placing
+from nsysconv.capture import atomic_move
 from nsysconv.errors import CaptureError
 from nsysconv.record import Record, read
 
@@ -690,7 +690,7 @@ def test_a_report_comes_from_another_file_system(
     source.parent.mkdir()
     source.write_text("new")
     (tmp_path / "a.nsys-rep").write_text("old")
-    assert placing.put_report(source, tmp_path, overwrite=False) == tmp_path / "a-2.nsys-rep"
+    assert atomic_move.put_report(source, tmp_path, overwrite=False) == tmp_path / "a-2.nsys-rep"
     assert (tmp_path / "a-2.nsys-rep").read_text() == "new"
     assert (tmp_path / "a.nsys-rep").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a-2.nsys-rep", "a.nsys-rep", "scratch"]
@@ -711,19 +711,19 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(OSError, match="No space left"):
-        placing.put_report(source, out, overwrite=False)
+        atomic_move.put_report(source, out, overwrite=False)
     assert list(out.iterdir()) == []
 
 
 def test_scratch_falls_back_to_the_destination(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placing, "ROOM_BYTES", 2**62)
-    root, about = placing.scratch_root(None, {"TMPDIR": "/tmp"}, tmp_path)
+    monkeypatch.setattr(atomic_move, "ROOM_BYTES", 2**62)
+    root, about = atomic_move.scratch_root(None, {"TMPDIR": "/tmp"}, tmp_path)
     assert root == tmp_path
     assert re.fullmatch(rf"/tmp: only [\d,]+ MB are free; {tmp_path} is used as scratch", about)
     with pytest.raises(CaptureError, match="no such folder"):
-        placing.scratch_root(tmp_path / "missing", {}, tmp_path)
+        atomic_move.scratch_root(tmp_path / "missing", {}, tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.capture.choice import choice
+from nsysconv.capture.session import choice
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch
 

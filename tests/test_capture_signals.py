@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from capturing import PYTHON_WRAPPER, SLURM_RANK_3, WRAPPERS, Place, place
 
-from nsysconv.capture import target
-from nsysconv.capture.running import Course, Step
+from nsysconv.capture import child_process
+from nsysconv.capture.child_process import Course, Step
 from nsysconv.record import Record, read
 
 both = pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=list(WRAPPERS))
@@ -303,30 +303,30 @@ def test_the_program_has_its_arguments(proc: Processes) -> None:
     proc.add(12, 10, ["some", "helper"], "/usr/bin/helper")
     proc.add(13, 11, ["/usr/bin/python", *TRAIN[1:]], PYTHON)
     proc.add(14, 13, TRAIN, PYTHON)  # its own child
-    assert target.find(10, TRAIN, proc.folder) == 13
+    assert child_process.find(10, TRAIN, proc.folder) == 13
 
 
 def test_a_script_has_its_arguments_behind_its_interpreter(proc: Processes) -> None:
     proc.add(11, 10, ["some", "helper"], "/usr/bin/helper")
     proc.add(12, 10, ["/bin/sh", "./train.sh", "a"], "/usr/bin/dash")
-    assert target.find(10, ["./train.sh", "a"], proc.folder) == 12
+    assert child_process.find(10, ["./train.sh", "a"], proc.folder) == 12
 
 
 def test_a_program_that_renamed_itself_is_the_highest_that_is_no_tool(proc: Processes) -> None:
     proc.add(11, 10, ["nsys-agent"], TOOL)
     proc.add(12, 11, ["trainer: epoch 3"], PYTHON)
     proc.add(13, 12, ["worker"], PYTHON)
-    assert target.find(10, TRAIN, proc.folder) == 12
+    assert child_process.find(10, TRAIN, proc.folder) == 12
 
 
 def test_a_program_that_has_ended_is_not_found(proc: Processes) -> None:
     proc.add(11, 10, TRAIN, PYTHON, state="Z")
     proc.add(12, 10, ["QdstrmImporter"], "/opt/x/QdstrmImporter")
-    assert target.find(10, TRAIN, proc.folder) is None
-    assert target.find(10, TRAIN, proc.folder / "missing") is None
+    assert child_process.find(10, TRAIN, proc.folder) is None
+    assert child_process.find(10, TRAIN, proc.folder / "missing") is None
 
 
 def test_the_processes_of_a_session(proc: Processes) -> None:
     proc.add(11, 1, TRAIN, PYTHON, session=10)
     proc.add(12, 1, TRAIN, PYTHON, session=10, state="Z")
-    assert target.in_session(10, proc.folder) == [11]
+    assert child_process.in_session(10, proc.folder) == [11]

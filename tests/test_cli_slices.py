@@ -50,7 +50,7 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 def parsed(time: str) -> Any:
-    found = commands.parse(time, None, None, 0, False, None, None, None, None, None, None)
+    found = commands.parse_slice(time, None, None, 0, False, None, None, None, None, None, None)
     assert found is not None
     return found.time
 
@@ -93,11 +93,11 @@ def test_what_is_no_time(text: str) -> None:
 
 
 def test_no_flag_is_no_slice() -> None:
-    assert commands.parse(None, None, None, 0, False, [], [], [], [], [], None) is None
+    assert commands.parse_slice(None, None, None, 0, False, [], [], [], [], [], None) is None
 
 
 def test_flags_are_one_slice() -> None:
-    found = commands.parse("1:2", "r@d#2", "5:7", 3, True, [0, 1], [7], [4], [10], [11], "gemm")
+    found = commands.parse_slice("1:2", "r@d#2", "5:7", 3, True, [0, 1], [7], [4], [10], [11], "gemm")
     assert found == Slice(
         time=(1, 2), range="r@d#2", step="5:7", skip_first=3, projected=True, devices=(0, 1),
         streams=(7,), ranks=(4,), processes=(10,), threads=(11,), name="gemm",
@@ -213,7 +213,7 @@ def test_options_of_a_report() -> None:
 
 def test_older_names_of_reports() -> None:
     found = parse_spec("gpukernsum:base")
-    assert (found.name, found.spec) == ("cuda_gpu_kern_sum", "cuda_gpu_kern_sum:base")
+    assert (found.name, found.text) == ("cuda_gpu_kern_sum", "cuda_gpu_kern_sum:base")
 
 
 @pytest.mark.parametrize(("spec", "path"), [
@@ -224,7 +224,7 @@ def test_older_names_of_reports() -> None:
 ])  # fmt: skip
 def test_a_path_may_hold_the_signs(spec: str, path: str) -> None:
     found = parse_spec(spec)
-    assert (found.name, found.options, found.spec) == ("kernel_categories", {"rules": path}, spec)
+    assert (found.name, found.options, found.text) == ("kernel_categories", {"rules": path}, spec)
 
 
 @pytest.mark.parametrize(("spec", "words"), [

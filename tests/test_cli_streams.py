@@ -19,7 +19,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, add
 from golden_cases import BASIC, FIXTURES, run
 
 from nsysconv.cli import runtime
-from nsysconv.store.write import writing
+from nsysconv.store.location import writing
 
 NASTY = "esc\x1b[31m\u202e\n.sqlite"
 
@@ -230,7 +230,7 @@ def test_signals_to_end_have_the_status_that_shells_give(
     number: signal.Signals, status: int
 ) -> None:
     with _handled(number, signal.SIG_DFL):
-        with pytest.raises(runtime.Ended) as caught, runtime.ending():
+        with pytest.raises(runtime.Interrupted) as caught, runtime.signals_raise():
             os.kill(os.getpid(), number)
             threading.Event().wait(5)
         assert caught.value.exit_status == status
@@ -239,7 +239,7 @@ def test_signals_to_end_have_the_status_that_shells_give(
 def test_signals_that_come_together_are_one() -> None:
     """`timeout` and batch systems send several: what is cleaned up is not broken off."""
     cleaned = []
-    with pytest.raises(runtime.Ended), runtime.ending():
+    with pytest.raises(runtime.Interrupted), runtime.signals_raise():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             threading.Event().wait(5)
@@ -251,7 +251,7 @@ def test_signals_that_come_together_are_one() -> None:
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    with _handled(signal.SIGHUP, signal.SIG_IGN), runtime.ending():
+    with _handled(signal.SIGHUP, signal.SIG_IGN), runtime.signals_raise():
         os.kill(os.getpid(), signal.SIGHUP)
 
 
@@ -265,7 +265,7 @@ class _Freed:
 
 
 def test_a_signal_while_an_object_is_freed_is_not_lost() -> None:
-    with pytest.raises(runtime.Ended), runtime.ending():
+    with pytest.raises(runtime.Interrupted), runtime.signals_raise():
         freed: Any = _Freed()
         del freed
         threading.Event().wait(5)

@@ -19,15 +19,15 @@ from nsysconv.diff.account import (
     BY_MEAN,
     MINOR,
     OVERLAP,
+    PART_TITLES,
     PARTS,
-    WORDS,
-    Change,
+    ChangeAccount,
     DeviceChange,
-    Run,
-    account_of_change,
+    RunAccounts,
+    account_for_change,
     account_report,
-    joined,
-    rounded,
+    round_to_sum,
+    with_minor_parts_joined,
 )
 from nsysconv.facts import Fact
 from nsysconv.timeline.account import CLASSES, Account, Accounts, Span, Work, account, accounts
@@ -61,7 +61,7 @@ def run(*found: Account) -> list[Accounts]:
     return [Accounts(found, found if all(each.span.steps for each in found) else None)]
 
 
-def only(change: Change) -> DeviceChange:
+def only(change: ChangeAccount) -> DeviceChange:
     assert change.devices is not None
     (device,) = change.devices
     assert_adds_up(change)
@@ -73,7 +73,7 @@ def changes(device: DeviceChange) -> dict[str, int]:
     return {part.name: part.change for part in device.parts if part.change}
 
 
-def assert_adds_up(change: Change) -> None:
+def assert_adds_up(change: ChangeAccount) -> None:
     assert change.devices is not None
     for device in change.devices:
         assert tuple(part.name for part in device.parts) == PARTS
@@ -114,7 +114,7 @@ def step_of(rows: Sequence[Row], length: int) -> list[Accounts]:
 
 
 def test_the_example_of_the_documentation() -> None:
-    change = account_of_change([step_of(BASE, 100 * US)], [step_of(OTHER, 110 * US)])
+    change = account_for_change([step_of(BASE, 100 * US)], [step_of(OTHER, 110 * US)])
     device = only(change)
     assert (device.base, device.other, device.change) == (100 * US, 110 * US, 10 * US)
     assert changes(device) == IN_ALL
@@ -126,24 +126,24 @@ def test_the_example_of_the_documentation() -> None:
 
 
 def test_the_example_as_a_report() -> None:
-    change = account_of_change([step_of(BASE, 100 * US)], [step_of(OTHER, 110 * US)])
-    report = account_report(joined(change))
+    change = account_for_change([step_of(BASE, 100 * US)], [step_of(OTHER, 110 * US)])
+    report = account_report(with_minor_parts_joined(change))
     assert (report.name, report.title) == ("account", "What the change is made of")
     assert report.row_count == 6
     columns = ("part", "change_ns", "change_pct", "base_ns", "other_ns", "weight")
     assert [tuple(row[name] for name in columns) for row in report.rows()] == [
         ("time from step to step", 10 * US, 10.0, 100 * US, 110 * US, None),
-        (WORDS[BY_MEAN], 10 * US, 10.0, None, None, None),
-        (WORDS[OVERLAP], 10 * US, 10.0, None, None, None),
-        (WORDS["communication"], -5 * US, -5.0, 20 * US, 15 * US, None),
-        (WORDS["idle_host"], -3 * US, -3.0, 15 * US, 12 * US, None),
-        (WORDS["idle_launch"], -2 * US, -2.0, 5 * US, 3 * US, None),
+        (PART_TITLES[BY_MEAN], 10 * US, 10.0, None, None, None),
+        (PART_TITLES[OVERLAP], 10 * US, 10.0, None, None, None),
+        (PART_TITLES["communication"], -5 * US, -5.0, 20 * US, 15 * US, None),
+        (PART_TITLES["idle_host"], -3 * US, -3.0, 15 * US, 12 * US, None),
+        (PART_TITLES["idle_launch"], -2 * US, -2.0, 5 * US, 3 * US, None),
     ]
 
 
 def test_every_part_has_words() -> None:
-    assert set(WORDS) == set(PARTS)
-    assert len(set(WORDS.values())) == len(PARTS)
+    assert set(PART_TITLES) == set(PARTS)
+    assert len(set(PART_TITLES.values())) == len(PARTS)
 
 
 # -- by count and by mean
@@ -151,7 +151,7 @@ def test_every_part_has_words() -> None:
 
 def test_more_launches_and_longer_ones() -> None:
     """50 launches of 10 become 55 of 11: 50 by count, 55 by mean."""
-    device = only(account_of_change(
+    device = only(account_for_change(
         [run(made({"computation": 500}, {"k": (50, 500)}))],
         [run(made({"computation": 605}, {"k": (55, 605)}))],
     ))  # fmt: skip
@@ -160,7 +160,7 @@ def test_more_launches_and_longer_ones() -> None:
 
 def test_sums_are_over_kernels_and_never_of_the_mixed_mean() -> None:
     """gemm 100 launches of 40 become 105 of 42, relu stays, old goes, new comes."""
-    device = only(account_of_change(
+    device = only(account_for_change(
         [run(made({"computation": 5500}, {"gemm": (100, 4000), "relu": (200, 1000), "old": (50, 500)}))],
         [run(made({"computation": 5710}, {"gemm": (105, 4410), "relu": (200, 1000), "new": (10, 300)}))],
     ))  # fmt: skip
@@ -168,7 +168,7 @@ def test_sums_are_over_kernels_and_never_of_the_mixed_mean() -> None:
 
 
 def test_what_one_side_alone_launches_is_all_by_count() -> None:
-    device = only(account_of_change(
+    device = only(account_for_change(
         [run(made({"computation": 300}, {"gone": (3, 300)}))],
         [run(made({"computation": 500}, {"new": (1, 500)}))],
     ))  # fmt: skip
@@ -178,14 +178,14 @@ def test_what_one_side_alone_launches_is_all_by_count() -> None:
 def test_spellings_of_one_name_are_one() -> None:
     sides = [run(made({"computation": 300}, {"k<1>": (2, 200), "k<2>": (1, 100)}))], [
         run(made({"computation": 360}, {"k": (3, 360)}))]  # fmt: skip
-    assert changes(only(account_of_change(*sides))) == {BY_COUNT: 60}
-    spelled = account_of_change(*sides, spelling=lambda name: name.partition("<")[0])
+    assert changes(only(account_for_change(*sides))) == {BY_COUNT: 60}
+    spelled = account_for_change(*sides, spelling=lambda name: name.partition("<")[0])
     assert changes(only(spelled)) == {BY_MEAN: 60}
 
 
 def test_less_overlap_makes_the_time_longer() -> None:
     """Two streams side by side, then one after the other."""
-    device = only(account_of_change(
+    device = only(account_for_change(
         [[of_rows(Kernel(0, 10, stream=1), Kernel(0, 10, stream=2))]],
         [[of_rows(Kernel(0, 10, stream=1), Kernel(10, 20, stream=2))]],
     ))  # fmt: skip
@@ -199,7 +199,7 @@ def test_each_side_is_divided_by_its_own_steps() -> None:
     """Per step 50 launches of 10 on both sides, and 100 more of idle time."""
     base = made({"computation": 1000, "idle_host": 200}, {"k": (100, 1000)}, steps=2)
     other = made({"computation": 2000, "idle_host": 800}, {"k": (200, 2000)}, steps=4)
-    change = account_of_change([run(base)], [run(other)])
+    change = account_for_change([run(base)], [run(other)])
     assert change.steps == (2, 4)
     device = only(change)
     assert (device.base, device.other, changes(device)) == (600, 700, {"idle_host": 100})
@@ -210,7 +210,7 @@ def test_windows_are_compared_where_a_side_has_no_steps(stepless: int) -> None:
     window, in_steps = made({"computation": 90}), made({"computation": 60}, steps=3)
     sides = [[[Accounts((window,), (in_steps,))]], [[Accounts((window,), (in_steps,))]]]
     sides[stepless] = [[Accounts((window,), None)]]
-    change = account_of_change(*sides)
+    change = account_for_change(*sides)
     assert change.steps is None
     assert only(change).base == only(change).other == 90
     assert account_report(change).rows()[0]["part"] == "window"
@@ -222,7 +222,7 @@ def test_steps_of_real_annotations() -> None:
     two = [Range(0, 50, "ProfilerStep#1"), Range(50, 90, "ProfilerStep#2"), Call(5, 6, 1),
            Call(60, 61, 2), Kernel(10, 30, 1), Kernel(70, 110, 2)]  # fmt: skip
     one = [Range(0, 80, "ProfilerStep#1"), Call(5, 6, 1), Kernel(10, 70, 1)]
-    change = account_of_change([[of_rows(*two)]], [[of_rows(*one)]])
+    change = account_for_change([[of_rows(*two)]], [[of_rows(*one)]])
     assert change.steps == (2, 1)
     device = only(change)
     assert (device.base, device.other) == (55, 80)
@@ -236,7 +236,7 @@ def test_several_runs_are_their_mean() -> None:
     base = [run(made({"computation": 100, "idle_host": 10}, {"k": (10, 100)})),
             run(made({"computation": 120, "idle_host": 31}, {"k": (10, 120)}))]  # fmt: skip
     other = [run(made({"computation": 220, "idle_host": 20}, {"k": (20, 220)}))]
-    device = only(account_of_change(base, other))
+    device = only(account_for_change(base, other))
     # 110 + 20.5 is rounded to even.
     assert (device.base, device.other) == (130, 240)
     assert changes(device) == {BY_COUNT: 110}
@@ -244,13 +244,13 @@ def test_several_runs_are_their_mean() -> None:
 
 def test_rounding_gives_the_whole_and_the_largest_remainders_go_up() -> None:
     third = Fraction(1, 3)
-    assert rounded([third, third, third], 1) == [1, 0, 0]
-    assert rounded([1 + third, 2 * third, Fraction(1)], 3) == [1, 1, 1]
-    assert rounded([-third, Fraction(5, 2)], 2) == [0, 2]
-    assert rounded([Fraction(1, 2)] * 3, 2) == [1, 1, 0]
+    assert round_to_sum([third, third, third], 1) == [1, 0, 0]
+    assert round_to_sum([1 + third, 2 * third, Fraction(1)], 3) == [1, 1, 1]
+    assert round_to_sum([-third, Fraction(5, 2)], 2) == [0, 2]
+    assert round_to_sum([Fraction(1, 2)] * 3, 2) == [1, 1, 0]
     # Where values were rounded before, the whole may be further off than there are values.
-    assert rounded([Fraction(9, 10)] * 2, 3) == [2, 1]
-    assert rounded([Fraction(1)] * 2, 1) == [1, 0]
+    assert round_to_sum([Fraction(9, 10)] * 2, 3) == [2, 1]
+    assert round_to_sum([Fraction(1)] * 2, 1) == [1, 0]
 
 
 # -- devices
@@ -259,7 +259,7 @@ def test_rounding_gives_the_whole_and_the_largest_remainders_go_up() -> None:
 def test_devices_are_matched_by_their_order_and_ranks() -> None:
     base = run(made({"computation": 10}, device=3, rank=0), made({"computation": 20}, device=5, rank=1))
     other = run(made({"computation": 21}, device=1, rank=1), made({"computation": 11}, device=0, rank=0))
-    change = account_of_change([base], [other])
+    change = account_for_change([base], [other])
     assert_adds_up(change)
     assert [(each.rank, each.device_id, each.base, each.other) for each in change.devices or ()] == [
         (0, 3, 10, 11), (1, 5, 20, 21)]  # fmt: skip
@@ -267,7 +267,7 @@ def test_devices_are_matched_by_their_order_and_ranks() -> None:
 
 def test_of_other_numbers_of_devices_the_sums_are_compared() -> None:
     base = run(made({"computation": 10}), made({"computation": 20}, device=1))
-    change = account_of_change([base], [run(made({"computation": 25}))])
+    change = account_for_change([base], [run(made({"computation": 25}))])
     device = only(change)
     assert (device.device_id, device.base, device.other) == (None, 30, 25)
     assert change.dropped == ("device_id",)
@@ -277,7 +277,7 @@ def test_of_other_numbers_of_devices_the_sums_are_compared() -> None:
 def test_a_rank_that_only_one_side_has_took_no_time_on_the_other() -> None:
     base = run(made({"computation": 10}, rank=0))
     other = run(made({"computation": 10}, rank=0), made({"computation": 20}, {"k": (1, 20)}, rank=1))
-    change = account_of_change([base], [other])
+    change = account_for_change([base], [other])
     assert_adds_up(change)
     assert [(each.rank, each.base, each.other, changes(each)) for each in change.devices or ()] == [
         (0, 10, 10, {}), (1, 0, 20, {BY_COUNT: 20})]  # fmt: skip
@@ -289,7 +289,7 @@ def test_a_rank_that_only_one_side_has_took_no_time_on_the_other() -> None:
 
 def test_totals_alone_have_no_account() -> None:
     totals = of_rows(Total("kernel", 5, 100, name="k"), holds={Fact.KERNEL_TOTALS})
-    change = account_of_change([[of_rows(Kernel(0, 10))]], [[totals]])
+    change = account_for_change([[of_rows(Kernel(0, 10))]], [[totals]])
     assert change.devices is None
     report = account_report(change)
     assert report.table is None
@@ -298,7 +298,7 @@ def test_totals_alone_have_no_account() -> None:
 
 def test_a_class_that_one_side_does_not_record_is_null_there() -> None:
     rows = (Kernel(0, 10), Memcpy(10, 15), Kernel(20, 30))
-    change = account_of_change([[of_rows(*rows)]], [[of_rows(rows[0], rows[2], without={Fact.MEMCPYS})]])
+    change = account_for_change([[of_rows(*rows)]], [[of_rows(rows[0], rows[2], without={Fact.MEMCPYS})]])
     copies = {part.name: part for part in only(change).parts}["memcpy"]
     assert (copies.base, copies.other, copies.change) == (5, None, -5)
 
@@ -306,16 +306,16 @@ def test_a_class_that_one_side_does_not_record_is_null_there() -> None:
 def test_less_than_half_a_per_cent_is_minor_and_joined() -> None:
     base = made({"computation": 970, "idle_host": 20, "idle_launch": 10})
     other = made({"computation": 970, "idle_host": 24, "idle_launch": 15})
-    change = account_of_change([run(base)], [run(other)])
+    change = account_for_change([run(base)], [run(other)])
     assert {part.name for part in only(change).parts if not part.is_minor} == {"idle_launch"}
     assert account_report(change).row_count == 1 + len(PARTS)
-    (device,) = joined(change).devices or ()
+    (device,) = with_minor_parts_joined(change).devices or ()
     assert [(part.name, part.change) for part in device.parts] == [("idle_launch", 5), (MINOR, 4)]
 
 
 def test_an_account_of_equal_sides_is_all_zero() -> None:
     same = [[of_rows(*BASE)]]
-    device = only(account_of_change(same, same))
+    device = only(account_for_change(same, same))
     assert (device.change, changes(device)) == (0, {})
 
 
@@ -333,14 +333,16 @@ def accounts_of(draw: st.DrawFn, device: int, *, stepped: bool) -> Account:
 
 
 @st.composite
-def sides(draw: st.DrawFn, *, stepped: bool, devices: int) -> list[Run]:
+def sides(draw: st.DrawFn, *, stepped: bool, devices: int) -> list[RunAccounts]:
     return [
         run(*(draw(accounts_of(device, stepped=stepped)) for device in range(devices)))
         for _ in range(draw(st.integers(1, 3)))
     ]
 
 
-def exactly(runs: Sequence[Run], device: int) -> tuple[dict[str, Fraction], dict[str, list[Fraction]]]:
+def exactly(
+    runs: Sequence[RunAccounts], device: int
+) -> tuple[dict[str, Fraction], dict[str, list[Fraction]]]:
     """Means over the runs of the times, and of count and sum of each kernel, straight from the text."""
     every = [(runs[i][0].of_window[device]) for i in range(len(runs))]
     share = [Fraction(1, (each.span.steps or 1) * len(runs)) for each in every]
@@ -362,7 +364,7 @@ def test_random_sides_add_up(
 ) -> None:
     base = data.draw(sides(stepped=base_steps, devices=devices))
     other = data.draw(sides(stepped=other_steps, devices=devices))
-    change = account_of_change(base, other)
+    change = account_for_change(base, other)
     assert_adds_up(change)
     assert (change.steps is not None) == (base_steps and other_steps)
     if base_steps != other_steps:
@@ -389,7 +391,7 @@ def test_a_thousand_kernels_with_a_thousand_counts_are_added_up_at_once() -> Non
     """Fractions of all counts have long denominators."""
     base = {f"k{i}": (1009 + 2 * i, 7 * i + 1) for i in range(1000)}
     other = {f"k{i}": (1009 + 2 * i + i % 5, 7 * i + 3) for i in range(1000)}
-    device = only(account_of_change(
+    device = only(account_for_change(
         [run(made({"computation": sum(s for _, s in base.values())}, base))],
         [run(made({"computation": sum(s for _, s in other.values())}, other))],
     ))  # fmt: skip
@@ -405,7 +407,7 @@ def test_a_thousand_kernels_with_a_thousand_counts_are_added_up_at_once() -> Non
 )
 def test_accounts_of_real_pairs_add_up(before: Path, after: Path, shelf: Shelf) -> None:
     base, other = (accounts(Timeline(shelf.profile(path))) for path in (before, after))
-    change = account_of_change([[base]], [[other]])
+    change = account_for_change([[base]], [[other]])
     if base.missing or other.missing:
         assert change.devices is None and change.not_recorded
         return

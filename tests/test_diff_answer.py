@@ -8,11 +8,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from nsysconv.diff import work
-from nsysconv.diff.answer import STEP, WINDOW, Answer
+from nsysconv.diff import comparability
+from nsysconv.diff.answer import (
+    STEP,
+    WINDOW,
+    Answer,
+    outlier_run_notes,
+    run_order_notes,
+    slow_step_notes,
+)
 from nsysconv.diff.change import Change
-from nsysconv.diff.compared import Compared
-from nsysconv.diff.disturbances import not_in_turns, outlier_runs, slow_steps
+from nsysconv.diff.rows import RowPair
 from nsysconv.notes import Note, Severity
 from nsysconv.timeline.timeline import Timeline
 
@@ -71,10 +77,10 @@ def test_the_answer_counts_limits() -> None:
 # -- the same work
 
 
-def kernels(*rows: tuple[int, int, int]) -> list[Compared]:
+def kernels(*rows: tuple[int, int, int]) -> list[RowPair]:
     """Kernels by launches of base, launches of other, and base's time."""
     return [
-        Compared((i,), "both" if before and after else "only in base" if before else "only in other",
+        RowPair((i,), "both" if before and after else "only in base" if before else "only in other",
                  {}, {}, {"kernel_count": before, "kernel_sum_ns": spent},
                  {"kernel_count": after, "kernel_sum_ns": 0}, {}, lambda _: None, frozenset())
         for i, (before, after, spent) in enumerate(rows)
@@ -99,7 +105,7 @@ def kernels(*rows: tuple[int, int, int]) -> list[Compared]:
     ],
 )
 def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> None:
-    assert work.other_launches(kernels(*rows)) == said
+    assert comparability.launch_count_difference(kernels(*rows)) == said
 
 
 @pytest.mark.parametrize(
@@ -114,14 +120,15 @@ def test_other_launches(rows: list[tuple[int, int, int]], said: str | None) -> N
 )
 def test_other_kernels(rows: list[tuple[int, int, int]], share: int | None) -> None:
     said = f"only {share} % of the kernel time is of kernels that both sides run"
-    assert work.other_kernels(kernels(*rows)) == (None if share is None else said)
+    assert comparability.kernel_mix_difference(kernels(*rows)) == (None if share is None else said)
 
 
 def test_what_is_unlike() -> None:
     notes = [Note(slug, Severity.INFO, slug) for slug in
              ("steps-differ", "gpu-differs", "capture-options-differ", "window-differs")]  # fmt: skip
-    assert work.unlike(notes, have_steps=False) == ["gpu-differs", "capture-options-differ"]
-    assert work.unlike(notes, have_steps=True)[0] == "steps-differ"
+    found = comparability.work_differences(notes, have_steps=False)
+    assert found == ["gpu-differs", "capture-options-differ"]
+    assert comparability.work_differences(notes, have_steps=True)[0] == "steps-differ"
 
 
 # -- disturbances
@@ -129,14 +136,14 @@ def test_what_is_unlike() -> None:
 
 def test_runs_far_from_the_others() -> None:
     names = ["a", "b", "c", "d", "e"]
-    (note,) = outlier_runs("base", [100, 101, 99, 100, 112], names)
+    (note,) = outlier_run_notes("base", [100, 101, 99, 100, 112], names)
     assert note.text == "base: runs far from the others, e by +12.0 %"
     assert (note.slug, note.count, note.of) == ("run-outlier", 1, 5)
     # Five times 1.4826 times the usual distance of 1, which is 7.4; 3 % where runs hardly differ.
-    assert not list(outlier_runs("base", [100, 101, 99, 101, 107], names))
-    assert not list(outlier_runs("base", [100, 100, 100, 100, 102], names))
-    assert list(outlier_runs("base", [100, 100, 100, 100, 104], names))
-    assert not list(outlier_runs("base", [100, 100, 150], names[:3]))
+    assert not list(outlier_run_notes("base", [100, 101, 99, 101, 107], names))
+    assert not list(outlier_run_notes("base", [100, 100, 100, 100, 102], names))
+    assert list(outlier_run_notes("base", [100, 100, 100, 100, 104], names))
+    assert not list(outlier_run_notes("base", [100, 100, 150], names[:3]))
 
 
 def runs(*starts: int | None) -> list[list[Timeline]]:
@@ -147,27 +154,27 @@ def runs(*starts: int | None) -> list[list[Timeline]]:
 
 
 def test_runs_that_were_not_recorded_in_turns() -> None:
-    (note,) = not_in_turns(runs(1, 2), runs(3, 4))
+    (note,) = run_order_notes(runs(1, 2), runs(3, 4))
     assert (note.slug, "base first" in note.text) == ("runs-not-in-turns", True)
-    (note,) = not_in_turns(runs(5, 6), runs(3, 4))
+    (note,) = run_order_notes(runs(5, 6), runs(3, 4))
     assert "the other side first" in note.text
-    assert not list(not_in_turns(runs(1, 3), runs(2, 4)))
-    assert not list(not_in_turns(runs(1), runs(3, 4)))
-    assert not list(not_in_turns(runs(1, None), runs(3, 4)))
+    assert not list(run_order_notes(runs(1, 3), runs(2, 4)))
+    assert not list(run_order_notes(runs(1), runs(3, 4)))
+    assert not list(run_order_notes(runs(1, None), runs(3, 4)))
 
 
 def test_slow_steps() -> None:
     usual = np.tile([100, 101, 99, 100], 10)
-    assert not list(slow_steps("base", usual))
+    assert not list(slow_step_notes("base", usual))
     first = usual.copy()
     first[:3] = 150
-    (note,) = slow_steps("base", first)
+    (note,) = slow_step_notes("base", first)
     assert (note.slug, note.count, note.of) == ("slow-first-steps", 3, 40)
     assert "--skip-first 3" in note.text
     checkpoints = usual.copy()
     checkpoints[9::10] = 300
-    (note,) = slow_steps("base", checkpoints)
+    (note,) = slow_step_notes("base", checkpoints)
     # 4 x 300 of 36 x 100 + 4 x 300.
     assert (note.slug, note.count) == ("slow-steps", 4)
     assert "25 % of the time" in note.text
-    assert not list(slow_steps("base", np.full(40, 100)))
+    assert not list(slow_step_notes("base", np.full(40, 100)))

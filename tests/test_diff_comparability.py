@@ -26,10 +26,10 @@ from small_store import (
     write,
 )
 
-from nsysconv.diff.comparability import differences, is_empty
+from nsysconv.diff.comparability import comparability_notes, is_empty
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.timeline.timeline import Timeline
 
 KINETO = FIXTURES / "kineto"
@@ -96,12 +96,12 @@ def texts(notes: list[Note]) -> dict[str, str]:
 
 
 def test_equal_profiles(profile: Make) -> None:
-    assert differences([profile()], [profile()]) == []
-    assert differences([profile(), profile()], [profile(), profile(), profile()]) == []
+    assert comparability_notes([profile()], [profile()]) == []
+    assert comparability_notes([profile(), profile()], [profile(), profile(), profile()]) == []
 
 
 def test_gpu_model(profile: Make) -> None:
-    note = only(differences([profile(gpus=A100)], [profile(gpus=H100)]))
+    note = only(comparability_notes([profile(gpus=A100)], [profile(gpus=H100)]))
     assert (note.slug, note.severity, note.facts) == (
         "gpu-differs", Severity.APPROXIMATED, frozenset())  # fmt: skip
     assert note.text == (
@@ -112,45 +112,44 @@ def test_gpu_model(profile: Make) -> None:
 
 def test_gpu_model_spelled_otherwise(profile: Make) -> None:
     older = {0: {"name": "A100-SXM4-40GB", "sm_count": None}}
-    assert differences([profile(gpus=A100)], [profile(gpus=older)]) == []
+    assert comparability_notes([profile(gpus=A100)], [profile(gpus=older)]) == []
 
 
 def test_gpu_that_is_not_known(profile: Make) -> None:
-    assert differences([profile(gpus=A100)], [profile(gpus={0: {"name": None}})]) == []
+    assert comparability_notes([profile(gpus=A100)], [profile(gpus={0: {"name": None}})]) == []
 
 
 def test_slice_of_a_gpu(profile: Make) -> None:
     part = {0: {**A100[0], "sm_count": 14}}
-    assert (
-        only(differences([profile(gpus=A100)], [profile(gpus=part)])).text == "SMs: 108 against 14"
-    )
+    note = only(comparability_notes([profile(gpus=A100)], [profile(gpus=part)]))
+    assert note.text == "SMs: 108 against 14"
 
 
 def test_gpus_not_in_use_do_not_matter(profile: Make) -> None:
     both = {**A100, 1: H100[0]}
     copy = Memcpy(130, 140, 0, src="Device", peer=1)
     beside = profile(Kernel(20, 120), copy, gpus=both)
-    assert differences([profile(Kernel(20, 120), Memcpy(130, 140), gpus=A100)], [beside]) == []
+    assert comparability_notes([profile(Kernel(20, 120), Memcpy(130, 140), gpus=A100)], [beside]) == []
 
 
 def test_repeats_on_different_gpus(profile: Make) -> None:
     side = [profile(gpus=A100), profile(gpus=H100)]
     mixed = "A100-SXM4-40GB or H100 80GB HBM3 (runs differ)"
-    found = only(differences(side, [profile(gpus=A100)]))
+    found = only(comparability_notes(side, [profile(gpus=A100)]))
     assert found.text.startswith(f"GPU model: {mixed} against A100-SXM4-40GB; ")
-    found = only(differences(side, side))
+    found = only(comparability_notes(side, side))
     assert found.text.startswith(f"GPU model: {mixed} against {mixed}; ")
 
 
 def test_ranks_on_different_gpus_are_one_run(profile: Make) -> None:
     side = [profile(gpus=A100, ranks={1: 0}), profile(gpus=H100, ranks={1: 1})]
-    assert differences(side, side) == []
-    assert differences(side, [*side, *side]) == []
+    assert comparability_notes(side, side) == []
+    assert comparability_notes(side, [*side, *side]) == []
 
 
 def test_number_of_gpus(profile: Make) -> None:
     two = profile(Kernel(20, 120), Kernel(20, 120, device=1))
-    note = only(differences([profile(Kernel(20, 120))], [two]))
+    note = only(comparability_notes([profile(Kernel(20, 120))], [two]))
     assert note.slug == "gpu-differs"
     assert "GPUs in use: 1 against 2" in note.text
 
@@ -159,11 +158,11 @@ def test_ranks_on_one_gpu_use_one(profile: Make) -> None:
     gpu = {0: {"uuid": "a"}}
     apart = [profile(gpus=gpu, ranks={1: 0}), profile(gpus=gpu, ranks={1: 1})]
     together = profile(*PLAIN, Kernel(20, 120, pid=2), gpus=gpu, ranks={1: 0, 2: 1})
-    assert differences(apart, [together]) == []
+    assert comparability_notes(apart, [together]) == []
 
 
 def test_devices_without_a_number(profile: Make) -> None:
-    assert differences([profile(Kernel(20, 120, device=None))], [profile(Kernel(20, 120))]) == []
+    assert comparability_notes([profile(Kernel(20, 120, device=None))], [profile(Kernel(20, 120))]) == []
 
 
 @pytest.mark.parametrize(
@@ -181,35 +180,35 @@ def test_environment(
     profile: Make, attribute: str, values: tuple[str, str], text: str
 ) -> None:  # fmt: skip
     base, other = (profile(attributes={attribute: value}) for value in values)
-    note = only(differences([base], [other]))
+    note = only(comparability_notes([base], [other]))
     assert note == Note("environment-differs", Severity.INFO, text)
     unknown = profile(attributes={attribute: values[0] if attribute == "source" else None})
-    assert differences([base], [unknown]) == []
+    assert comparability_notes([base], [unknown]) == []
 
 
 def test_versions_of_different_kinds_are_not_compared(profile: Make) -> None:
     base, other = (profile(attributes={"driver_version": v}) for v in ("580.95", "CUDA 13.0"))
-    assert differences([base], [other]) == []
+    assert comparability_notes([base], [other]) == []
 
 
 def test_api_calls_partial_on_one_side(profile: Make) -> None:
     some = profile(noted={"api-calls-partial": (Severity.INFO, "api_calls")})
-    assert only(differences([profile()], [some])) == Note(
+    assert only(comparability_notes([profile()], [some])) == Note(
         "api-coverage-differs", Severity.APPROXIMATED,
         "API calls recorded: all against only some (api-calls-partial)",
         facts=frozenset({Fact.API_CALLS, Fact.API_TOTALS}),
     )  # fmt: skip
-    assert differences([some], [some]) == []
+    assert comparability_notes([some], [some]) == []
 
 
 def test_api_calls_partial_against_none(profile: Make) -> None:
     some = profile(noted={"api-calls-partial": (Severity.INFO, "api_calls")})
     without = profile(Kernel(20, 120), without={Fact.API_CALLS, Fact.API_LINKS})
-    assert set(texts(differences([some], [without]))) == {"facts-differ"}
+    assert set(texts(comparability_notes([some], [without]))) == {"facts-differ"}
 
 
 def test_graph_intervals_against_kernels(profile: Make) -> None:
-    note = only(differences([profile(Call(0, 10, 1), Graph(20, 120, 1))], [profile()]))
+    note = only(comparability_notes([profile(Call(0, 10, 1), Graph(20, 120, 1))], [profile()]))
     assert (note.slug, note.severity) == ("graph-recording-differs", Severity.APPROXIMATED)
     assert note.text == "launches of graphs as intervals: yes against none"
     assert Fact.KERNELS in note.facts
@@ -224,7 +223,7 @@ def _recorded(profile: Make, *options: str) -> Timeline:
 def test_other_capture_options(profile: Make) -> None:
     base = _recorded(profile, "CUDA_FLUSH_PERIOD=0", "COLLECT_GPU_MEMORY_USAGE=false", "A=1")
     other = _recorded(profile, "CUDA_FLUSH_PERIOD=10", "COLLECT_GPU_MEMORY_USAGE=true", "B=1")
-    (note,) = differences([base], [other])
+    (note,) = comparability_notes([base], [other])
     text = "COLLECT_GPU_MEMORY_USAGE: false against true; CUDA_FLUSH_PERIOD: 0 against 10"
     assert (note.slug, note.severity, note.text) == (
         "capture-options-differ", Severity.INFO, text)  # fmt: skip
@@ -232,19 +231,19 @@ def test_other_capture_options(profile: Make) -> None:
 
 def test_the_same_capture_options(profile: Make) -> None:
     base, other = (_recorded(profile, "CUDA_FLUSH_PERIOD=0") for _ in range(2))
-    assert differences([base], [other]) == []
+    assert comparability_notes([base], [other]) == []
 
 
 def test_graph_mode(profile: Make) -> None:
     base, other = (profile(attributes={"graph_mode": mode}) for mode in ("graph", "node"))
-    note = only(differences([base], [other]))
+    note = only(comparability_notes([base], [other]))
     assert (note.slug, note.severity) == ("graph-recording-differs", Severity.INFO)
     assert note.text == "graph mode: graph against node"
 
 
 def test_facts_of_one_side(profile: Make) -> None:
     base, other = profile(without={Fact.RANGES}), profile(without={Fact.SYNCS, Fact.UTC})
-    note = only(differences([base], [other]))
+    note = only(comparability_notes([base], [other]))
     assert (note.slug, note.severity) == ("facts-differ", Severity.INFO)
     assert note.text == (
         "only in the base: synchronisations; only in the other side: ranges (NVTX, user annotations)"
@@ -253,13 +252,13 @@ def test_facts_of_one_side(profile: Make) -> None:
 
 
 def test_facts_of_some_runs(profile: Make) -> None:
-    note = only(differences([profile()], [profile(), profile(without={Fact.SYNCS})]))
+    note = only(comparability_notes([profile()], [profile(), profile(without={Fact.SYNCS})]))
     assert note.text == "in some runs of the other side only: synchronisations"
 
 
 def test_facts_that_do_not_matter(profile: Make) -> None:
     with_totals = profile(holds=EVENTS | TOTALS)
-    assert differences([profile(without={Fact.UTC})], [with_totals]) == []
+    assert comparability_notes([profile(without={Fact.UTC})], [with_totals]) == []
 
 
 def test_events_against_totals(profile: Make) -> None:
@@ -270,7 +269,7 @@ def test_events_against_totals(profile: Make) -> None:
     summed = {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS, Fact.API_TOTALS, Fact.THREADS}
     summary = profile(*rows, holds=summed)
     events = profile(holds={Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.API_CALLS, Fact.THREADS})
-    kernels, copies, calls = differences([events], [summary])
+    kernels, copies, calls = comparability_notes([events], [summary])
     assert {kernels.slug, copies.slug, calls.slug} == {"events-against-totals"}
     assert kernels.severity is Severity.INFO
     assert kernels.text == "kernel events against totals of kernels by name"
@@ -278,14 +277,14 @@ def test_events_against_totals(profile: Make) -> None:
     assert copies.text == "memory copies against totals of copies and memory sets"
     assert copies.facts == {Fact.MEMCPYS, Fact.MEMSETS, Fact.MEMORY_TOTALS}
     assert calls.text == "API calls against totals of API calls by name"
-    turned = differences([summary], [events])[2]
+    turned = comparability_notes([summary], [events])[2]
     assert turned.text == "totals of API calls by name against API calls"
 
 
 def test_clocks_disagree_on_one_side(profile: Make) -> None:
     late = 5_000_000_000
     off = profile(Call(0, 10, 1), Kernel(late, late + 100, 1))
-    assert only(differences([profile()], [off])) == Note(
+    assert only(comparability_notes([profile()], [off])) == Note(
         "clocks-differ", Severity.APPROXIMATED,
         "CPU and GPU times: on one clock against not on one clock (clocks-disagree)",
         facts=frozenset({Fact.API_LINKS}),
@@ -294,7 +293,7 @@ def test_clocks_disagree_on_one_side(profile: Make) -> None:
 
 def test_kernels_serialised_on_one_side(profile: Make) -> None:
     alone = profile(noted={"kernels-serialised": (Severity.APPROXIMATED, "kernels")})
-    note = only(differences([alone], [profile()]))
+    note = only(comparability_notes([alone], [profile()]))
     assert (note.slug, note.severity) == ("serialised-differs", Severity.APPROXIMATED)
     assert note.text == (
         "kernels ran: one after the other (kernels-serialised) against as in the program"
@@ -304,30 +303,30 @@ def test_kernels_serialised_on_one_side(profile: Make) -> None:
 def test_losses_on_one_side(profile: Make) -> None:
     cut = profile(noted={"trace-truncated": (Severity.DROPPED, "")})
     bad = profile(noted={"wrong-type": (Severity.DROPPED, "memcpys")})
-    note = only(differences([profile()], [cut]))
+    note = only(comparability_notes([profile()], [cut]))
     assert (note.slug, note.severity) == ("losses-differ", Severity.APPROXIMATED)
     assert (note.text, note.facts) == ("losses: none against trace-truncated", frozenset())
-    assert only(differences([bad], [profile()])).facts == {Fact.MEMCPYS}
-    assert only(differences([bad], [cut])).facts == frozenset()
-    assert differences([cut], [cut]) == []
+    assert only(comparability_notes([bad], [profile()])).facts == {Fact.MEMCPYS}
+    assert only(comparability_notes([bad], [cut])).facts == frozenset()
+    assert comparability_notes([cut], [cut]) == []
 
 
 def test_lost_times_on_one_side(profile: Make) -> None:
-    note = only(differences([profile(*PLAIN, Kernel(None, None))], [profile()]))
+    note = only(comparability_notes([profile(*PLAIN, Kernel(None, None))], [profile()]))
     assert note.text == "losses: no-time against none"
     assert note.facts == {Fact.KERNELS}
 
 
 def test_precision(profile: Make) -> None:
     coarse = profile(noted={"coarse-times": (Severity.INFO, "")})
-    note = only(differences([coarse], [profile()]))
+    note = only(comparability_notes([coarse], [profile()]))
     assert (note.slug, note.severity) == ("precision-differs", Severity.INFO)
     assert note.text == "caveats about precision: coarse-times against none"
 
 
 @pytest.mark.parametrize(("length", "told"), [(120, False), (121, True), (83, True), (84, False)])
 def test_window(profile: Make, length: int, told: bool) -> None:
-    found = differences([profile()], [profile(Kernel(20, 20 + length, 1))])
+    found = comparability_notes([profile()], [profile(Kernel(20, 20 + length, 1))])
     assert [note.slug for note in found] == ["window-differs"] * told
     if told:
         assert found[0].text == f"window (device 0): 100 ns against {length} ns"
@@ -339,31 +338,31 @@ def test_windows_of_several_devices_and_runs(profile: Make) -> None:
     def run(first: int, second: int) -> Timeline:
         return profile(Kernel(0, first), Kernel(0, second, device=1), ranks={1: 3})
 
-    note = only(differences([run(100, 100), run(100, 110)], [run(130, 400)]))
+    note = only(comparability_notes([run(100, 100), run(100, 110)], [run(130, 400)]))
     assert note.count == 2
     assert note.text == "window (device 1 of rank 3): 105 ns (median of 2) against 400 ns"
 
 
 def test_windows_of_devices_with_other_numbers(profile: Make) -> None:
-    note = only(differences([profile(Kernel(0, 100))], [profile(Kernel(0, 300, device=5),
+    note = only(comparability_notes([profile(Kernel(0, 100))], [profile(Kernel(0, 300, device=5),
                 gpus={5: {"name": "GPU 0"}})]))  # fmt: skip
     assert note.text == "window (the longest): 100 ns against 300 ns"
 
 
 def test_windows_without_length(profile: Make) -> None:
     point = profile(Kernel(20, 20))
-    assert differences([point], [point]) == []
-    assert only(differences([point], [profile(Kernel(20, 30))])).slug == "window-differs"
+    assert comparability_notes([point], [point]) == []
+    assert only(comparability_notes([point], [profile(Kernel(20, 30))])).slug == "window-differs"
 
 
 def test_recording_length(profile: Make) -> None:
     base, other = profile(recording_ns=1_000_000), profile(recording_ns=2_000_000)
-    assert only(differences([base], [other])) == Note(
+    assert only(comparability_notes([base], [other])) == Note(
         "recording-length-differs", Severity.INFO,
         "length of the recording: 1.00 ms against 2.00 ms",
     )  # fmt: skip
-    assert differences([base], [profile(recording_ns=1_200_000)]) == []
-    assert differences([base], [profile()]) == []
+    assert comparability_notes([base], [profile(recording_ns=1_200_000)]) == []
+    assert comparability_notes([base], [profile()]) == []
 
 
 def stepped(profile: Make, count: int, name: str = "ProfilerStep#{}") -> Timeline:
@@ -373,26 +372,26 @@ def stepped(profile: Make, count: int, name: str = "ProfilerStep#{}") -> Timelin
 
 def test_steps(profile: Make) -> None:
     base, other = stepped(profile, 2), stepped(profile, 3)
-    assert only(differences([base], [other])) == Note(
+    assert only(comparability_notes([base], [other])) == Note(
         "steps-differ", Severity.APPROXIMATED, "steps per process: 2 against 3"
     )
-    assert only(differences([base], [profile()])).text == "steps per process: 2 against none"
+    assert only(comparability_notes([base], [profile()])).text == "steps per process: 2 against none"
 
 
 def test_steps_of_another_name(profile: Make) -> None:
     base, other = stepped(profile, 2, "epoch {}"), profile(*PLAIN, Range(0, 100, "epoch 1"))
-    assert differences([base], [other]) == []
-    assert only(differences([base], [other], steps="epoch *")).slug == "steps-differ"
+    assert comparability_notes([base], [other]) == []
+    assert only(comparability_notes([base], [other], steps="epoch *")).slug == "steps-differ"
 
 
 def test_steps_that_were_not_recorded(profile: Make) -> None:
     without = profile(without={Fact.RANGES, Fact.OPERATORS})
-    assert set(texts(differences([stepped(profile, 2)], [without]))) == {"facts-differ"}
+    assert set(texts(comparability_notes([stepped(profile, 2)], [without]))) == {"facts-differ"}
 
 
 def test_processes(profile: Make) -> None:
     two = profile(*PLAIN, Kernel(20, 120, pid=2))
-    assert only(differences([profile()], [two])) == Note(
+    assert only(comparability_notes([profile()], [two])) == Note(
         "processes-differ", Severity.APPROXIMATED, "processes: 1 against 2"
     )
 
@@ -400,17 +399,17 @@ def test_processes(profile: Make) -> None:
 def test_ranks(profile: Make) -> None:
     one, two, four = ([profile(ranks={1: i}, world=size, gpus={0: {"uuid": "a"}})
                        for i in range(size)] for size in (1, 2, 4))  # fmt: skip
-    note = only(differences(two, four))
+    note = only(comparability_notes(two, four))
     assert note.slug == "processes-differ"
     assert note.text == ("processes: 2 against 4; ranks: 2 against 4; ranks in all: 2 against 4")
-    assert only(differences(one, two[:1])).text == "ranks in all: 1 against 2"
+    assert only(comparability_notes(one, two[:1])).text == "ranks in all: 1 against 2"
 
 
 def test_an_empty_side(profile: Make) -> None:
     empty = profile(Call(0, 10, 1))
-    first = differences([profile()], [empty])[0]
+    first = comparability_notes([profile()], [empty])[0]
     assert first == Note("side-empty", Severity.DROPPED, "GPU operations: 1 against none")
-    assert differences([], [profile()])[0].text == "GPU operations: none against 1"
+    assert comparability_notes([], [profile()])[0].text == "GPU operations: none against 1"
     assert is_empty([empty])
     assert is_empty([])
     assert not is_empty([profile()])
@@ -418,7 +417,7 @@ def test_an_empty_side(profile: Make) -> None:
 
 def test_an_empty_run(profile: Make) -> None:
     side = [profile(Call(0, 10, 1)), profile(), profile()]
-    note = differences(side, [profile()])[0]
+    note = comparability_notes(side, [profile()])[0]
     assert note.slug == "side-empty"
     assert note.text == "GPU operations: 2 (1 of 3 runs have none) against 1"
     assert not is_empty(side)
@@ -426,7 +425,7 @@ def test_an_empty_run(profile: Make) -> None:
 
 def test_a_rank_without_gpu_work_is_no_empty_run(profile: Make) -> None:
     side = [profile(ranks={1: 0}), profile(Call(0, 10, 1), ranks={1: 1})]
-    assert differences(side, side) == []
+    assert comparability_notes(side, side) == []
 
 
 def test_totals_and_migrations_are_gpu_work(profile: Make) -> None:
@@ -437,7 +436,7 @@ def test_totals_and_migrations_are_gpu_work(profile: Make) -> None:
 
 def test_worst_first(profile: Make) -> None:
     base = profile(gpus=A100, attributes={"host": "a"})
-    found = differences(
+    found = comparability_notes(
         [base, profile(Call(0, 10, 1))], [profile(gpus=H100, attributes={"host": "b"})]
     )
     assert [note.severity for note in found] == [
@@ -451,7 +450,7 @@ def fixtures(shelf: Shelf, *paths: Path) -> list[Timeline]:
 @pytest.mark.parametrize("older", ["2020", "2021", "2.9.1", "3.16.1"])
 def test_two_versions_of_one_profiler(shelf: Shelf, older: str) -> None:
     base = fixtures(shelf, NSYS / f"basic-{older}.sqlite")
-    found = differences(base, fixtures(shelf, NSYS / "basic-3.28.1.sqlite"))
+    found = comparability_notes(base, fixtures(shelf, NSYS / "basic-3.28.1.sqlite"))
     assert unlike(found) == set()
     if older == "3.16.1":
         assert [note.text for note in found] == [
@@ -460,7 +459,7 @@ def test_two_versions_of_one_profiler(shelf: Shelf, older: str) -> None:
 
 def test_two_profilers(shelf: Shelf) -> None:
     base = fixtures(shelf, NSYS / "basic-3.28.1.sqlite")
-    found = differences(base, fixtures(shelf, KINETO / "basic-2.13.json"))
+    found = comparability_notes(base, fixtures(shelf, KINETO / "basic-2.13.json"))
     assert unlike(found) == {"api-coverage-differs"}
     assert "api-calls-partial" in texts(found)["api-coverage-differs"]
     assert texts(found)["environment-differs"] == (
@@ -471,13 +470,13 @@ def test_two_profilers(shelf: Shelf) -> None:
 def test_graphs_against_nodes(shelf: Shelf) -> None:
     base = fixtures(shelf, NSYS / "graphs-3.28.1.sqlite")
     nodes = fixtures(shelf, *(KINETO / f"graphs-2.13-{pid}.json" for pid in (7001, 7002)))
-    note = next(n for n in differences(base, nodes) if n.slug == "graph-recording-differs")
+    note = next(n for n in comparability_notes(base, nodes) if n.slug == "graph-recording-differs")
     assert note.severity is Severity.APPROXIMATED
     assert note.text == "launches of graphs as intervals: yes against none"
 
 
 def test_events_and_totals_of_one_program(shelf: Shelf) -> None:
-    found = differences(*(fixtures(shelf, NVPROF / f"basic-{name}.csv")
+    found = comparability_notes(*(fixtures(shelf, NVPROF / f"basic-{name}.csv")
                           for name in ("both-traces", "summary-ns")))  # fmt: skip
     assert "events-against-totals" in texts(found)
     assert unlike(found) == set()
@@ -485,5 +484,5 @@ def test_events_and_totals_of_one_program(shelf: Shelf) -> None:
 
 def test_a_program_without_gpu(shelf: Shelf) -> None:
     base, other = (fixtures(shelf, NSYS / f"{name}-3.25.0.sqlite") for name in ("basic", "no_gpu"))
-    assert differences(base, other)[0].slug == "side-empty"
+    assert comparability_notes(base, other)[0].slug == "side-empty"
     assert is_empty(other)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.diff.compare import Comparison, compare_reports
-from nsysconv.diff.compared import main_measure
-from nsysconv.diff.ranges import range_key, unnumbered
+from nsysconv.diff.names import range_key, without_operator_numbers
+from nsysconv.diff.rows import main_measure
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit
@@ -280,5 +280,5 @@ def test_ranges_without_numbers_are_one_row() -> None:
     base = report((0, "mm, seq = 1, op_id = 2", 1, 10, 1.0, 10.0),
                   (0, "mm, seq = 2, op_id = 3", 1, 20, 1.0, 20.0))  # fmt: skip
     other = report((0, "mm, seq = 9, op_id = 7", 2, 36, 1.0, 18.0))
-    (row,) = compared(unnumbered(base), unnumbered(other)).report.rows()
+    (row,) = compared(without_operator_numbers(base), without_operator_numbers(other)).report.rows()
     assert (row["name"], row["base_kernel_count"], row["diff_kernel_sum_ns"]) == ("mm", 2, 6)

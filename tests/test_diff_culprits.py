@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nsysconv.diff.account import Change
-from nsysconv.diff.culprits import COLUMNS, culprits
+from nsysconv.diff.account import CULPRIT_COLUMNS, ChangeAccount, culprits
 from nsysconv.queries import query
 
 
@@ -115,7 +114,7 @@ def test_calls_of_two_layers_are_two() -> None:
 
 def test_values_are_those_of_a_step_of_one_device() -> None:
     """2 steps against 4, on two devices: as often as before, and 5 ns more each."""
-    of = Change((), (Fraction(2), Fraction(4)), (Fraction(2), Fraction(2)))
+    of = ChangeAccount((), (Fraction(2), Fraction(4)), (Fraction(2), Fraction(2)))
     found = first(kernel("k", (40, 800), (80, 2000)), of=of)
     assert (found["base_ns"], found["other_ns"], found["why"]) == (200, 250, "each launch 25 % longer")
 
@@ -127,4 +126,4 @@ def test_what_is_not_known_on_a_side_is_left_out() -> None:
 def test_nothing_changed() -> None:
     report = culprits([kernel("k", (1, 10), (1, 10))], (), ())
     assert (report.name, report.row_count, report.rows()) == ("culprits", 0, [])
-    assert [column.name for column in report.columns] == [column.name for column in COLUMNS]
+    assert [column.name for column in report.columns] == [column.name for column in CULPRIT_COLUMNS]

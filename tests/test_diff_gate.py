@@ -18,14 +18,14 @@ from nsysconv import queries
 from nsysconv.diff.change import Basis, Change
 from nsysconv.diff.gate import (
     Limit,
+    LimitRow,
+    LimitVerdict,
     Number,
-    Row,
     State,
-    Verdict,
     exit_status,
-    judge,
-    parse,
-    verdict_report,
+    judge_limit,
+    limits_report,
+    parse_limit,
 )
 from nsysconv.errors import UsageError
 from nsysconv.render import FORMATS, Options, renderer
@@ -66,26 +66,26 @@ FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 
 
 def limit(text: str) -> Limit:
-    return parse(text, COLUMNS)
+    return parse_limit(text, COLUMNS)
 
 
-def row(base: Number | None, other: Number | None, keys: str = "k", *, noise: bool = False) -> Row:
+def row(base: Number | None, other: Number | None, keys: str = "k", *, noise: bool = False) -> LimitRow:
     """A row whose values are exact, or may be anything."""
     if base is None or other is None:
-        return Row(keys, base, other, None)
+        return LimitRow(keys, base, other, None)
     exact = Change((base,), (other,), "exact")
-    return Row(keys, base, other, replace(exact, basis="single run", half=5.0) if noise else exact)
+    return LimitRow(keys, base, other, replace(exact, basis="single run", half=5.0) if noise else exact)
 
 
-def measured(base: Number, other: Number, half: float, basis: Basis = "within run") -> Row:
+def measured(base: Number, other: Number, half: float, basis: Basis = "within run") -> LimitRow:
     """A row whose ratio may be `half` more or less, in logarithms."""
-    return Row("k", base, other, Change((base,), (other,), basis, half, 0.01))
+    return LimitRow("k", base, other, Change((base,), (other,), basis, half, 0.01))
 
 
-def repeated(base: tuple[Number, ...], other: tuple[Number, ...], *, points: bool = False) -> Row:
+def repeated(base: tuple[Number, ...], other: tuple[Number, ...], *, points: bool = False) -> LimitRow:
     """A row of several runs."""
     change = Change(base, other, "repeats", points=points)
-    return Row("k", *change.means, change)
+    return LimitRow("k", *change.means, change)
 
 
 ROWS = st.lists(
@@ -96,9 +96,9 @@ ROWS = st.lists(
 )
 
 
-def verdict(text: str, *rows: Row) -> Verdict:
+def verdict(text: str, *rows: LimitRow) -> LimitVerdict:
     found = limit(text)
-    return judge(found, BY_NAME[found.column], rows)
+    return judge_limit(found, BY_NAME[found.column], rows)
 
 
 @pytest.mark.parametrize(
@@ -252,17 +252,17 @@ def test_every_declared_metric_can_have_a_limit_and_nothing_else(
         counted = column.unit is Unit.COUNT
         if (column.better is None and not counted) or column.key:
             with pytest.raises(UsageError, match="cannot have a limit"):
-                parse(f"{metric}:3%", DECLARED)
+                parse_limit(f"{metric}:3%", DECLARED)
             continue
         spelled = [("0.1%", 0.1, "share")]
         if column.unit in SPELLED:
             spelled.append(SPELLED[column.unit])
         for written, amount, kind in spelled:
-            found = parse(f"{metric}:{written}", DECLARED)
+            found = parse_limit(f"{metric}:{written}", DECLARED)
             pattern = f"[/{found.pattern.pattern}/]" if found.pattern else ""
             assert f"{found.report}{pattern}.{found.column}:{written}" == found.text
             assert (found.amount, found.kind) == (amount, kind)
-            assert parse(found.text, DECLARED) == found
+            assert parse_limit(found.text, DECLARED) == found
 
 
 IN, OUT, DUNNO = "within", "exceeded", "cannot tell"
@@ -365,12 +365,12 @@ IN, OUT, DUNNO = "within", "exceeded", "cannot tell"
         ("made[/k/].sum_ns:3%", [row(None, 1, "x"), row(1000, 1000)], IN),
     ],
 )
-def test_verdicts(text: str, rows: list[Row], state: State) -> None:
+def test_verdicts(text: str, rows: list[LimitRow], state: State) -> None:
     assert verdict(text, *rows).state == state
 
 
 def test_a_report_that_a_side_lacks() -> None:
-    found = judge(limit("made.sum_ns:3%"), NS, None)
+    found = judge_limit(limit("made.sum_ns:3%"), NS, None)
     assert (found.state, found.reason, found.worst) == (
         "cannot tell",
         "made is not recorded on both sides",
@@ -420,7 +420,7 @@ def test_a_report_that_a_side_lacks() -> None:
         ),
     ],
 )
-def test_reasons(text: str, rows: list[Row], reason: str) -> None:
+def test_reasons(text: str, rows: list[LimitRow], reason: str) -> None:
     assert verdict(text, *rows).reason == reason
 
 
@@ -443,7 +443,7 @@ def test_reasons(text: str, rows: list[Row], reason: str) -> None:
         ("made.sum_ns:3%", [row(100, 110, "a"), row(100, 110, "b")], "a"),
     ],
 )
-def test_the_worst_row(text: str, rows: list[Row], keys: str) -> None:
+def test_the_worst_row(text: str, rows: list[LimitRow], keys: str) -> None:
     found = verdict(text, *rows).worst
     assert found is not None
     assert found.keys == keys
@@ -460,13 +460,13 @@ def test_no_row_with_values_is_the_worst_of_none() -> None:
 
 def test_a_limit_of_another_column_is_a_mistake_of_the_program() -> None:
     with pytest.raises(AssertionError, match="is no limit of the column gap_count"):
-        judge(limit("made.sum_ns:3%"), COUNT, [row(1, 1)])
+        judge_limit(limit("made.sum_ns:3%"), COUNT, [row(1, 1)])
     with pytest.raises(AssertionError, match="is no limit of the column"):
-        judge(limit("made.sum_ns:3%"), Column("sum_ns", Unit.NS, "No direction."), [row(1, 1)])
+        judge_limit(limit("made.sum_ns:3%"), Column("sum_ns", Unit.NS, "No direction."), [row(1, 1)])
 
 
-def states(*found: State) -> list[Verdict]:
-    return [Verdict(limit("made.sum_ns:3%"), state, "", None) for state in found]
+def states(*found: State) -> list[LimitVerdict]:
+    return [LimitVerdict(limit("made.sum_ns:3%"), state, "", None) for state in found]
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def states(*found: State) -> list[Verdict]:
         (states("cannot tell", "exceeded", "within"), 1),
     ],
 )
-def test_exit_status(verdicts: list[Verdict], status: int) -> None:
+def test_exit_status(verdicts: list[LimitVerdict], status: int) -> None:
     assert exit_status(verdicts) == status
     assert exit_status(iter(verdicts)) == status
 
@@ -490,7 +490,7 @@ def limit_of(column: Column, kind: Literal["share", "points", "absolute"], amoun
 
 @given(ROWS, AMOUNTS, AMOUNTS, st.sampled_from(["share", "absolute"]), st.booleans())
 def test_a_larger_limit_never_refuses_more(
-    rows: list[Row],
+    rows: list[LimitRow],
     one: Number,
     another: Number,
     kind: Literal["share", "absolute"],
@@ -498,7 +498,7 @@ def test_a_larger_limit_never_refuses_more(
 ) -> None:
     column = SCORE if more else NS
     small, large = (
-        judge(limit_of(column, kind, amount), column, rows) for amount in sorted([one, another])
+        judge_limit(limit_of(column, kind, amount), column, rows) for amount in sorted([one, another])
     )
     order = ["within", "cannot tell", "exceeded"]
     assert order.index(large.state) <= order.index(small.state)
@@ -510,9 +510,9 @@ def test_a_larger_limit_never_refuses_more(
 @example(-(2**63) + 1, 2**63 - 1, 2**64 - 2)
 @example(-(2**63) + 1, 2**63 - 1, 2**64 - 3)
 def test_whole_numbers_are_compared_exactly(base: int, other: int, amount: int) -> None:
-    less = judge(limit_of(NS, "absolute", amount), NS, [row(base, other)])
+    less = judge_limit(limit_of(NS, "absolute", amount), NS, [row(base, other)])
     assert (less.state == "exceeded") == (other - base > amount)
-    more = judge(limit_of(SCORE, "absolute", amount), SCORE, [row(base, other)])
+    more = judge_limit(limit_of(SCORE, "absolute", amount), SCORE, [row(base, other)])
     assert (more.state == "exceeded") == (base - other > amount)
     assert less.worst is not None
     assert less.worst.change == other - base
@@ -523,13 +523,13 @@ def test_whole_numbers_are_compared_exactly(base: int, other: int, amount: int) 
 @example(10**18, 10**18 + 10**15 + 1, 1)
 def test_shares_of_whole_numbers_are_compared_exactly(base: int, other: int, tenths: int) -> None:
     amount = tenths // 10 if tenths % 10 == 0 else tenths / 10
-    found = judge(limit_of(NS, "share", amount), NS, [row(base, other)])
+    found = judge_limit(limit_of(NS, "share", amount), NS, [row(base, other)])
     assert (found.state == "exceeded") == ((other - base) * 1000 > tenths * abs(base))
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9), st.integers(0, 10**6))
 def test_floats_are_compared_as_they_are_written(base: int, other: int, amount: int) -> None:
-    found = judge(limit_of(PCT, "points", amount / 100), PCT, [row(base / 100, other / 100)])
+    found = judge_limit(limit_of(PCT, "points", amount / 100), PCT, [row(base / 100, other / 100)])
     assert (found.state == "exceeded") == (other - base > amount)
 
 
@@ -540,10 +540,10 @@ def test_floats_are_compared_as_they_are_written(base: int, other: int, amount: 
 def test_every_float_is_judged_and_shown(
     base: float, other: float, amount: Number, kind: Literal["share", "points"]
 ) -> None:
-    found = judge(limit_of(PCT, kind, amount), PCT, [row(base, other)])
+    found = judge_limit(limit_of(PCT, kind, amount), PCT, [row(base, other)])
     told = math.isfinite(base) and math.isfinite(other)
     assert (found.state == "cannot tell") == (not told)
-    change = verdict_report([found]).rows()[0]["change"]
+    change = limits_report([found]).rows()[0]["change"]
     if found.state == "exceeded":
         assert Fraction(str(other)) > Fraction(str(base))
         assert change.startswith("+")
@@ -552,7 +552,7 @@ def test_every_float_is_judged_and_shown(
 
 def shown() -> Report:
     noisy = [row(None, 1, "a|b"), row(10.0, 10.5, "\x1b[31m <b>")]
-    return verdict_report(
+    return limits_report(
         [
             verdict("made.sum_ns:3%", row(1_500_000, 1_800_000, "gemm 7"), row(1, 1, "x")),
             verdict("made.bytes_sum:1MB", row(2_000_000, 1_000_000, "copy")),
@@ -586,7 +586,7 @@ def test_the_report_of_verdicts() -> None:
 
 
 def test_no_limits_are_a_report_without_rows() -> None:
-    assert verdict_report([]).rows() == []
+    assert limits_report([]).rows() == []
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv import api
-from nsysconv.diff.limits_file import LimitsFile, read
+from nsysconv.diff.limits_file import LimitsFile, read_limits_file
 from nsysconv.errors import InputError, UsageError
 
 GEMM = "kernels[/gemm/].avg_ns:2%"
@@ -36,15 +36,15 @@ cannot_tell = "pass"      # optional
 
 limits = ["{SUM}", "{GEMM}"]
 """)
-    assert read(path) == LimitsFile(
+    assert read_limits_file(path) == LimitsFile(
         ((SUM, "limits.toml:4"), (GEMM, "limits.toml:4")), "0.3%", "pass"
     )  # fmt: skip
-    assert read(str(path)) == read(path)
+    assert read_limits_file(str(path)) == read_limits_file(path)
 
 
 def test_what_is_not_said_is_none(tmp_path: Path) -> None:
     path = limits(tmp_path, f'limits = ["{SUM}"]')
-    assert read(path) == LimitsFile(((SUM, "limits.toml:1"),), None, None)
+    assert read_limits_file(path) == LimitsFile(((SUM, "limits.toml:1"),), None, None)
 
 
 def test_each_limit_has_its_own_line(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ limits = [  # "not this" ] nor that [
 run_noise = "1% ]"
 cannot_tell = 'fail'
 """)
-    found = read(path)
+    found = read_limits_file(path)
     assert found.limits == (
         (SUM, "limits.toml:3"),
         (SUM, "limits.toml:6"),
@@ -80,7 +80,7 @@ cannot_tell = 'fail'
 def test_quotes_at_the_end_of_long_texts(tmp_path: Path) -> None:
     path = limits(tmp_path, '''limits = [\n"""a""""",\n\'\'\'b\'\'\'\'\',\n"""c\\\n"""",\n"d"]''')
     texts = [('a""', 2), ("b''", 3), ('c"', 4), ("d", 6)]
-    assert read(path).limits == tuple((text, f"limits.toml:{line}") for text, line in texts)
+    assert read_limits_file(path).limits == tuple((text, f"limits.toml:{line}") for text, line in texts)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_quotes_at_the_end_of_long_texts(tmp_path: Path) -> None:
     ids=["lines of Windows", "byte order mark", "quoted key"],
 )  # fmt: skip
 def test_other_ways_to_write_it(content: bytes, tmp_path: Path) -> None:
-    assert read(limits(tmp_path, content)).limits == ((SUM, "limits.toml:2"),)
+    assert read_limits_file(limits(tmp_path, content)).limits == ((SUM, "limits.toml:2"),)
 
 
 def quoted(text: str, style: str) -> str | None:
@@ -126,7 +126,7 @@ def test_lines_are_those_that_the_file_was_written_in(
         expected.append(text.count("\n") + 1)
         text += f"{spelled}, "
     text += "]\n" + ("" if option_first else option)
-    found = read(limits(tmp_path_factory.mktemp("file"), text))
+    found = read_limits_file(limits(tmp_path_factory.mktemp("file"), text))
     assert [place for _, place in found.limits] == [f"limits.toml:{line}" for line in expected]
     assert [each for each, _ in found.limits] == tomllib.loads(text)["limits"]
     assert found.cannot_tell == "pass"
@@ -159,7 +159,7 @@ def test_what_no_file_of_limits_can_say(
 ) -> None:
     path = limits(tmp_path, text)
     with pytest.raises(UsageError) as caught:
-        read(path)
+        read_limits_file(path)
     assert (caught.value.what, caught.value.where) == (what, f"{path}{where}")
     assert hint in caught.value.hint
 
@@ -181,7 +181,7 @@ def test_what_no_file_of_limits_can_say(
 def test_what_is_not_toml(content: str | bytes, line: str, what: str, tmp_path: Path) -> None:
     path = limits(tmp_path, content)
     with pytest.raises(InputError) as caught:
-        read(path)
+        read_limits_file(path)
     assert caught.value.what.startswith(what)
     assert "(at " not in caught.value.what
     assert caught.value.where == f"{path}{line}"
@@ -191,11 +191,11 @@ def test_what_is_not_toml(content: str | bytes, line: str, what: str, tmp_path: 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     for path, what in ((tmp_path / "none.toml", "no such file"), (tmp_path, "cannot be read: Is a")):
         with pytest.raises(InputError) as caught:
-            read(path)
+            read_limits_file(path)
         assert caught.value.what.startswith(what)
         assert caught.value.where == str(path)
     with pytest.raises(InputError, match="cannot be read"):
-        read("a\0b")
+        read_limits_file("a\0b")
 
 
 # -- in a diff

@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 from nsysconv.diff import noise
 from nsysconv.diff.noise import (
     FEWEST_STEPS,
-    Interval,
+    ConfidenceInterval,
     _beta,
     deviations,
     deviations_of_sums,
     deviations_of_trimmed,
-    pp_floor,
-    repeats,
-    repeats_difference,
-    runs_needed,
-    single,
-    smallest_visible,
+    minimum_detectable_change,
+    percentage_point_deviation,
+    required_runs,
+    runs_difference_interval,
+    runs_ratio_interval,
+    single_run_half_width,
+    step_half_widths,
     t_quantile,
     trimmed_mean,
-    within,
 )
 
 Array = np.ndarray
@@ -78,21 +78,21 @@ def test_beta_in_closed_form(x: float) -> None:
 
 
 def test_an_interval_excludes_no_change() -> None:
-    assert Interval(1.01, 1.2).excludes(1)
-    assert Interval(0.8, 0.99).excludes(1)
-    assert not Interval(1.0, 1.2).excludes(1)
-    assert not Interval(0.8, 1.0).excludes(1)
-    assert not Interval(0.0, math.inf).excludes(1)
+    assert ConfidenceInterval(1.01, 1.2).excludes(1)
+    assert ConfidenceInterval(0.8, 0.99).excludes(1)
+    assert not ConfidenceInterval(1.0, 1.2).excludes(1)
+    assert not ConfidenceInterval(0.8, 1.0).excludes(1)
+    assert not ConfidenceInterval(0.0, math.inf).excludes(1)
 
 
 def test_an_interval_of_a_difference_excludes_0() -> None:
-    assert Interval(0.5, 2).excludes(0) and Interval(-2, -0.5).excludes(0)
-    assert not Interval(-0.5, 2).excludes(0) and not Interval(0, 2).excludes(0)
+    assert ConfidenceInterval(0.5, 2).excludes(0) and ConfidenceInterval(-2, -0.5).excludes(0)
+    assert not ConfidenceInterval(-0.5, 2).excludes(0) and not ConfidenceInterval(0, 2).excludes(0)
 
 
 def test_repeats_by_hand() -> None:
     """Logs -1, 1 and 2, 4: variance 2 each, standard error sqrt(2), 2 degrees of freedom."""
-    found = repeats([math.exp(-1), math.exp(1)], [math.exp(2), math.exp(4)])
+    found = runs_ratio_interval([math.exp(-1), math.exp(1)], [math.exp(2), math.exp(4)])
     assert found is not None
     half = 4.302653 * math.sqrt(2)
     assert math.log(found.low) == pytest.approx(3 - half)
@@ -101,7 +101,7 @@ def test_repeats_by_hand() -> None:
 
 def test_repeats_of_unequal_sides_by_hand() -> None:
     """Squares 1/3 and 1: (4/3)^2 / ((1/3)^2 / 2 + 1^2 / 1) = 32/19 degrees of freedom."""
-    found = repeats([math.exp(-1), 1, math.exp(1)], [1, math.exp(2)])
+    found = runs_ratio_interval([math.exp(-1), 1, math.exp(1)], [1, math.exp(2)])
     assert found is not None
     half = t_quantile(0.95, 32 / 19) * math.sqrt(4 / 3)
     assert math.log(found.low) == pytest.approx(1 - half)
@@ -110,20 +110,20 @@ def test_repeats_of_unequal_sides_by_hand() -> None:
 
 def test_repeats_the_other_way_round_is_the_inverse() -> None:
     base, other = [10.0, 11.0, 10.5], [12.0, 11.5]
-    forward, back = repeats(base, other), repeats(other, base)
+    forward, back = runs_ratio_interval(base, other), runs_ratio_interval(other, base)
     assert forward is not None and back is not None
     assert forward.low == pytest.approx(1 / back.high)
     assert forward.high == pytest.approx(1 / back.low)
 
 
 def test_repeats_without_variance_is_a_point() -> None:
-    assert repeats([1.0, 1.0], [2.0, 2.0, 2.0]) == Interval(2.0, 2.0)
+    assert runs_ratio_interval([1.0, 1.0], [2.0, 2.0, 2.0]) == ConfidenceInterval(2.0, 2.0)
     for runs in range(2, 60):
-        assert repeats([1.1] * runs, [1.1] * 2) == Interval(1.0, 1.0)
+        assert runs_ratio_interval([1.1] * runs, [1.1] * 2) == ConfidenceInterval(1.0, 1.0)
 
 
 def test_repeats_with_variance_on_one_side_only() -> None:
-    found = repeats([100.0] * 3, [109.0, 110.0, 111.0])
+    found = runs_ratio_interval([100.0] * 3, [109.0, 110.0, 111.0])
     assert found is not None
     half = t_quantile(0.95, 2) * 1 / 110 / math.sqrt(3)
     assert math.log(found.low) == pytest.approx(math.log(1.1) - half, abs=1e-4)
@@ -131,7 +131,7 @@ def test_repeats_with_variance_on_one_side_only() -> None:
 
 
 def test_tiny_variances_do_not_vanish() -> None:
-    found = repeats([1.0, math.nextafter(1, 2)], [1.0, math.nextafter(1, 2)])
+    found = runs_ratio_interval([1.0, math.nextafter(1, 2)], [1.0, math.nextafter(1, 2)])
     assert found is not None and not found.excludes(1)
 
 
@@ -139,8 +139,8 @@ def test_tiny_variances_do_not_vanish() -> None:
     "bad", [[], [1.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]]
 )
 def test_no_interval_of_such_repeats(bad: list[float]) -> None:
-    assert repeats(bad, [1.0, 2.0]) is None
-    assert repeats([1.0, 2.0], bad) is None
+    assert runs_ratio_interval(bad, [1.0, 2.0]) is None
+    assert runs_ratio_interval([1.0, 2.0], bad) is None
 
 
 NEAR_100 = [100, 101, 99, 100, 102]
@@ -162,19 +162,19 @@ def test_intervals_of_runs(
     base: list[float], other: list[float], low: float, high: float
 ) -> None:
     """Computed by hand, and with a program of its own."""
-    found = repeats(base, other)
+    found = runs_ratio_interval(base, other)
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(low, abs=2e-5), pytest.approx(high, abs=2e-5))
 
 
 def test_one_run_a_side_tells_nothing_of_runs() -> None:
-    assert repeats([100], [104]) is None
-    assert repeats([], [100, 101, 102]) is None
+    assert runs_ratio_interval([100], [104]) is None
+    assert runs_ratio_interval([], [100, 101, 102]) is None
 
 
 def test_one_run_against_several_varies_as_these_do() -> None:
     """Logs 0 and -1, 1: variance 2 of one degree of freedom, standard error sqrt(2 (1 + 1/2))."""
-    found = repeats([1.0], [math.exp(-1), math.exp(1)])
+    found = runs_ratio_interval([1.0], [math.exp(-1), math.exp(1)])
     assert found is not None
     half = 12.7062 * math.sqrt(3)
     assert math.log(found.high) == pytest.approx(half, abs=1e-3)
@@ -191,7 +191,7 @@ def test_sides_of_other_numbers_of_runs_are_as_often_wrong_as_it_says(
     wrong = 0
     for _ in range(1000):
         base = np.exp(random.normal(0, base_noise, base_runs)).tolist()
-        found = repeats(base, np.exp(random.normal(0, 0.02, other_runs)).tolist())
+        found = runs_ratio_interval(base, np.exp(random.normal(0, 0.02, other_runs)).tolist())
         wrong += found is not None and found.excludes(1)
     assert wrong <= 75  # of 50 expected; Welch alone has 87 of two against eight
 
@@ -202,7 +202,7 @@ def test_repeats_is_as_often_wrong_as_it_says(runs: int) -> None:
     wrong = 0
     for _ in range(1000):
         base, other = np.exp(random.normal(0, 0.05, (2, runs))).tolist()
-        found = repeats(base, other)
+        found = runs_ratio_interval(base, other)
         wrong += found is not None and found.excludes(1)
     assert wrong <= 65  # of 50 expected
 
@@ -226,22 +226,22 @@ def test_repeats_is_as_often_wrong_as_it_says(runs: int) -> None:
 def test_differences_of_runs(
     base: list[float], other: list[float], low: float, high: float
 ) -> None:
-    found = repeats_difference(base, other)
+    found = runs_difference_interval(base, other)
     assert found is not None
     assert (found.low, found.high) == (pytest.approx(low, abs=5e-4), pytest.approx(high, abs=5e-4))
 
 
 def test_the_interval_of_zeros_is_that_of_the_plan() -> None:
-    found = repeats_difference([0, 0, 0], [3, 5, 4])
+    found = runs_difference_interval([0, 0, 0], [3, 5, 4])
     assert found is not None and found.excludes(0)
     assert (round(found.low, 3), round(found.high, 3)) == (1.516, 6.484)
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, math.nan], [1.0, math.inf]])
 def test_no_difference_of_such_runs(bad: list[float]) -> None:
-    assert repeats_difference(bad, [1.0, 2.0]) is None
-    assert repeats_difference([1.0, 2.0], bad) is None
-    assert repeats_difference([1.0], [2.0]) is None
+    assert runs_difference_interval(bad, [1.0, 2.0]) is None
+    assert runs_difference_interval([1.0, 2.0], bad) is None
+    assert runs_difference_interval([1.0], [2.0]) is None
 
 
 RUNS = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
@@ -249,8 +249,8 @@ RUNS = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 
 @given(RUNS, RUNS)
 def test_ratios_are_differences_of_logarithms(base: list[float], other: list[float]) -> None:
-    difference = repeats_difference(base, other)
-    ratio = repeats([math.exp(x) for x in base], [math.exp(x) for x in other])
+    difference = runs_difference_interval(base, other)
+    ratio = runs_ratio_interval([math.exp(x) for x in base], [math.exp(x) for x in other])
     assert (difference is None) == (ratio is None) == (len(base) + len(other) < 3)
     if difference is not None and ratio is not None and difference.high < 700:
         assert math.log(ratio.high) == pytest.approx(difference.high, abs=1e-6)
@@ -271,24 +271,24 @@ def test_ratios_are_differences_of_logarithms(base: list[float], other: list[flo
     ],
 )
 def test_runs_needed(deviation: float, runs: list[int]) -> None:
-    assert [runs_needed(deviation, limit) for limit in (0.01, 0.02, 0.03, 0.05, 0.1)] == runs
+    assert [required_runs(deviation, limit) for limit in (0.01, 0.02, 0.03, 0.05, 0.1)] == runs
 
 
 def test_runs_needed_by_hand() -> None:
     """Four runs a side, of 6 degrees of freedom: (2.4469 + 0.9057) / sqrt(2) = 2.3707."""
-    assert runs_needed(1, 2.371) == 4
-    assert runs_needed(1, 2.370) == 5
+    assert required_runs(1, 2.371) == 4
+    assert required_runs(1, 2.370) == 5
 
 
 def test_never_fewer_than_three_runs_nor_more_than_a_thousand() -> None:
-    assert runs_needed(0, 0.03) == 3
-    assert runs_needed(0.01, 0.01 * 2.8035 / math.sqrt(500)) == 1000
-    assert runs_needed(0.01, 0.01 * 2.8 / math.sqrt(500)) is None
-    assert runs_needed(0.01, 0) is None
+    assert required_runs(0, 0.03) == 3
+    assert required_runs(0.01, 0.01 * 2.8035 / math.sqrt(500)) == 1000
+    assert required_runs(0.01, 0.01 * 2.8 / math.sqrt(500)) is None
+    assert required_runs(0.01, 0) is None
 
 
 def test_the_smallest_visible_change() -> None:
-    assert smallest_visible(0.02) == pytest.approx(0.028)
+    assert minimum_detectable_change(0.02) == pytest.approx(0.028)
     (many, few) = ((t_quantile(0.95, d) + t_quantile(0.6, d)) / t_quantile(0.95, d) for d in (1e6, 4))
     assert few < 1.4 < many
 
@@ -298,17 +298,17 @@ def test_the_smallest_visible_change() -> None:
 
 def test_one_run_without_steps() -> None:
     """1.96 sqrt(2) 3 % = 8.32 %."""
-    assert math.exp(single(0.03)) == pytest.approx(1.0867, abs=5e-5)
-    assert math.exp(-single(0.03)) == pytest.approx(0.9202, abs=5e-5)
-    assert single(0) == 0
+    assert math.exp(single_run_half_width(0.03)) == pytest.approx(1.0867, abs=5e-5)
+    assert math.exp(-single_run_half_width(0.03)) == pytest.approx(0.9202, abs=5e-5)
+    assert single_run_half_width(0) == 0
 
 
 def test_noise_of_a_percentage() -> None:
     """Of 1 % of runs and an idle share of a half: sqrt(2) 0.01 / 4 = 0.354 percentage points."""
-    assert pp_floor(0.01, 0.5) == pytest.approx(0.35355, abs=1e-5)
-    assert pp_floor(0.01, 0) == pp_floor(0.01, 1) == 0
+    assert percentage_point_deviation(0.01, 0.5) == pytest.approx(0.35355, abs=1e-5)
+    assert percentage_point_deviation(0.01, 0) == percentage_point_deviation(0.01, 1) == 0
     for share in (0.1, 0.9):
-        assert pp_floor(0.01, share) == pytest.approx(0.12728, abs=1e-5)
+        assert percentage_point_deviation(0.01, share) == pytest.approx(0.12728, abs=1e-5)
 
 
 def test_deviations_by_hand() -> None:
@@ -333,7 +333,7 @@ def test_more_launches_as_long_as_before() -> None:
     base, other = np.full((1, 20), 5), np.full((1, 20), 5)
     other[0, 3:8] = 6
     sides = (deviations_of_sums(counts * 1000.0, counts) for counts in (base, other))
-    (half,) = within(*sides, 0.01).tolist()
+    (half,) = step_half_widths(*sides, 0.01).tolist()
     assert other.sum() / base.sum() * math.exp(-half) == pytest.approx(1.0213, abs=5e-5)
     assert other.sum() / base.sum() * math.exp(half) == pytest.approx(1.0795, abs=5e-5)
 
@@ -358,8 +358,8 @@ def test_trimming_narrows_what_few_slow_steps_widen() -> None:
     random = np.random.default_rng(11)
     sides = white(random, 100, 0.02) * np.where(np.arange(100) % 50 == 3, 3, 1), white(random, 100, 0.02)
     rows = [side[np.newaxis] for side in sides]
-    (plain,) = within(*map(deviations, rows), 0).tolist()
-    (trimmed,) = within(*map(deviations_of_trimmed, rows), 0).tolist()
+    (plain,) = step_half_widths(*map(deviations, rows), 0).tolist()
+    (trimmed,) = step_half_widths(*map(deviations_of_trimmed, rows), 0).tolist()
     assert trimmed < plain / 4
 
 
@@ -390,7 +390,7 @@ TENTH_IS_SLOW = np.where(np.arange(40) % 10 == 9, 3, 1)
 )
 def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high: float) -> None:
     """Computed with a program of its own, runs differing by 1 %."""
-    (half,) = within(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
+    (half,) = step_half_widths(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
     ratio = fmean(other) / fmean(base)
     assert ratio * math.exp(-half) == pytest.approx(low, abs=2e-5)
     assert ratio * math.exp(half) == pytest.approx(high, abs=2e-5)
@@ -399,7 +399,7 @@ def test_intervals_of_one_run_a_side(base: Array, other: Array, low: float, high
 def test_the_example_of_the_definitions() -> None:
     """c_3^2 = 0.03^2 20 / 2 is one of three: v = 0.009 / 3 / 20, of the 3 degrees of freedom of other."""
     base, other = np.full(20, 10.0), 11 * (1 + 0.03 * np.cos(3 * math.pi * (np.arange(20) + 0.5) / 20))
-    (half,) = within(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
+    (half,) = step_half_widths(deviations(base[np.newaxis]), deviations(other[np.newaxis]), 0.01).tolist()
     assert half == pytest.approx(math.sqrt(3.182446**2 * 0.00015 + 2 * 0.0196**2))
     ratio = fmean(other) / fmean(base)
     assert round(ratio * math.exp(-half), 3) == 1.049
@@ -409,10 +409,10 @@ def test_the_example_of_the_definitions() -> None:
 def test_no_interval_of_too_few_steps() -> None:
     few, enough = np.zeros((3, FEWEST_STEPS - 1)), np.zeros((3, FEWEST_STEPS))
     assert FEWEST_STEPS == 20
-    assert np.isnan(within(few, enough, 0.01)).all()
-    assert np.isnan(within(enough, few, 0.01)).all()
-    assert within(enough, enough, 0.01).tolist() == [single(0.01)] * 3
-    assert within(np.zeros((0, 30)), np.zeros((0, 30)), 0.01).tolist() == []
+    assert np.isnan(step_half_widths(few, enough, 0.01)).all()
+    assert np.isnan(step_half_widths(enough, few, 0.01)).all()
+    assert step_half_widths(enough, enough, 0.01).tolist() == [single_run_half_width(0.01)] * 3
+    assert step_half_widths(np.zeros((0, 30)), np.zeros((0, 30)), 0.01).tolist() == []
 
 
 def slow_half(base: list[float], other: list[float], floor: float) -> float:
@@ -474,7 +474,7 @@ def test_the_quick_version_is_the_slow_one(
         * (1 + trend * np.arange(count) / count)
         for count in steps
     )
-    found = within(deviations(base), deviations(other), 0.01).tolist()
+    found = step_half_widths(deviations(base), deviations(other), 0.01).tolist()
     slow = [slow_half(b, o, 0.01) for b, o in zip(base.tolist(), other.tolist(), strict=True)]
     assert found == pytest.approx(slow)
 
@@ -486,31 +486,32 @@ def test_rows_do_not_mind_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     base, other = both + random.gamma(5, 10, (7, 100)), both + random.gamma(5, 100, (7, 100))
     base[2], other[5, 3] = 0, math.nan
     sides = deviations(base), deviations(other)
-    whole = within(*sides, 0.01)
+    whole = step_half_widths(*sides, 0.01)
     monkeypatch.setattr(noise, "_CELLS_AT_ONCE", 200)
     assert np.isnan(whole).tolist() == [row in (2, 5) for row in range(7)]
-    assert within(*sides, 0.01).tolist() == pytest.approx(whole.tolist(), nan_ok=True)
+    assert step_half_widths(*sides, 0.01).tolist() == pytest.approx(whole.tolist(), nan_ok=True)
     for row in range(7):
-        (alone,) = within(*(side[row : row + 1] for side in sides), 0.01).tolist()
+        (alone,) = step_half_widths(*(side[row : row + 1] for side in sides), 0.01).tolist()
         assert alone == pytest.approx(whole[row], nan_ok=True)
 
 
 def test_whole_numbers_and_their_unit_do_not_matter() -> None:
     base, other = np.random.default_rng(2).integers(10**6, 2 * 10**6, (2, 1, 60))
-    ns = within(deviations(base), deviations(other), 0.01)
-    us = within(deviations(base / 1000), deviations(other / 1000), 0.01)
+    ns = step_half_widths(deviations(base), deviations(other), 0.01)
+    us = step_half_widths(deviations(base / 1000), deviations(other / 1000), 0.01)
     assert ns.tolist() == pytest.approx(us.tolist())
 
 
 def test_the_other_way_round_it_is_as_wide() -> None:
     base, other = map(deviations, np.random.default_rng(3).gamma(9, 1, (2, 5, 80)))
-    assert within(base, other, 0).tolist() == pytest.approx(within(other, base, 0).tolist())
+    there, back = step_half_widths(base, other, 0), step_half_widths(other, base, 0)
+    assert there.tolist() == pytest.approx(back.tolist())
 
 
 def test_steps_that_are_all_alike() -> None:
     """What rounding makes of a mean is no change, even where runs are said not to differ."""
     base, other = np.full((1, 30), 0.7), np.full((1, 31), 0.7)
-    (half,) = within(deviations(base), deviations(other), 0).tolist()
+    (half,) = step_half_widths(deviations(base), deviations(other), 0).tolist()
     change = abs(math.log(other.mean() / base.mean()))
     assert change < 1e-12 <= half < 1e-10
 
@@ -518,7 +519,7 @@ def test_steps_that_are_all_alike() -> None:
 def test_a_side_whose_steps_are_all_alike() -> None:
     """Not paired, and with the degrees of freedom of the other side: c_1 alone is not 0."""
     other = 1 + 0.1 * np.cos(math.pi * (np.arange(100) + 0.5) / 100)
-    (half,) = within(np.zeros((1, 100)), deviations(other[np.newaxis]), 0).tolist()
+    (half,) = step_half_widths(np.zeros((1, 100)), deviations(other[np.newaxis]), 0).tolist()
     quarters = pieces(other.tolist(), 4)
     blocks = pieces(other.tolist(), 10)
     drift = pvariance(quarters) - 0.15 * fmean((b - a) ** 2 for a, b in pairwise(blocks)) / 2
@@ -532,7 +533,7 @@ def test_what_both_sides_share_is_no_noise() -> None:
     random = np.random.default_rng(7)
     base, other = (slow * white(random, 100, 0.01) for _ in range(2))
     paired, apart = (
-        within(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
+        step_half_widths(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
         for side in (other, other[::-1])
     )
     assert paired < 0.01 < 0.3 < apart
@@ -565,7 +566,7 @@ def test_drift_is_paid_for_only_where_it_shows() -> None:
     base, other = white(random, 100, 0.05), white(random, 100, 0.05)
     trend = 1 + 0.2 * np.arange(100) / 100
     steady, drifting = (
-        within(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
+        step_half_widths(deviations(base[np.newaxis]), deviations(side[np.newaxis]), 0)[0]
         for side in (other, other * trend)
     )
     assert steady < 0.02 and drifting > 0.1
@@ -573,14 +574,15 @@ def test_drift_is_paid_for_only_where_it_shows() -> None:
 
 def test_noise_between_runs_is_added_as_a_square() -> None:
     base, other = map(deviations, np.random.default_rng(5).normal(100, 5, (2, 3, 80)))
-    without, with_it = within(base, other, 0), within(base, other, 0.01)
-    assert (with_it**2).tolist() == pytest.approx((without**2 + single(0.01) ** 2).tolist())
+    without, with_it = step_half_widths(base, other, 0), step_half_widths(base, other, 0.01)
+    expected = without**2 + single_run_half_width(0.01) ** 2
+    assert (with_it**2).tolist() == pytest.approx(expected.tolist())
 
 
 def test_many_rows_take_no_time() -> None:
     base, other = np.random.default_rng(6).normal(100, 2, (2, 500, 500))
     begun = time.process_time()
-    within(deviations(base), deviations(other), 0.01)
+    step_half_widths(deviations(base), deviations(other), 0.01)
     assert time.process_time() - begun < 2
 
 
@@ -687,7 +689,7 @@ def exceeding(
         base[row] = kind(random, steps, part)
         other[row] = change * kind(random, steps, part)
     ratios = other.mean(axis=1) / base.mean(axis=1)
-    halves = within(deviations(base), deviations(other), 0.01)
+    halves = step_half_widths(deviations(base), deviations(other), 0.01)
     return int(((ratios > 1.03) & (ratios * np.exp(-halves) > 1)).sum())
 
 

@@ -10,9 +10,9 @@ import pytest
 from conftest import REAL, real
 
 import nsysconv
-from nsysconv.diff import spelling
-from nsysconv.diff.compared import Compared
+from nsysconv.diff import names
 from nsysconv.diff.names import Match
+from nsysconv.diff.rows import RowPair, template_argument_notes
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
@@ -39,8 +39,8 @@ def side(*devices: str | None) -> list[Timeline]:
     ],
 )
 def test_makers(base: list[str | None], other: list[str | None], differ: bool) -> None:
-    assert spelling.makers_differ(side(*base), side(*other)) is differ
-    assert spelling.makers_differ(side(*other), side(*base)) is differ
+    assert names.vendors_differ(side(*base), side(*other)) is differ
+    assert names.vendors_differ(side(*other), side(*base)) is differ
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_makers(base: list[str | None], other: list[str | None], differ: bool) -
     ],
 )
 def test_functions_of_hip(name: str, key: str) -> None:
-    assert spelling.of_calls()(name) == key
+    assert names.call_name_key()(name) == key
 
 
 @real
@@ -82,12 +82,12 @@ def test_gpus_of_one_maker_are_compared_as_ever() -> None:
     assert "diff_kernel_categories" not in names
 
 
-def kernel_rows(*rows: tuple[str, str]) -> list[Compared]:
+def kernel_rows(*rows: tuple[str, str]) -> list[RowPair]:
     found = []
     for where, name in rows:
         row: dict[str, Any] = {"name": name}
         base, other = (row if where != "only in other" else {}, row if where != "only in base" else {})
-        found.append(Compared((name,), where, base, other, {}, {}, {}, lambda _: None, frozenset()))
+        found.append(RowPair((name,), where, base, other, {}, {}, {}, lambda _: None, frozenset()))
     return found
 
 
@@ -97,11 +97,11 @@ def test_kernels_with_other_template_arguments_are_pointed_out() -> None:
         ("only in other", "void gemm<256, 64>(float*)"), ("both", "void relu<4>(float*)"),
         ("only in base", "softmax"), ("only in other", "layer_norm"),
     )  # fmt: skip
-    (note,) = spelling.other_arguments(rows)
+    (note,) = template_argument_notes(rows)
     assert (note.slug, note.count, note.where) == ("template-arguments-differ", 3, "gemm")
     assert "--match name" in note.text
-    assert spelling.other_arguments(kernel_rows(("only in base", "a"), ("only in other", "b"))) == []
-    assert spelling.other_arguments(kernel_rows(("both", "f<1>"), ("only in other", "f<2>"))) == []
+    assert template_argument_notes(kernel_rows(("only in base", "a"), ("only in other", "b"))) == []
+    assert template_argument_notes(kernel_rows(("both", "f<1>"), ("only in other", "f<2>"))) == []
 
 
 NAMES = {1: "void f<1>(int)", 2: "_Z1fILi1EEvi", 3: "void f<2>(int)", 4: "_Z1fILi2EEvi"}
@@ -128,7 +128,7 @@ def of_symbols() -> list[Timeline]:
 @pytest.mark.parametrize("match", ["exact", "signature", "name"])
 def test_a_symbol_is_the_name_that_the_other_side_has_for_it(match: Match) -> None:
     for sides in ((of_symbols(), of_both()), (of_both(), of_symbols())):
-        key = spelling.of_kernels(*sides, match)
+        key = names.kernel_name_key(*sides, match)
         assert key(NAMES[2]) == key(NAMES[1])
         assert key(NAMES[4]) == key(NAMES[3])
         assert (key(NAMES[2]) == key(NAMES[3])) is (match == "name")
@@ -136,7 +136,7 @@ def test_a_symbol_is_the_name_that_the_other_side_has_for_it(match: Match) -> No
 
 
 def test_symbols_are_not_looked_for_where_both_sides_have_names_or_none() -> None:
-    assert spelling.symbols_on_one_side(of_both(), of_both()) == []
-    assert spelling.symbols_on_one_side(of_symbols(), of_symbols()) == []
-    (note,) = spelling.symbols_on_one_side(of_both(), of_symbols())
+    assert names.symbols_only_notes(of_both(), of_both()) == []
+    assert names.symbols_only_notes(of_symbols(), of_symbols()) == []
+    (note,) = names.symbols_only_notes(of_both(), of_symbols())
     assert (note.text[:7], note.count) == ("other: ", 2)

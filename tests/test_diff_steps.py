@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from small_store import Call, Kernel, Range, Row, write
 
 from nsysconv import api
-from nsysconv.diff.steps import in_all, not_annotated, whole_only, without_rows
+from nsysconv.diff.steps import (
+    has_no_annotated_steps,
+    steps_per_rank,
+    unannotated_notes,
+    without_unannotated,
+)
 from nsysconv.queries import steps as steps_query
 from nsysconv.report import Report, report_table
 
@@ -32,7 +37,7 @@ def of_steps(*rows: tuple[int | None, int, str, int, int | None]) -> Report:
 
 
 def told(report: Report) -> list[dict[str, Any]]:
-    return [{name: row[name] for name in OF_ALL} for row in in_all(report).rows()]
+    return [{name: row[name] for name in OF_ALL} for row in steps_per_rank(report).rows()]
 
 
 def row(*values: Any) -> dict[str, Any]:
@@ -99,18 +104,19 @@ def test_the_row_of_random_steps(lengths: list[int], between: int) -> None:
 
 def test_what_is_one_step_as_a_whole() -> None:
     whole, annotated = of_steps((0, 7, WHOLE, 10, 4)), of_steps((0, 7, "a", 10, 4))
-    assert whole_only(whole)
-    assert not whole_only(annotated)
-    assert not whole_only(of_steps())
-    assert without_rows(annotated) is annotated
-    assert (without_rows(whole).table, without_rows(whole).not_recorded) == (None, ("annotated steps",))
+    assert has_no_annotated_steps(whole)
+    assert not has_no_annotated_steps(annotated)
+    assert not has_no_annotated_steps(of_steps())
+    assert without_unannotated(annotated) is annotated
+    without = without_unannotated(whole)
+    assert (without.table, without.not_recorded) == (None, ("annotated steps",))
 
 
 def test_which_side_has_no_annotated_steps() -> None:
     whole, annotated = of_steps((0, 7, WHOLE, 10, 4)), of_steps((0, 7, "a", 10, 4))
 
     def text(base: list[Report], other: list[Report]) -> str:
-        return " ".join(note.text for note in not_annotated(base, other)).partition(":")[0]
+        return " ".join(note.text for note in unannotated_notes(base, other)).partition(":")[0]
 
     assert text([whole], [whole]) == ""
     assert text([annotated], [annotated, of_steps()]) == ""

@@ -23,7 +23,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers.detection import all_importers
 from nsysconv.queries import REPORTS, query
 from nsysconv.render import FORMATS
-from nsysconv.store.views import views
+from nsysconv.store.user_sql import views
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -149,7 +149,7 @@ def test_commands_are_documented() -> None:
 
 def test_exit_statuses_are_documented() -> None:
     ours = {error.exit_status for error in errors.NsysconvError.__subclasses__()}
-    ended = {128 + number for number in runtime._ENDING}
+    ended = {128 + number for number in runtime.ENDING_SIGNALS}
     assert ours | {0, gate.EXCEEDED, errors.NsysconvError.exit_status} | ended == set(
         docs_cli.EXIT_STATUSES
     )

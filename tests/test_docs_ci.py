@@ -17,7 +17,7 @@ from diff_workloads import Copy, Launch, run_of
 from machine import REDUCE, SAXPY
 from write_nsys import write_nsys
 
-from nsysconv.diff.limits_file import read
+from nsysconv.diff.limits_file import read_limits_file
 
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)
@@ -173,7 +173,7 @@ def runner(tmp_path: Path) -> Runner:
 
 
 def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
-    found = read(runner.work / "limits.toml")
+    found = read_limits_file(runner.work / "limits.toml")
     lines = block("toml").splitlines()
     assert len(found.limits) == 4
     for text, place in found.limits:
@@ -181,7 +181,7 @@ def test_the_limits_of_the_page_are_read(runner: Runner) -> None:
     # What the comments say can be said.
     said = re.sub(r"^# (\w+ = )", r"\1", block("toml"), flags=re.M)
     (runner.work / "limits.toml").write_text(said)
-    both = read(runner.work / "limits.toml")
+    both = read_limits_file(runner.work / "limits.toml")
     assert (both.run_noise, both.cannot_tell) == ("0.3%", "pass")
 
 

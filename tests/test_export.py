@@ -38,7 +38,7 @@ def listing(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "dead link"])
-def test_nothing_is_written_over(kind: str, tmp_path: Path) -> None:
+def test_existing_file_is_not_overwritten(kind: str, tmp_path: Path) -> None:
     place = tmp_path / "out"
     if kind == "file":
         place.write_text("mine")
@@ -79,7 +79,7 @@ def test_a_folder_that_appears_meanwhile_is_left_alone(
     (OSError(28, "No space left on device"), UsageError),
     (InputError("damaged"), InputError),
 ], ids=repr)  # fmt: skip
-def test_what_fails_leaves_nothing(
+def test_failed_export_leaves_nothing(
     error: BaseException,
     expected: type[BaseException],
     tmp_path: Path,
@@ -100,7 +100,7 @@ def test_what_fails_leaves_nothing(
     assert len(opened_files) == 3
 
 
-def test_a_killed_export_leaves_nothing_once_it_is_done_again(tmp_path: Path) -> None:
+def test_repeated_export_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys\n"
         "from nsysconv.api.exporting import export_profiles\n"
@@ -121,7 +121,7 @@ def test_a_killed_export_leaves_nothing_once_it_is_done_again(tmp_path: Path) ->
     assert listing(tmp_path) == ["out"]
 
 
-def test_another_export_under_way_is_not_swept_away(tmp_path: Path) -> None:
+def test_running_export_is_not_swept_away(tmp_path: Path) -> None:
     place = tmp_path / "out"
     with building(place) as ours:
         theirs = ours.with_name(ours.name.replace(f"-{os.getpid()}-", f"-{os.getppid()}-"))
@@ -197,7 +197,7 @@ def test_where_it_is_written(arguments: list[str], expected: str, tmp_path: Path
     (["job.sqlite", "--to", "parquet", "--step-range", "epoch"], ["--step-range without steps"]),
     ([".", "--to", "parquet"], ["a folder", "nsysconv import"]),
 ])  # fmt: skip
-def test_mistakes(arguments: list[str], words: list[str], tmp_path: Path) -> None:
+def test_mistakes_are_usage_errors(arguments: list[str], words: list[str], tmp_path: Path) -> None:
     (tmp_path / "job.sqlite").write_bytes(BASIC.read_bytes())
     outcome = run("export", *arguments, cwd=tmp_path)
     assert (outcome.status, outcome.out) == (2, ""), outcome

@@ -20,7 +20,7 @@ from nsysconv import api
 from nsysconv.export import chrome
 from nsysconv.export.contract import Options, Written
 from nsysconv.report import MISSING
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.timeline import Timeline
 
@@ -178,7 +178,7 @@ def test_two_processes_with_two_gpus_are_read_back(tmp_path: Path) -> None:
 
 
 
-def test_what_is_not_read_back(tmp_path: Path) -> None:
+def test_tables_that_are_not_read_back(tmp_path: Path) -> None:
     """What PyTorch's profiler has no rows of, and that ranges are of several domains and kinds."""
     source = NSYS / "cpu_side-3.28.1.sqlite"
     made = exported(source, tmp_path)
@@ -247,7 +247,7 @@ def test_times_before_zero() -> None:
     assert (kernel["ts"], kernel["dur"]) == (Decimal("-1.500"), 4)
 
 
-def test_kernels_that_overlap_have_lines_of_their_own() -> None:
+def test_overlapping_kernels_have_lanes_of_their_own() -> None:
     """The second runs while the first does, and is no part of it; the third when both are over."""
     events = events_of(Kernel(100, 400), Kernel(200, 300), Kernel(400, 500))
     names = names_of_tracks(events)
@@ -275,7 +275,7 @@ def test_calls_that_cross() -> None:
         "11 CUDA runtime", "11 CUDA runtime (2)", "11 CUDA runtime"]  # fmt: skip
 
 
-def test_calls_of_no_thread_stand_apart() -> None:
+def test_calls_without_thread_have_a_track_of_their_own() -> None:
     """Two that are inside each other may be of two threads; no digit of a line is a thread's number."""
     events = events_of(Call(100, 300, tid=None), Call(150, 200, tid=None))
     assert [e["tid"] for e in slices_of(events, "cuda_runtime")] == [
@@ -298,7 +298,7 @@ def test_odd_names(name: str, tmp_path: Path) -> None:
         assert [texts[i] for i in ids.tolist()] == [name, "plain"]
 
 
-def test_rows_without_a_time_are_said_to_be_missing(tmp_path: Path) -> None:
+def test_rows_without_time_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "store.db", Kernel(None, None), Kernel(100, 200))
     made = exported(tmp_path / "store.db", tmp_path)
     assert made is not None

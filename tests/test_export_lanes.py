@@ -65,7 +65,7 @@ def test_nested(intervals: Intervals) -> None:
 
 
 @given(INTERVALS, st.sampled_from((lanes.apart, lanes.nested)))
-def test_pieces(intervals: Intervals, find: lanes.Find) -> None:
+def test_lanes_found_piecewise_are_the_same(intervals: Intervals, find: lanes.Find) -> None:
     """Found piece by piece, lanes are those that are found at once."""
     start, end = columns(intervals)
     order = lanes.time_order(start, end - start)
@@ -120,7 +120,7 @@ def test_time_order_of_several_tables(tables: list[Intervals], piece: int) -> No
     assert found.tolist() == in_time(intervals)
 
 
-def test_what_waits_is_written_once_it_is_its_turn() -> None:
+def test_late_rows_keep_the_order_of_time() -> None:
     """Pieces of two: 9 waits for all others, 3 for the 1 and 2 behind it."""
     start = np.array([9, 0, 3, 1, 2, 4], np.int64)
     with pytest.MonkeyPatch.context() as patch:

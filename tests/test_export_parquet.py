@@ -43,7 +43,7 @@ import nsysconv
 from nsysconv import codes, schema
 from nsysconv.api.exporting import export_profiles
 from nsysconv.export import tables
-from nsysconv.store.batches import arrow_type
+from nsysconv.store.connection import arrow_type
 from nsysconv.timeline.slices import Slice
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -218,7 +218,7 @@ def test_a_wrong_cell_in_place_is_left_out_as_in_an_import(
 
 
 def test_types_are_the_schema_s(tmp_path: Path) -> None:
-    """Also where the first rows of a column are all null, of which a driver cannot tell the type."""
+    """Also where the first rows of a column are all null, of which a driver cannot know the type."""
     rows = [Range(i, i + 1, f"r{i}") for i in range(3)]
     totals = [Total("range", 1, 5, name="a"), Total("range", 1, 5, name="b", med=1.5, stddev=None)]
     write(tmp_path / "s.db", *rows, *totals)
@@ -234,7 +234,7 @@ def test_types_are_the_schema_s(tmp_path: Path) -> None:
 
 
 def test_nulls_and_texts_of_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A type is told from a batch: one row each is the hardest."""
+    """A type is taken from a batch: one row each is the hardest."""
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 1)
     rows = [Operator(1, 2, "a"), Kernel(None, None, None, occupancy=None), Kernel(3, 5, 1, occupancy=7),
             Total("kernel", 1), Total("kernel", 2, med=2.5)]  # fmt: skip
@@ -280,7 +280,7 @@ def test_every_column_has_its_comment(tmp_path: Path) -> None:
 # -- names
 
 
-def test_names_and_words_stand_beside_their_numbers(tmp_path: Path) -> None:
+def test_texts_are_beside_their_numbers(tmp_path: Path) -> None:
     write(
         tmp_path / "s.db",
         Kernel(0, 1, 1, name="void f<int>(int)", short="f", mangled="_Z1fIiEvT_"),
@@ -380,7 +380,7 @@ def test_a_slice_over_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert opened(tmp_path / "out", "kernel").column("start_ns").to_pylist() == [1, 3, 5, 7, 9]
 
 
-def test_what_a_slice_cannot_place_is_said(tmp_path: Path) -> None:
+def test_rows_without_place_in_a_slice_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "s.db", Kernel(None, None, 1), Kernel(10, 20, 2))
     made = export_profiles(
         tmp_path / "s.db", "parquet", tmp_path / "out", slice=Slice(time=(0, 50))
@@ -445,7 +445,7 @@ def test_several_profiles_are_cut_by_run_and_rank(partitioned: Path) -> None:
     assert files_of(partitioned / "kernel") == [
         f"run={label}/rank={rank}/part-{rank + 1}.parquet" for rank, label in enumerate(labels)
     ]
-    # Where ranks are told in a column of that name, no folder must say other ones.
+    # Where ranks are in a column of that name, no folder must say other ones.
     assert files_of(partitioned / "process") == [
         f"run={label}/part-{number}.parquet" for number, label in enumerate(labels, 1)
     ]
@@ -518,7 +518,7 @@ def test_odd_labels_come_back_in_pyarrow(odd_labels: tuple[Path, Sums]) -> None:
     assert found == expected
 
 
-def test_one_run_of_two_profiles_is_told_once(ranks: Path, tmp_path: Path) -> None:
+def test_run_of_two_profiles_is_written_once(ranks: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.db"
     store.write_bytes(ranks.read_bytes())
     connection = sqlite3.connect(store)

@@ -39,10 +39,10 @@ class Trace:
                     assert each.iid not in self.names[kind]
                     self.names[kind][each.iid] = each.name
             if packet.HasField("track_descriptor"):
-                told = packet.track_descriptor
-                assert told.uuid not in self.tracks
-                assert told.parent_uuid in self.tracks or not told.parent_uuid
-                self.tracks[told.uuid] = told
+                descriptor = packet.track_descriptor
+                assert descriptor.uuid not in self.tracks
+                assert descriptor.parent_uuid in self.tracks or not descriptor.parent_uuid
+                self.tracks[descriptor.uuid] = descriptor
         events = [packet for packet in self.packets if packet.HasField("track_event")]
         assert all(packet.track_event.track_uuid in self.tracks for packet in events)
         self.events = sorted(events, key=lambda packet: packet.timestamp)
@@ -120,7 +120,7 @@ def test_real_files(source: Path, tmp_path: Path) -> None:
 
 
 def test_a_kernel_its_call_and_a_copy(tmp_path: Path) -> None:
-    """All that is told of them, with times in ns, and the arrow from the call to the kernel."""
+    """All that is shown of them, with times in ns, and the arrow from the call to the kernel."""
     write(
         tmp_path / "store.db",
         Kernel(1_234_567, 1_236_568, 5, grid=(8, 2, 1), registers=32),

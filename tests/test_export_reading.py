@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from traces import document, exported
 
 from nsysconv import schema
-from nsysconv.export import drawing, lanes, ordered
-from nsysconv.export.about import About
-from nsysconv.export.behind import Behind
-from nsysconv.export.kinds import ON_DEVICES, ON_THREADS, OPS, Kind
+from nsysconv.export import columns, lanes, layout
+from nsysconv.export.event_args import NameLookup
+from nsysconv.export.tracing import BackgroundWriter
+from nsysconv.export.tracks import ON_DEVICES, ON_THREADS, OPS, EventKind
 from nsysconv.report import MISSING, values_of
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 from nsysconv.timeline import arrays
 
 BASIC = NSYS / "basic-3.28.1.sqlite"
@@ -37,7 +38,7 @@ class Asked(dict[str, Any]):
         for column in schema.metadata.tables[table].c:
             nothing = np.empty(0, np.int64)
             is_text = column.name == "text"
-            self[column.name] = ordered.Coded(nothing, []) if is_text else nothing
+            self[column.name] = columns.Coded(nothing, []) if is_text else nothing
         self["row"] = np.empty(0, np.int64)
 
     def __getitem__(self, name: str) -> Any:
@@ -45,14 +46,14 @@ class Asked(dict[str, Any]):
         return super().__getitem__(name)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.what}-{kind.tells.tell.__name__}")
-def test_a_kind_reads_the_columns_that_it_says(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.what}-{kind.args.make.__name__}")
+def test_a_kind_reads_the_columns_that_it_says(kind: EventKind) -> None:
     """No more, or they would be missing; no fewer, or they would be read for nothing."""
     rows = Asked(kind.table)
     with profile_in_place(BASIC) as profile:
-        kind.tells.tell(rows, About(profile))
-    assert rows.names - {"row"} == set(kind.tells.columns)
-    assert set(kind.tells.columns) <= set(kind.shows)
+        kind.args.make(rows, NameLookup(profile))
+    assert rows.names - {"row"} == set(kind.args.columns)
+    assert set(kind.args.columns) <= set(kind.columns)
 
 
 def some_columns(profile: Profile, table: str, names: list[str]) -> dict[str, list[int]]:
@@ -94,7 +95,7 @@ def test_constants_are_what_the_columns_hold(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", [BASIC, TWO_GPUS, TRACE], ids=name_of)
 @pytest.mark.parametrize("few_groups", [0, 16])
-def test_rows_at_a_time_change_no_event(
+def test_number_of_rows_at_a_time_changes_no_event(
     source: Path, few_groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only where arrows stand: behind the rows that are written together."""
@@ -106,18 +107,18 @@ def test_rows_at_a_time_change_no_event(
         return [str(event) for event in document(made.path)["traceEvents"]]
 
     at_once = events("whole")
-    monkeypatch.setattr(ordered, "_ROWS", 3)
+    monkeypatch.setattr(columns, "_ROWS", 3)
     monkeypatch.setattr(lanes, "_PIECE", 2)
     monkeypatch.setattr(arrays, "_BLOCK", 2)
-    monkeypatch.setattr(drawing, "_FEW_GROUPS", few_groups)
+    monkeypatch.setattr(layout, "_FEW_GROUPS", few_groups)
     by_threes = events("pieces")
     assert sorted(by_threes) == sorted(at_once)
     assert by_threes != at_once
 
 
 @given(st.lists(st.sampled_from((MISSING, -1, 0, 7, 2**62))))
-def test_firsts(values: list[int]) -> None:
-    first, numbers = ordered.firsts(np.array(values, np.int64))
+def test_firsts_are_the_first_rows_of_distinct_values(values: list[int]) -> None:
+    first, numbers = columns.firsts(np.array(values, np.int64))
     assert [values[i] for i in first[numbers].tolist()] == values
     assert first.tolist() == [values.index(value) for value in dict.fromkeys(values)]
 
@@ -125,33 +126,33 @@ def test_firsts(values: list[int]) -> None:
 # -- work behind
 
 
-def test_work_is_done_in_order_by_one_other_thread() -> None:
+def test_background_tasks_run_in_order_in_one_thread() -> None:
     done: list[tuple[int, int]] = []
-    with Behind() as behind:
+    with BackgroundWriter() as writer:
         for number in range(7):
-            behind.do(lambda number=number: done.append((number, threading.get_ident())))  # type: ignore[misc]
+            writer.submit(lambda number=number: done.append((number, threading.get_ident())))  # type: ignore[misc]
     assert [number for number, _ in done] == list(range(7))
     assert len({thread for _, thread in done}) == 1
     assert done[0][1] != threading.get_ident()
 
 
-def test_what_work_raises_ends_it() -> None:
+def test_error_of_background_task_ends_the_others() -> None:
     """Not at once, but soon."""
     done = []
 
     def fails() -> None:
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"), Behind() as behind:
-        behind.do(fails)
+    with pytest.raises(OSError, match="no space"), BackgroundWriter() as writer:
+        writer.submit(fails)
         for number in range(9):
-            behind.do(lambda number=number: done.append(number))  # type: ignore[misc]
+            writer.submit(lambda number=number: done.append(number))  # type: ignore[misc]
     assert len(done) < 9
 
 
-def test_the_last_piece_of_work_is_waited_for() -> None:
+def test_last_background_task_is_awaited() -> None:
     def fails() -> None:
         raise OSError("no space")
 
-    with pytest.raises(OSError, match="no space"), Behind() as behind:
-        behind.do(fails)
+    with pytest.raises(OSError, match="no space"), BackgroundWriter() as writer:
+        writer.submit(fails)

@@ -52,7 +52,7 @@ def test_every_scene_has_its_own_name() -> None:
 
 
 def test_the_signals_that_end_are_those_of_the_terminal_and_of_batch_systems() -> None:
-    assert {number.name for number in runtime._ENDING} == {"SIGINT", "SIGTERM", "SIGHUP"}
+    assert {number.name for number in runtime.ENDING_SIGNALS} == {"SIGINT", "SIGTERM", "SIGHUP"}
 
 
 def test_the_clock_of_a_command_jumps() -> None:

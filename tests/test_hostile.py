@@ -26,14 +26,14 @@ from markdown_it import MarkdownIt
 
 from nsysconv.api.importing import import_files
 from nsysconv.errors import InputError
-from nsysconv.importers.kineto.events import Words
+from nsysconv.importers.kineto.events import copy_codes
 from nsysconv.importers.nsys_sqlite import gpu_metrics
-from nsysconv.importers.nsys_stats import runs, survey
-from nsysconv.importers.nvprof_log import messages
+from nsysconv.importers.nsys_stats import survey
+from nsysconv.importers.nvprof_log import reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
-from nsysconv.store.database import is_store
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import is_store
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
@@ -50,7 +50,7 @@ def source(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 # -- SQLite
 
 
-def test_a_virtual_table_in_other_words_is_none_to_read(
+def test_virtual_table_is_not_read(
     source: sqlite3.Connection, tmp_path: Path
 ) -> None:
     source.execute("CREATE VIRTUAL TABLE spatial USING rtree(id, low, high)")
@@ -185,7 +185,7 @@ def _refused_in_little_memory(tmp_path: Path, text: Iterable[bytes]) -> None:
     assert "no event ends for a long time" in done.stderr
 
 
-def test_a_compressed_trace_that_is_never_done_is_refused_in_little_memory(tmp_path: Path) -> None:
+def test_endless_compressed_trace_is_refused_in_little_memory(tmp_path: Path) -> None:
     _refused_in_little_memory(tmp_path, (b" " * (1 << 20) for _ in range(512)))
 
 
@@ -200,7 +200,7 @@ def test_a_compressed_event_of_any_length_is_refused_in_little_memory(tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["report", "info", "import"])
-def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path, command: str) -> None:
+def test_special_file_is_refused_without_waiting(tmp_path: Path, command: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "nowhere").symlink_to("missing")
@@ -211,7 +211,7 @@ def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path, command
 
 
 @pytest.mark.parametrize("target", ["pipe", "folder", "/dev/null"])
-def test_what_is_no_file_is_no_store(tmp_path: Path, target: str) -> None:
+def test_special_file_is_no_store(tmp_path: Path, target: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     assert run("import", BASIC, "-o", target, cwd=tmp_path).status == 3
@@ -224,7 +224,7 @@ def test_what_is_no_file_is_no_store(tmp_path: Path, target: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no list of open files")
-def test_looking_at_what_is_no_store_leaves_no_file_open(tmp_path: Path) -> None:
+def test_opening_special_file_as_store_leaves_no_file_open(tmp_path: Path) -> None:
     """A folder may hold 100,000 logs beside its profiles."""
     (tmp_path / "job.log").write_text("no database\n" * 100)
     is_store(tmp_path / "job.log")
@@ -234,7 +234,7 @@ def test_looking_at_what_is_no_store_leaves_no_file_open(tmp_path: Path) -> None
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_what_is_skipped_is_kept_in_little_room(tmp_path: Path) -> None:
+def test_list_of_skipped_files_stays_small(tmp_path: Path) -> None:
     """Where an error was raised its file's first bytes are at hand: 10 KB for each of 100,000 files."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "job.log").write_text("no profile\n")
@@ -247,7 +247,7 @@ def test_what_is_skipped_is_kept_in_little_room(tmp_path: Path) -> None:
 # -- paths that a recording names
 
 
-def test_paths_that_a_recording_names_are_texts_and_no_files(tmp_path: Path) -> None:
+def test_paths_in_a_recording_are_not_opened(tmp_path: Path) -> None:
     """Neither opened nor made: files of a program, a report, a trace that the metadata speak of."""
     outside = tmp_path / "outside"
     outside.write_text("secret")
@@ -301,7 +301,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_private_folder_is_ours_alone_and_goes(temporary: Path) -> None:
+def test_private_folder_is_unreadable_to_others_and_removed(temporary: Path) -> None:
     with private_folder() as folder:
         assert folder.parent == temporary
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -358,15 +358,15 @@ def said(text: str) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stats.txt"
         path.write_text(text, encoding="utf-8")
-        return survey.Survey(path).items
+        return survey.LogSurvey(path).items
 
 
 LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
-    "number of a message": (lambda text: list(messages.notes([(1, text)])), "", "1"),
-    "copy of a trace": (Words().copy, "Memcpy HtoD (", " "),
-    "second kind of a copy": (Words().copy, "Memcpy HtoD (a -> ", "\t"),
+    "number of a message": (lambda text: list(reader.message_notes([(1, text)])), "", "1"),
+    "copy of a trace": (copy_codes, "Memcpy HtoD (", " "),
+    "second kind of a copy": (copy_codes, "Memcpy HtoD (a -> ", "\t"),
     "unit of a metric": (gpu_metrics._PERCENT.search, "", "[a%0"),
-    "construct of OpenACC": (runs._CONSTRUCT.match, "", "a@:9"),
+    "construct of OpenACC": (survey._CONSTRUCT.match, "", "a@:9"),
     "announcement": (said, "", "Processing [a] with [ "),
     "older announcement": (said, "", "Running [a.py a"),
     "heading": (said, "", "** a (a: "),
@@ -375,7 +375,7 @@ LOOKED_AT: dict[str, tuple[Callable[[str], object], str, str]] = {
 
 
 @pytest.mark.parametrize("what", LOOKED_AT)
-def test_a_text_is_looked_at_in_time_that_grows_as_it_does(what: str) -> None:
+def test_patterns_take_linear_time(what: str) -> None:
     """Else these take minutes: damaged files have lines of any length."""
     look, first, again = LOOKED_AT[what]
     with within(20):

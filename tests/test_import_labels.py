@@ -13,8 +13,8 @@ from golden_cases import BASIC, FIXTURES, run
 
 import nsysconv
 from nsysconv.errors import UsageError
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
+from nsysconv.store.write import tags_of
 
 OTHER = NSYS / "graphs-3.28.1.sqlite"
 MERGED = FIXTURES / "kineto" / "odd-merged-ranks.json.gz"

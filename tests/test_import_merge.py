@@ -22,7 +22,8 @@ from test_import_ranks import runs_of
 import nsysconv
 from nsysconv import schema
 from nsysconv.errors import InputError, UsageError
-from nsysconv.store.read import Store, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Store
 
 SOURCES = [
     NSYS / "basic-3.25.0.sqlite",

@@ -14,10 +14,10 @@ from ranked_files import PAIR, of_rank, recorded, written_record
 
 import nsysconv
 from nsysconv.api.importing import ImportResult
-from nsysconv.api.profile_file import rank_in_name, suggestion
+from nsysconv.api.profile_file import rank_in_name, suggest_rank_from
 from nsysconv.errors import UsageError
-from nsysconv.store.census import census, in_rows, spans
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
+from nsysconv.store.runs import in_rows, rank_coverage, spans
 
 MERGED = FIXTURES / "kineto" / "odd-merged-ranks.json.gz"
 
@@ -156,11 +156,11 @@ def test_an_expression_that_finds_no_rank(tmp_path: Path, wanted: str) -> None:
 
 def test_numbers_in_names_may_be_ranks() -> None:
     paths = [Path(f"job7.train.{rank}.sqlite") for rank in range(3)]
-    wanted = suggestion(paths)
+    wanted = suggest_rank_from(paths)
     assert wanted == r"job\d+\.train\.(\d+)\.sqlite$"
-    assert suggestion([Path("report1.sqlite"), Path("report2.sqlite")]) is None, "repeats"
-    assert suggestion([Path("a0.b0.sqlite"), Path("a1.b1.sqlite")]) is None, "two numbers differ"
-    assert suggestion([Path("a0.sqlite"), Path("b1.sqlite")]) is None
+    assert suggest_rank_from([Path("report1.sqlite"), Path("report2.sqlite")]) is None, "repeats"
+    assert suggest_rank_from([Path("a0.b0.sqlite"), Path("a1.b1.sqlite")]) is None, "two numbers differ"
+    assert suggest_rank_from([Path("a0.sqlite"), Path("b1.sqlite")]) is None
 
 
 def test_what_is_suggested_does_it(tmp_path: Path) -> None:
@@ -446,7 +446,7 @@ def process(rank: int | None, **told: Any) -> dict[str, Any]:
 
 
 def test_a_census_by_hand() -> None:
-    found = census([
+    found = rank_coverage([
         ("a", [process(0, world_size=6, host="n1"), process(None, host="n1")]),
         ("b", [process(3, world_size=6, host="n2"), process(4, world_size=8)]),
         ("c", [process(3, job="slurm 1")]),
@@ -465,7 +465,7 @@ def test_a_census_by_hand() -> None:
 
 
 def test_a_census_without_ranks_says_nothing() -> None:
-    found = census([("a", [process(None, host="n1")]), ("b", [])])
+    found = rank_coverage([("a", [process(None, host="n1")]), ("b", [])])
     assert (found.notes(), found.world_size, found.unranked) == ([], 0, ("a", "b"))
 
 

@@ -47,12 +47,12 @@ from nsysconv.importers import kineto
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto import arrays, decode, trace
-from nsysconv.importers.kineto.decode import Decoder, batches
-from nsysconv.importers.kineto.packed import MISSING, Piece
-from nsysconv.importers.kineto.trace import BORDER
+from nsysconv.importers.kineto.decode import Decoder, batch_bounds
+from nsysconv.importers.kineto.packed import MISSING, Chunk
+from nsysconv.importers.kineto.trace import EVENT_BORDER
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.recording import Batch, take_batches
 
 KINETO = FIXTURES / "kineto"
@@ -66,7 +66,7 @@ LEFT_OUT = frozenset({
     "trace-truncated", "event-unreadable", "wrong-type", "negative-duration", "impossible-time",
     "category-unknown", "category-assumed", "json-repaired", "no-time",
 })  # fmt: skip
-# Rows that are told by an argument or a name alone.
+# Rows that differ by an argument or a name alone.
 TOLD_BY_VALUES = frozenset({"collective", "memory_event"})
 SECONDS = 10
 
@@ -212,7 +212,7 @@ def _shortened(text: bytes) -> bytes:
     """A trace with fewer events, its own beginning and no end; as it is where it is short."""
     if len(text) <= _KEPT:
         return text
-    *_, last = BORDER.finditer(text, 0, _CUT_TO)
+    *_, last = EVENT_BORDER.finditer(text, 0, _CUT_TO)
     return text[: last.start() + 1] + b"]}"
 
 
@@ -316,7 +316,7 @@ def test_a_cut_trace_keeps_all_whole_events(lab: Lab, name: str) -> None:
     """What a cut file gives is what the events before the cut give."""
     content = (KINETO / name).read_bytes()
     content = gzip.decompress(content) if name.endswith(".gz") else content
-    borders = [match.start() + 1 for match in BORDER.finditer(content)]
+    borders = [match.start() + 1 for match in EVENT_BORDER.finditer(content)]
     random_ = random.Random(name)
     for size in sorted(random_.sample(range(borders[10], borders[-1]), 40)):
         found = lab.look(content[:size], store=False)
@@ -559,64 +559,64 @@ def test_odd_content(tmp_path: Path, case: str) -> None:
     assert found.notes == notes
 
 
-def test_a_process_that_is_a_list_hides_no_other() -> None:
+def test_pid_that_is_a_list_hides_no_other_process() -> None:
     """A kernel names no process: it is of the one whose call stands before it."""
     listed = CALL.replace(b'"pid": 42', b'"pid": [42]')
     decoder = Decoder(python_functions=False)
-    piece = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
-    assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42]
+    chunk = decoder.decode(b",".join((CALL, listed, KERNEL)), 0)
+    assert arrays.tables_of(chunk, 0)["kernel"]["pid"].tolist() == [42]
 
 
-def _decoded_one_by_one(*events: bytes, place: int = 0) -> Piece:
-    """A piece of which every event is a batch of its own."""
+def _decoded_one_by_one(*events: bytes, place: int = 0) -> Chunk:
+    """A chunk of which every event is a batch of its own."""
     text = b",\n".join(events)
-    assert len(list(batches(text, 100))) == len(events)
+    assert len(list(batch_bounds(text, 100))) == len(events)
     return Decoder(python_functions=False, batch_bytes=100).decode(text, place)
 
 
-def test_gpu_rows_are_of_the_process_whose_rows_stand_before() -> None:
+def test_gpu_rows_belong_to_process_of_rows_before() -> None:
     """Also where that is in another batch, and the next batch's process is another."""
     second = CALL.replace(b'"pid": 42', b'"pid": 44')
     text = b",\n".join((CALL, KERNEL, KERNEL, second, KERNEL, KERNEL, KERNEL, KERNEL))
-    parts = [text[low:high] for low, high in batches(text, 200)]
+    parts = [text[low:high] for low, high in batch_bounds(text, 200)]
     assert parts[1] == b",\n".join((KERNEL, second))
-    piece = Decoder(python_functions=False, batch_bytes=200).decode(text, 0)
-    assert arrays.tables(piece, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
-    assert piece.processes_seen == [42, 44]
+    chunk = Decoder(python_functions=False, batch_bytes=200).decode(text, 0)
+    assert arrays.tables_of(chunk, 0)["kernel"]["pid"].tolist() == [42, 42, 44, 44, 44, 44]
+    assert chunk.pids == [42, 44]
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_note_tells_where_its_batch_begins(number: int) -> None:
+def test_note_has_offset_of_its_batch(number: int) -> None:
     calls = [CALL] * 6
     calls[number] = CALL.replace(b"0.500", b'"soon"')
-    piece = _decoded_one_by_one(*calls, place=1000)
-    assert len(arrays.tables(piece, 0)["api_call"]["start_ns"]) == 5
-    assert piece.first == {"no time stamp": 1000 + number * len(CALL + b",\n")}
+    chunk = _decoded_one_by_one(*calls, place=1000)
+    assert len(arrays.tables_of(chunk, 0)["api_call"]["start_ns"]) == 5
+    assert chunk.first_offsets == {"no time stamp": 1000 + number * len(CALL + b",\n")}
 
 
-def test_damage_in_a_later_batch_is_noted_with_its_place() -> None:
+def test_damage_in_later_batch_is_noted_with_its_offset() -> None:
     bad = b'{"ph": "X", "name": ' + b"oops " * 30 + b"}"
-    piece = _decoded_one_by_one(CALL, CALL, bad, CALL, place=1000)
-    assert piece.first == {"unreadable": 1000 + 2 * len(CALL + b",\n")}
-    assert piece.counts == {"unreadable": 1}
+    chunk = _decoded_one_by_one(CALL, CALL, bad, CALL, place=1000)
+    assert chunk.first_offsets == {"unreadable": 1000 + 2 * len(CALL + b",\n")}
+    assert chunk.counts == {"unreadable": 1}
 
 
 def test_python_functions_are_counted() -> None:
     function = CALL.replace(b"cuda_runtime", b"python_function")
-    piece = Decoder(python_functions=False).decode(b",".join([function] * 5), 0)
-    assert piece.counts == {"python functions": 5}
+    chunk = Decoder(python_functions=False).decode(b",".join([function] * 5), 0)
+    assert chunk.counts == {"python functions": 5}
 
 
 @pytest.mark.parametrize(
     "word", [b"inf", b"-inf", b"Infinity", b"nan", b"-nan", b"nan(ind)", b"-nan(ind)", b"N/A"]
 )
-def test_words_in_place_of_numbers(tmp_path: Path, word: bytes) -> None:
+def test_words_instead_of_numbers_become_null(tmp_path: Path, word: bytes) -> None:
     found = _found(tmp_path, _kernel(b'"device"', b'"bandwidth": ' + word + b', "device"'))
     assert found.rows == BOTH
     assert found.notes["json-repaired"] == 1
 
 
-def test_names_that_look_like_borders_are_one_event(tmp_path: Path) -> None:
+def test_name_that_looks_like_event_border_does_not_split_event(tmp_path: Path) -> None:
     """Its quotes are not escaped, and one of its values ends as an event does."""
     event = KERNEL.replace(b'"k"', b'"a "b" {}, {"name": 1}"')
     found = _found(tmp_path, _trace(CALL, event, KERNEL))
@@ -627,18 +627,18 @@ def test_names_that_look_like_borders_are_one_event(tmp_path: Path) -> None:
 def test_times_of_a_repaired_event_are_exact() -> None:
     """A double holds none of these."""
     event = KERNEL.replace(b"1.000", b"1711964723456789.123").replace(b'"k"', rb'"C:\qk"')
-    piece = Decoder(python_functions=False).decode(event, 0)
-    assert piece.counts == {"lone backslash": 1}
-    assert arrays.nanoseconds(piece.tables["kernel"].start).tolist() == [1711964723456789123]
+    chunk = Decoder(python_functions=False).decode(event, 0)
+    assert chunk.counts == {"lone backslash": 1}
+    assert arrays.nanoseconds(chunk.tables["kernel"].starts).tolist() == [1711964723456789123]
 
 
 @pytest.mark.parametrize("start", [b"0.000", b"3000000.000"])
-def test_what_begins_and_ends_at_0_has_no_time(start: bytes) -> None:
+def test_event_at_0_without_duration_has_no_time(start: bytes) -> None:
     """Also where that is the second from which times count."""
     event = KERNEL.replace(b"1.000", start).replace(b"2.000", b"0.000")
     later = KERNEL.replace(b"1.000", b"3000001.000")
-    piece = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
-    rows = arrays.tables(piece, 3_000_000_000)["kernel"]
+    chunk = Decoder(python_functions=False).decode(event + b",\n" + later, 0)
+    rows = arrays.tables_of(chunk, 3_000_000_000)["kernel"]
     assert rows["start_ns"].tolist() == [MISSING, 1000]
     assert rows["dur_ns"].tolist() == [MISSING, 2000]
 
@@ -650,7 +650,7 @@ def test_what_begins_and_ends_at_0_has_no_time(start: bytes) -> None:
      (b"1.000", b"8000000000000.000", True), (b"1.000", b"9100000000000.000", False),
      (b"1.000", b"1e30", False), (b"1e30", b"2.000", False)],
 )  # fmt: skip
-def test_times_as_far_as_can_be(tmp_path: Path, start: bytes, dur: bytes, kept: bool) -> None:
+def test_times_at_the_limits_are_kept(tmp_path: Path, start: bytes, dur: bytes, kept: bool) -> None:
     found = _found(tmp_path, _trace(CALL, KERNEL.replace(b"1.000", start).replace(b"2.000", dur)))
     assert found.rows["kernel"] == kept
     assert sum(found.notes[slug] for slug in ("impossible-time", "wrong-type")) == (not kept)
@@ -671,7 +671,7 @@ def _doubtful(found: Found) -> set[str]:
 @pytest.mark.parametrize(
     ("old", "new"), [(b'"cat": "kernel", ', b""), (b'"cat"', b'"cbt"'), (b'"kernel"', b"null")]
 )
-def test_an_interval_without_a_category_is_not_lost_without_a_word(
+def test_interval_without_category_is_noted(
     tmp_path: Path, old: bytes, new: bytes
 ) -> None:
     found = _found(tmp_path, _kernel(old, new))
@@ -681,7 +681,7 @@ def test_an_interval_without_a_category_is_not_lost_without_a_word(
 
 @pytest.mark.parametrize("row", ["kernel", "call"])
 @pytest.mark.parametrize("new", [b'"dvr"', b'"dur": null, "x"'])
-def test_an_interval_without_a_duration_is_not_lost_without_a_word(
+def test_interval_without_duration_is_noted(
     tmp_path: Path, row: str, new: bytes
 ) -> None:
     """Reports leave such calls and operators out, and such kernels have no busy time."""
@@ -690,7 +690,7 @@ def test_an_interval_without_a_duration_is_not_lost_without_a_word(
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
-def test_arrays_of_events_in_several_pieces(tmp_path: Path, packed: bool) -> None:
+def test_arrays_of_events_in_several_chunks_are_joined(tmp_path: Path, packed: bool) -> None:
     """The border of two arrays stands in the middle of a large trace."""
     half = b",".join([KERNEL, CALL] * 20_000)
     content = HEAD + half + b'], "traceEvents": [' + half + TAIL
@@ -700,7 +700,7 @@ def test_arrays_of_events_in_several_pieces(tmp_path: Path, packed: bool) -> Non
     assert _doubtful(found) == set()
 
 
-def test_events_of_a_users_key_are_not_taken_for_the_traces(tmp_path: Path) -> None:
+def test_events_under_a_users_key_are_not_read(tmp_path: Path) -> None:
     """Where the array's own key is damaged, what a user's key holds is not the trace."""
     content = (KINETO / "odd-secrets.json").read_bytes()
     place = content.rindex(b'"traceEvents"')
@@ -710,7 +710,7 @@ def test_events_of_a_users_key_are_not_taken_for_the_traces(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", [b"null", b""])
-def test_a_name_that_is_not_there_is_not_made_up(tmp_path: Path, name: bytes) -> None:
+def test_missing_name_stays_missing(tmp_path: Path, name: bytes) -> None:
     _found(tmp_path, _kernel(b'"name": "k", ', b'"name": null, ' if name else b""))
     with reading(tmp_path / "store.db") as store:
         (profile,) = store.profiles()
@@ -730,7 +730,7 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("case", NOTHING)
-def test_what_is_no_trace_is_refused(tmp_path: Path, case: str) -> None:
+def test_file_without_events_is_refused(tmp_path: Path, case: str) -> None:
     source = tmp_path / "trace.json"
     source.write_bytes(NOTHING[case])
     with within(SECONDS):
@@ -777,13 +777,13 @@ def test_gzip_of_several_members(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zeros", [0, 512])
-def test_something_behind_the_compressed_trace(tmp_path: Path, zeros: int) -> None:
+def test_bytes_after_compressed_trace_are_noted(tmp_path: Path, zeros: int) -> None:
     found = _found(tmp_path, gzip.compress(_trace(KERNEL, CALL)) + bytes(zeros) + b"more")
     assert found.rows == BOTH
     assert (found.notes["trailing-data"], found.notes["trace-truncated"]) == (1, 0)
 
 
-def test_something_behind_a_block_of_the_compressed_trace(
+def test_bytes_after_block_of_compressed_trace_are_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read at once ends where the compressed data does."""
@@ -801,7 +801,7 @@ _BOMBS = {
 }  # fmt: skip
 _BOMB_BYTES = 200 << 20
 _MEMORY_BYTES = 800 << 20
-# What getrusage tells of a new program begins at what its parent held; /proc tells its own.
+# What getrusage tells of a new program begins at what its parent held; /proc has its own.
 _CHILD = """
 import json, pathlib, re, resource, sys
 from nsysconv import api
@@ -821,7 +821,7 @@ print(json.dumps({
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
 @pytest.mark.parametrize("case", few(_BOMBS, 1))
-def test_a_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: str, packed: bool) -> None:
+def test_compression_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: str, packed: bool) -> None:
     head, byte, wanted = _BOMBS[case]
     source = tmp_path / "trace.json"
     with gzip.open(source, "wb", 1) if packed else source.open("wb") as file:
@@ -831,12 +831,12 @@ def test_a_bomb_takes_bounded_memory_and_time(tmp_path: Path, case: str, packed:
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, str(source), str(tmp_path / "store.db")],
         env=CHILD_ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
-    told = json.loads(done.stdout)
-    assert told["kib"] << 10 < _MEMORY_BYTES
+    outcome = json.loads(done.stdout)
+    assert outcome["kib"] << 10 < _MEMORY_BYTES
     if "error" in wanted:
-        assert wanted["error"] in told["error"]
+        assert wanted["error"] in outcome["error"]
     else:
-        assert told["rows"][0]["kernel"] == wanted["kernel"]
+        assert outcome["rows"][0]["kernel"] == wanted["kernel"]
     source.unlink()
 
 
@@ -1034,9 +1034,9 @@ def test_workers_change_no_row(
 def test_workers_change_no_row_of_a_fixture(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
-    """In small pieces, so that there is something for workers to do."""
+    """In small chunks, so that there is something for workers to do."""
     if "merged-ranks" in path.name or path.stat().st_size < 5_000:
-        pytest.skip("too small for two pieces, or of two processes")
+        pytest.skip("too small for two chunks, or of two processes")
     wanted = shelf.profile(path)  # before anything is changed
     monkeypatch.setattr(decode, "_ALONE_BYTES", 0)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 12)
@@ -1058,10 +1058,10 @@ def _sorted(rows: list[Row]) -> list[str]:
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
-def test_a_damaged_trace_reads_the_same_in_pieces(
+def test_damaged_trace_reads_the_same_in_small_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:
-    """Damage in a later piece is told with its place in the file."""
+    """Damage in a later chunk is noted with its offset in the file."""
     bad = b'{"ph": "X", "name": oops}'
     content = _trace(*[KERNEL, CALL] * 200, bad, *[KERNEL, CALL] * 100, bad, *[KERNEL, CALL] * 100)
     source = tmp_path / "trace.json"

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from conftest import FIXTURES, REAL_TRACES, few, real
 
-from nsysconv.importers.kineto import arrays, decode
+from nsysconv.importers.kineto import decode
+from nsysconv.importers.kineto.arrays import tables_of
 from nsysconv.importers.kineto.decode import Decoder
 from nsysconv.importers.kineto.events import (
     CATEGORIES,
@@ -20,9 +21,9 @@ from nsysconv.importers.kineto.events import (
     decode_events,
     decode_known_events,
 )
-from nsysconv.importers.kineto.packed import Piece
+from nsysconv.importers.kineto.packed import Chunk
 
-# What no fixture holds: copies among the kernels, bytes told on the API call, a copy between devices.
+# What no fixture holds: copies among the kernels, bytes given on the API call, a copy between devices.
 OLD = (
     {"ph": "X", "cat": "kernel", "name": "CopyHostToDevice", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
      "args": {"device": 0, "stream": 7, "correlation": 3, "bytes": 64, "toDevice": 1,
@@ -40,7 +41,7 @@ OLD = (
 
 
 def text_of(events: list[Any]) -> bytes:
-    """Those of known categories, as a piece of a trace."""
+    """Those of known categories, as a chunk of a trace."""
     known = CATEGORIES.keys() | PASSED_OVER
     found = [
         event for event in events if isinstance(event.get("cat"), str) and event["cat"] in known
@@ -58,10 +59,10 @@ def events_of(path: Path) -> list[Any]:
     return found if isinstance(found, list) else list(found.get("traceEvents", []))
 
 
-def told(piece: Piece) -> dict[str, Any]:
-    """All that a piece holds, to be compared."""
-    tables = arrays.tables(piece, 0)
-    found = asdict(piece)
+def contents_of(chunk: Chunk) -> dict[str, Any]:
+    """All that a chunk holds, to be compared."""
+    tables = tables_of(chunk, 0)
+    found = asdict(chunk)
     found["tables"] = {
         table: {name: values.tolist() for name, values in columns.items()}
         for table, columns in tables.items()
@@ -72,9 +73,9 @@ def told(piece: Piece) -> dict[str, Any]:
 def require_the_same(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(python_functions=True)
     assert len(decode_known_events(b"[%b]" % text)) == len(decode_events(b"[%b]" % text))
-    found = told(decoder.decode(text, 0))
+    found = contents_of(decoder.decode(text, 0))
     monkeypatch.setattr(decode, "decode_known_events", decode_events)
-    assert found == told(decoder.decode(text, 0))
+    assert found == contents_of(decoder.decode(text, 0))
 
 
 @pytest.mark.parametrize(
@@ -119,18 +120,18 @@ def test_all_args_of_a_category(category: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_unknown_category_beside_known_ones() -> None:
-    """Its row, told by its stream, is not lost, nor is that of its neighbour."""
+    """Its row, known by its stream, is not lost, nor is that of its neighbour."""
     kernel = {"ph": "X", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 2,
               "args": {"device": 0, "stream": 7}}  # fmt: skip
     text = b",".join(
         json.dumps({**kernel, "cat": cat}).encode() for cat in ("kernel", "new_kernel")
     )
-    piece = Decoder(python_functions=False).decode(text, 0)
-    assert arrays.tables(piece, 0)["kernel"]["start_ns"].tolist() == [5000, 5000]
-    assert piece.counts == {"category assumed": 1}
+    chunk = Decoder(python_functions=False).decode(text, 0)
+    assert tables_of(chunk, 0)["kernel"]["start_ns"].tolist() == [5000, 5000]
+    assert chunk.counts == {"category assumed": 1}
 
 
-def test_text_that_is_no_utf8_is_told_of_also_where_it_is_passed_over() -> None:
+def test_bytes_that_are_no_utf8_are_noted_in_skipped_events() -> None:
     text = b'{"ph": "X", "cat": "gpu_user_annotation", "name": "a\xff", "ts": 5, "dur": 2}'
-    piece = Decoder(python_functions=False).decode(text, 0)
-    assert piece.counts == {"no UTF-8": 1}
+    chunk = Decoder(python_functions=False).decode(text, 0)
+    assert chunk.counts == {"no UTF-8": 1}

@@ -56,14 +56,14 @@ def nanoseconds(value: Any) -> int:
 @pytest.mark.parametrize("path", REAL_TRACES, ids=name_of)
 def test_counts_and_sums_are_those_of_provenance(shelf: Shelf, path: Path) -> None:
     (row,) = (r for r in provenance("kineto") if r["file"] == f"kineto/{path.name}")
-    told = Counter[str]()
+    documented = Counter[str]()
     for word, count in re.findall(r"\b(\w+) (\d+)(?=[,;])", row["holds"].split(" MB; ")[-1] + ";"):
         if word in TABLES:
-            told[TABLES[word]] += int(count)
+            documented[TABLES[word]] += int(count)
     profile = shelf.profile(path)
     found = {table: profile.row_count(table) for table in set(TABLES.values())}
-    # A list of categories that is cut short tells only its first.
-    assert {table: found[table] for table in told} == told
+    # A list of categories that is cut short has only its first.
+    assert {table: found[table] for table in documented} == documented
     total = re.search(r"kernel dur sum ([\d.]+) us", row["holds"])
     if total:
         kernels = event_rows(profile, "kernel")
@@ -112,7 +112,7 @@ def test_rows_are_the_events_of_the_file(shelf: Shelf, path: Path) -> None:
 @real
 @pytest.mark.parametrize("path", few(REAL_TRACES, 8), ids=name_of)
 def test_operations_are_linked_by_correlation(shelf: Shelf, path: Path) -> None:
-    """The calls' rows tell how many operations they launched; a plain join tells the same."""
+    """The calls' rows say how many operations they launched; a plain join says the same."""
     calls = {e["args"]["correlation"] for e in events(path)
              if str(e.get("cat")).lower() in ("cuda_runtime", "cuda_driver", "runtime")
              and e.get("args", {}).get("correlation")}  # fmt: skip
@@ -133,37 +133,38 @@ def test_operations_are_linked_by_correlation(shelf: Shelf, path: Path) -> None:
 @pytest.mark.parametrize("path", TRACELENS, ids=name_of)
 def test_busy_and_idle_are_those_of_tracelens(path: Path) -> None:
     """Its times are doubles in milliseconds: 5 ns is what they can be off."""
-    told = {}
+    published = {}
     with (EXPECTED[path.name] / "gpu_timeline.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            told[row["type"]] = round(float(row["time ms"]) * 1e6)
+            published[row["type"]] = round(float(row["time ms"]) * 1e6)
     with nsysconv.open(path) as profile:
         (overview,) = profile.report("overview").rows()
         steps = profile.report("steps").rows()
-    assert overview["busy_ns"] == pytest.approx(told["busy_time"], abs=5)
-    assert overview["idle_ns"] == pytest.approx(told["idle_time"], abs=5)
-    assert overview["window_ns"] == pytest.approx(told["total_time"], abs=5)
+    assert overview["busy_ns"] == pytest.approx(published["busy_time"], abs=5)
+    assert overview["idle_ns"] == pytest.approx(published["idle_time"], abs=5)
+    assert overview["window_ns"] == pytest.approx(published["total_time"], abs=5)
     # All work of these traces was launched in their only step.
-    assert sum(row["memcpy_ns"] for row in steps) == pytest.approx(told["exposed_memcpy_time"], abs=5)
+    exposed_ns = published["exposed_memcpy_time"]
+    assert sum(row["memcpy_ns"] for row in steps) == pytest.approx(exposed_ns, abs=5)
 
 
 @real
 @pytest.mark.parametrize("path", TRACELENS, ids=name_of)
 def test_kernel_sums_are_those_of_tracelens(path: Path) -> None:
-    told: Counter[str] = Counter()
+    published: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     with (EXPECTED[path.name] / "kernel_summary.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            told[row["Kernel name"]] += float(row["Kernel duration (µs)_sum"]) * 1000
+            published[row["Kernel name"]] += float(row["Kernel duration (µs)_sum"]) * 1000
             counts[row["Kernel name"]] += int(row["Kernel duration (µs)_count"])
     with nsysconv.open(path) as profile:
         rows = {row["name"]: row for row in profile.report("kernels").rows()}
-    for name, total in told.items():
+    for name, total in published.items():
         if name in rows:
             assert rows[name]["kernel_sum_ns"] == pytest.approx(total, abs=5), name
             assert rows[name]["kernel_count"] == counts[name], name
     # It lists copies and sets as kernels, too.
-    assert {name for name in told if name not in rows} <= {
-        name for name in told if name.startswith(("Memcpy", "Memset"))
+    assert {name for name in published if name not in rows} <= {
+        name for name in published if name.startswith(("Memcpy", "Memset"))
     }
-    assert rows.keys() <= told.keys()
+    assert rows.keys() <= published.keys()

@@ -16,7 +16,8 @@ from nsysconv.importers import kineto
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 Event = dict[str, Any]
 
@@ -64,7 +65,7 @@ def table_rows(profile: Profile, table: str) -> list[dict[str, Any]]:
     return event_rows(profile, table)
 
 
-def test_bytes_of_a_copy_stand_on_its_call(rows: Any) -> None:
+def test_copy_takes_its_bytes_from_its_call(rows: Any) -> None:
     """ROCm before November 2024: the copy's row has none. Texts are numbers, too."""
     of = rows(
         event("cuda_runtime", "hipMemcpyWithStream", 10, 5, cid=1, correlation=3, kind="1",
@@ -80,7 +81,7 @@ def test_bytes_of_a_copy_stand_on_its_call(rows: Any) -> None:
     assert (second["direction"], second["bytes"]) == ("DtoH", None)
 
 
-def test_copies_that_were_kernels(rows: Any) -> None:
+def test_copies_written_as_kernels_are_copies(rows: Any) -> None:
     """ROCm before March 2024."""
     of = rows(
         on_gpu("kernel", "CopyHostToDevice", 10, 4, device=2, stream=1, correlation=3),
@@ -99,12 +100,12 @@ def test_copies_that_were_kernels(rows: Any) -> None:
     [("CopyHostToDevice", "HtoD"), ("CopyDeviceToHost", "DtoH"), ("CopyDeviceToDevice", "DtoD"),
      ("CopyHostToHost", "HtoH")],
 )  # fmt: skip
-def test_directions_of_copies_that_were_kernels(rows: Any, name: str, direction: str) -> None:
+def test_directions_of_copies_written_as_kernels(rows: Any, name: str, direction: str) -> None:
     of = rows(on_gpu("kernel", name, 10, 4, device=2, stream=1, correlation=3))
     assert [row["direction"] for row in of("memcpy")] == [direction]
 
 
-def test_a_set_that_was_a_kernel_among_no_copies(rows: Any) -> None:
+def test_memset_written_as_kernel_without_copies(rows: Any) -> None:
     of = rows(on_gpu("kernel", "FillBuffer", 20, 4, correlation=4))
     assert (len(of("memset")), len(of("kernel"))) == (1, 0)
 
@@ -117,7 +118,7 @@ def test_a_call_without_bytes_may_have_a_size(rows: Any) -> None:
     assert [row["bytes"] for row in of("memcpy")] == [64]
 
 
-def test_some_copies_tell_their_bytes_themselves(rows: Any) -> None:
+def test_copy_with_bytes_of_its_own_keeps_them(rows: Any) -> None:
     of = rows(
         event("cuda_runtime", "hipMemcpy", 10, 5, cid=1, correlation=3, bytes=64),
         event("cuda_runtime", "hipMemcpy", 20, 5, cid=1, correlation=4, bytes=32),
@@ -127,27 +128,27 @@ def test_some_copies_tell_their_bytes_themselves(rows: Any) -> None:
     assert [row["bytes"] for row in of("memcpy")] == [64, 33]
 
 
-def test_properties_as_amd_spells_them(rows: Any) -> None:
-    told = {"id": 0, "warpSize": 64, "maxThreadsPerMultiProcessor": 2048,
+def test_amd_spellings_of_device_properties(rows: Any) -> None:
+    properties = {"id": 0, "warpSize": 64, "maxThreadsPerMultiProcessor": 2048,
             "maxSharedMemoryPerMultiProcessor": 65536}  # fmt: skip
-    of = rows(on_gpu("kernel", "k", 10, 4, correlation=3), deviceProperties=[told])
+    of = rows(on_gpu("kernel", "k", 10, 4, correlation=3), deviceProperties=[properties])
     (device,) = of("device")
     assert (device["max_warps_per_sm"], device["max_shared_bytes_per_sm"]) == (32, 65536)
 
 
 @pytest.mark.parametrize(
     ("grid", "per_sm", "count"),
-    # 108 SMs; too few digits to tell; no grid.
+    # 108 SMs; too few digits to know; no grid.
     [([216, 1, 1], 2, 108), ([1, 1, 1], 0.0094, None), (None, 2, None)],
 )
-def test_blocks_per_sm_tell_how_many_sms(
+def test_sm_count_is_derived_from_blocks_per_sm(
     rows: Any, grid: list[int] | None, per_sm: float, count: int | None
 ) -> None:
     kernel = on_gpu("kernel", "k", 10, 4, correlation=3, grid=grid, **{"blocks per SM": per_sm})
     assert rows(kernel)("device")[0]["sm_count"] == count
 
 
-def test_a_device_that_tells_its_sms_has_so_many(rows: Any) -> None:
+def test_described_sm_count_wins_over_derived_one(rows: Any) -> None:
     kernel = on_gpu("kernel", "k", 10, 4, grid=[216, 1, 1], **{"blocks per SM": 2})
     of = rows(kernel, deviceProperties=[{"id": 0, "name": "A", "numSms": 132}])
     assert of("device")[0]["sm_count"] == 132
@@ -178,7 +179,7 @@ def test_a_copy_within_a_device_has_no_peer(rows: Any) -> None:
      ("Lazy Function Loading", "driver"), ("Command Buffer Full", "driver"),
      ("Buffer Flush", "profiler"), ("Activity Buffer Request", "profiler")],
 )  # fmt: skip
-def test_whose_work_an_overhead_is(rows: Any, name: str, kind: str) -> None:
+def test_overhead_is_of_profiler_or_driver(rows: Any, name: str, kind: str) -> None:
     """The profiler's is not there without it."""
     of = rows(
         event("overhead", name, 5, 2) | {"pid": -1, "tid": 0},
@@ -194,29 +195,29 @@ def test_whose_work_an_overhead_is(rows: Any, name: str, kind: str) -> None:
 )  # fmt: skip
 def test_rare_categories(rows: Any, category: str, table: str, cell: dict[str, Any]) -> None:
     call = event("cuda_runtime", "cudaFree", 1, 2, cbid=3)
-    """Its `cbid` would tell one that is not known to be a call of the runtime."""
+    """Its `cbid` would mark one that is not known to be a call of the runtime."""
     found = rows(call, event(category, "name", 10, 4, cbid=7))(table)
     assert cell.items() <= found[-1].items()
 
 
-def test_annotations_that_were_operators(rows: Any) -> None:
+def test_annotations_written_as_operators_are_ranges(rows: Any) -> None:
     """PyTorch before 1.10; only a name that begins so is one."""
-    told = ("ProfilerStep#1", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__",
+    annotations = ("ProfilerStep#1", "Optimizer.step#SGD.step", "enumerate(DataLoader)#_Iter.__next__",
             "enumerate(DataPipe)#Mapper")  # fmt: skip
     others = ("aten::add", "my ProfilerStep#1")
-    of = rows(*(event("Operator", name, 10 + i, 4) for i, name in enumerate((*told, *others))),
+    of = rows(*(event("Operator", name, 10 + i, 4) for i, name in enumerate((*annotations, *others))),
               on_gpu("Kernel", "k", 10, 4))  # fmt: skip
-    assert tuple(row["name"] for row in of("range")) == told
+    assert tuple(row["name"] for row in of("range")) == annotations
     assert tuple(row["name"] for row in of("operator")) == others
 
 
 @pytest.mark.parametrize(
-    ("told", "stream"),
+    ("written", "stream"),
     [(7, 7), (0, 0), (1_000_007, 7), (1_000_000, 0), (-1, None), (0xFFFFFFFF, None)],
 )
-def test_streams_of_waits(rows: Any, told: int, stream: int | None) -> None:
+def test_stream_of_wait(rows: Any, written: int, stream: int | None) -> None:
     """On lines of their own since PyTorch 2.13; of a context on none."""
-    of = rows(on_gpu("cuda_sync", "Stream Sync", 10, 4, stream=told, correlation=3))
+    of = rows(on_gpu("cuda_sync", "Stream Sync", 10, 4, stream=written, correlation=3))
     assert [row["stream_id"] for row in of("sync")] == [stream]
 
 
@@ -258,20 +259,20 @@ def test_memory_events_of_the_first_releases(rows: Any) -> None:
     assert [row["bytes"] for row in of("memory_event")] == [64]
 
 
-def test_ranks_told_as_text(rows: Any) -> None:
+def test_ranks_written_as_text_are_read(rows: Any) -> None:
     of = rows(event("cuda_runtime", "cudaFree", 1, 2),
               distributedInfo=json.dumps({"rank": 3, "world_size": 4}))  # fmt: skip
     assert [(row["rank"], row["world_size"]) for row in of("process")] == [(3, 4)]
 
 
-def test_what_ran_out_of_memory_is_no_block_of_it(rows: Any) -> None:
+def test_out_of_memory_event_is_no_memory_event(rows: Any) -> None:
     args = {"Device Type": 1, "Device Id": 0, "Bytes": 64}
     of = rows(*(event("cpu_instant_event", name, 10, 0, **args) | {"ph": "i"}
                 for name in ("[memory]", "[OutOfMemory]")))  # fmt: skip
     assert [row["bytes"] for row in of("memory_event")] == [64]
 
 
-def test_an_agent_number_is_no_id_of_a_description(rows: Any) -> None:
+def test_agent_number_does_not_select_a_description(rows: Any) -> None:
     """ROCm runs on agent 2 and describes devices 0 and 1: alike, so that is what it is."""
     alike = {"name": "AMD Instinct MI300X", "numSms": 304, "warpSize": 64,
              "maxThreadsPerMultiprocessor": 2048}  # fmt: skip
@@ -283,7 +284,7 @@ def test_an_agent_number_is_no_id_of_a_description(rows: Any) -> None:
     assert device["max_warps_per_sm"] == 32
 
 
-def test_different_descriptions_name_no_other_device(rows: Any) -> None:
+def test_different_descriptions_are_not_used_for_other_devices(rows: Any) -> None:
     kernel = on_gpu("kernel", "k", 10, 4, device=2, stream=0, correlation=3)
     of = rows(kernel, deviceProperties=[{"id": 0, "name": "A"}, {"id": 1, "name": "B"}])
     assert of("device")[0]["name"] is None
@@ -301,7 +302,7 @@ def test_xpu_copies_and_calls(rows: Any) -> None:
     assert len(of("kernel")) == 1
 
 
-def test_a_peer_copy_ran_where_it_says(rows: Any) -> None:
+def test_peer_copy_has_the_device_it_names(rows: Any) -> None:
     """It has no `device` of its own."""
     of = rows(
         event("cuda_runtime", "cudaMemcpyPeerAsync", 10, 5, correlation=3),
@@ -313,7 +314,7 @@ def test_a_peer_copy_ran_where_it_says(rows: Any) -> None:
 
 
 def test_streams_that_are_texts(rows: Any) -> None:
-    """PyTorch 1.8 tells device and stream by the row only."""
+    """PyTorch 1.8 has device and stream in pid and tid only."""
     kernel = on_gpu("Kernel", "k", 10, 4, correlation=3)
     kernel |= {"pid": 1, "tid": "stream 13"}
     kernel["args"].pop("device", None)
@@ -330,7 +331,7 @@ def test_a_gpu_number_that_is_a_process_number(rows: Any) -> None:
     assert [(row["pid"], row["device_id"]) for row in of("kernel")] == [(1, 1)]
 
 
-def test_unknown_categories_are_told_by_what_they_carry(rows: Any) -> None:
+def test_unknown_categories_are_assigned_by_their_arguments(rows: Any) -> None:
     of = rows(
         event("newdevice_runtime", "ndLaunch", 5, 2, correlation=3, cbid=7),
         on_gpu("newdevice_op", "k", 10, 4, device=0, stream=1, correlation=3),
@@ -357,8 +358,8 @@ def test_an_unknown_category_on_no_device(rows: Any) -> None:
     [("mtia_ccp_events", "mtia_ccp_events"), ("MTIA_Insight", "mtia_insight"),
      ("mlu_notifier", "mlu_notifier"), ("npu_secret", "npu_*"), ("xpu_secret", "xpu_*")],
 )  # fmt: skip
-def test_work_of_an_accelerator_is_named(rows: Any, category: str, called: str) -> None:
-    """Work is missing from the tables: whoever asks for all of it is to be told. How a category goes on
+def test_accelerator_work_is_noted_by_category(rows: Any, category: str, called: str) -> None:
+    """Work is missing from the tables: whoever asks for all of it must learn it. How a category goes on
     that nobody knows may be anything.
     """
     rows(event(category, "pe_exe", 10, 4), event(category, "pe_exe", 20, 4))
@@ -368,7 +369,7 @@ def test_work_of_an_accelerator_is_named(rows: Any, category: str, called: str) 
     assert f"(category {called})" in note.text
 
 
-def test_without_the_work_of_an_accelerator_nothing_is_known_of_gpus(rows: Any) -> None:
+def test_left_out_accelerator_work_records_no_gpu_facts(rows: Any) -> None:
     rows(event("mtia_runtime", "recordEvent", 5, 2), event("mtia_ccp_events", "pe_exe", 10, 4))
     with nsysconv.open(rows.path) as opened:
         assert Fact.KERNELS not in opened.profile.facts
@@ -376,7 +377,7 @@ def test_without_the_work_of_an_accelerator_nothing_is_known_of_gpus(rows: Any) 
         assert "no-gpu-work" not in {note.slug for note in opened.profile.notes}
 
 
-def test_what_stands_in_a_lane_of_an_accelerator_is_no_process(rows: Any) -> None:
+def test_accelerator_lane_is_no_process(rows: Any) -> None:
     """Its lanes have the device's number for a process; what is called a runtime's there is its work."""
     there = {**event("mtia_runtime", "synchronize", 6, 1, device=17, correlation=3), "pid": 17}
     of = rows(
@@ -387,12 +388,12 @@ def test_what_stands_in_a_lane_of_an_accelerator_is_no_process(rows: Any) -> Non
     assert [row["name"] for row in of("api_call")] == ["synchronizeStream"]
     assert len(of("process")) == 1
     with nsysconv.open(rows.path) as opened:
-        told = [n.count for n in opened.profile.notes if n.slug == "accelerator-left-out"]
-    assert sum(told) == 2
+        counts = [n.count for n in opened.profile.notes if n.slug == "accelerator-left-out"]
+    assert sum(counts) == 2
 
 
 @real
-def test_a_trace_of_an_accelerator_is_of_one_process() -> None:
+def test_accelerator_trace_has_one_process() -> None:
     name = "facebookresearch+HolisticTraceAnalysis__mtia_inference_rank_0.json.gz"
     with nsysconv.open(REAL / "defects" / name) as opened:
         (process,) = opened.report("processes").rows()
@@ -461,14 +462,14 @@ def test_merged_processes_have_sizes_of_their_own_calls_and_no_rank(tmp_path: Pa
 
 
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few events in each piece of a trace."""
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few events in each chunk of a trace."""
     monkeypatch.setattr("nsysconv.importers.kineto.trace._FIRST_BYTES", 1 << 10)
     monkeypatch.setattr("nsysconv.importers.kineto.trace._BLOCK_BYTES", 1 << 10)
 
 
-@pytest.mark.usefixtures("small_pieces")
-def test_gpu_rows_in_pieces_without_a_process(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("small_chunks")
+def test_gpu_rows_in_chunks_without_a_process(tmp_path: Path) -> None:
     """They are of the process whose rows stand before them, however far before."""
     events = []
     for pid in (100, 200):
@@ -486,7 +487,7 @@ def test_gpu_rows_in_pieces_without_a_process(tmp_path: Path) -> None:
             assert [(row["name"], row["pid"]) for row in overheads] == [(f"o{pid}", pid)]
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(
     "order",
     [
@@ -497,10 +498,10 @@ def test_gpu_rows_in_pieces_without_a_process(tmp_path: Path) -> None:
     ],
     ids=["one after the other", "back again", "later than its work", "later, and others"],
 )
-def test_gpu_rows_are_of_the_process_met_last(
+def test_gpu_rows_belong_to_the_last_process_before_them(
     tmp_path: Path, order: list[tuple[int, int, int]]
 ) -> None:
-    """Or, where none was met, of the first. A process, its calls, its kernels; eight are a piece."""
+    """Or, where none was met, of the first. A process, its calls, its kernels; eight are a chunk."""
     events = []
     for pid, calls, kernels in order:
         events += [event("cuda_runtime", "cudaFree", 10, 2) | {"pid": pid} for _ in range(calls)]
@@ -519,15 +520,15 @@ def test_gpu_rows_are_of_the_process_met_last(
 
 
 @pytest.mark.parametrize("number", [{}, {"correlation": 0}])
-def test_no_correlation_joins_no_copy_with_a_call(rows: Any, number: dict[str, int]) -> None:
+def test_missing_correlation_links_no_copy_to_a_call(rows: Any, number: dict[str, int]) -> None:
     call = event("hip_runtime", "hipMemcpy", 10, 2, bytes=64, **number)
     of = rows(call, on_gpu("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 12, 4, device=0, **number))
     assert [row["bytes"] for row in of("memcpy")] == [None]
 
 
-@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(("fraction", "coarse"), [(0, True), (0.25, False)])
-def test_fractions_anywhere_are_no_coarse_times(rows: Any, fraction: float, coarse: bool) -> None:
+def test_any_fraction_prevents_coarse_times_note(rows: Any, fraction: float, coarse: bool) -> None:
     calls = [event("cuda_runtime", "cudaFree", 10 + i, 2) for i in range(40)]
     calls[0]["ts"] += fraction
     assert ("coarse-times" in [note["slug"] for note in rows(*calls)("note")]) == coarse

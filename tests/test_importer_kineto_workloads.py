@@ -38,7 +38,8 @@ import nsysconv
 from nsysconv import api, schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 KINETO = FIXTURES / "kineto"
 WORKLOADS = make_fixtures.KINETO_WORKLOADS
@@ -51,7 +52,7 @@ _OVERHEADS = {
     "resource": ("profiler", "Resource"),
     "lazy_loading": ("driver", "Lazy Function Loading"),
 }
-# Names by which a file of 1.9 tells an annotation from an operator.
+# Names by which a file of 1.9 distinguishes an annotation from an operator.
 _ANNOTATIONS_OF_1_9 = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#")
 # The exports of nsys that the reports are compared with: the newest of each workload.
 NSYS_FILES = {
@@ -442,7 +443,7 @@ def test_python_functions_on_request(tmp_path: Path, age: str) -> None:
 # -- reports, beside those of nsys
 
 
-class Told:
+class ReportRows:
     """The reports of all traces of one workload and age, with GPUs as numbers of the machine."""
 
     def __init__(self, shelf: Shelf, name: str, age: str) -> None:
@@ -515,7 +516,7 @@ def test_kernels_as_in_nsys(shelf: Shelf, name: str, age: str) -> None:
     keys = ("gpu", "name")
     wanted = [row | {"name": _itanium(name)[row["name"]]}
               for row in _of_nsys(shelf, name, "kernels")]  # fmt: skip
-    _equal(_sums(Told(shelf, name, age).rows("kernels"), keys, values),
+    _equal(_sums(ReportRows(shelf, name, age).rows("kernels"), keys, values),
            _sums(wanted, keys, values), age)  # fmt: skip
 
 
@@ -527,11 +528,11 @@ def test_transfers_as_in_nsys(shelf: Shelf, name: str, age: str, report: str) ->
     keys = ("gpu", "direction") + (("src_kind", "dst_kind") if report == "transfers" else ())
     values = ("memcpy_count", "bytes_sum", "memcpy_sum_ns")
     if report == "transfers" and not any(WORKLOADS[name].events.memcpys):
-        assert Told(shelf, name, age).rows(report) == []
+        assert ReportRows(shelf, name, age).rows(report) == []
         return
     wanted = [row for row in _of_nsys(shelf, name, report)
               if not row["direction"].startswith("UM ")]  # fmt: skip
-    _equal(_sums(Told(shelf, name, age).rows(report), keys, values),
+    _equal(_sums(ReportRows(shelf, name, age).rows(report), keys, values),
            _sums(wanted, keys, values), age)  # fmt: skip
 
 
@@ -557,7 +558,7 @@ def test_calls_as_in_nsys_but_for_what_kineto_omits(shelf: Shelf, name: str, age
     for graph in events.graph_launches:
         wanted["runtime", "cudaGraphLaunch", "gpu_op_count"] -= graph is not None
     wanted = Counter({key: number for key, number in wanted.items() if number})
-    _equal(_sums(Told(shelf, name, age).rows("api_vs_kernel"), keys, values), wanted, age)
+    _equal(_sums(ReportRows(shelf, name, age).rows("api_vs_kernel"), keys, values), wanted, age)
 
 
 @both
@@ -565,7 +566,7 @@ def test_calls_as_in_nsys_but_for_what_kineto_omits(shelf: Shelf, name: str, age
 def test_processes_as_in_nsys(shelf: Shelf, name: str, age: str) -> None:
     release, events = AGES[age], WORKLOADS[name].events
     wanted = {row["pid"]: row for row in _of_nsys(shelf, name, "processes")}
-    for row in Told(shelf, name, age).rows("processes"):
+    for row in ReportRows(shelf, name, age).rows("processes"):
         pid, nsys = row["pid"], wanted.pop(row["pid"])
         omitted = sum(not release.records(call) and call.thread.process.pid == pid
                       for call in events.calls)  # fmt: skip
@@ -587,7 +588,7 @@ ALONE = [("basic", 4242), ("ranges", 4300), ("two_processes_two_gpus", 6001),
 @both
 @pytest.mark.parametrize(("name", "pid"), ALONE)
 def test_busy_and_idle_as_in_nsys(shelf: Shelf, name: str, pid: int, age: str) -> None:
-    (row,) = Told(shelf, name, age).rows("overview", pid)
+    (row,) = ReportRows(shelf, name, age).rows("overview", pid)
     (wanted,) = (r for r in _of_nsys(shelf, name, "overview") if r["gpu"] == row["gpu"])
     for column in ("window_start_ns", "window_ns", "busy_ns", "idle_ns", "kernel_count",
                    "kernel_sum_ns", "kernel_union_ns", "memcpy_count", "memcpy_sum_ns",
@@ -601,7 +602,7 @@ def test_busy_and_idle_as_in_nsys(shelf: Shelf, name: str, pid: int, age: str) -
 @both
 @pytest.mark.parametrize(("name", "pid"), ALONE)
 def test_gaps_as_in_nsys(shelf: Shelf, name: str, pid: int, age: str) -> None:
-    found = Told(shelf, name, age).rows("idle_gaps", pid)
+    found = ReportRows(shelf, name, age).rows("idle_gaps", pid)
     gpus = {row["gpu"] for row in found}
     release, events = AGES[age], WORKLOADS[name].events
     parts = ("host_ns", "launch_ns", "queue_ns", "profiler_ns", "unknown_ns", "end_ns")
@@ -624,10 +625,10 @@ def test_gaps_as_in_nsys(shelf: Shelf, name: str, pid: int, age: str) -> None:
 @pytest.mark.parametrize("age", ["2.5", "2.13"])
 def test_unified_memory_leaves_its_gap_to_the_host(shelf: Shelf, age: str) -> None:
     """Without migrations: kernels 5-15 and 26-30, the second one launched at 24-25 us."""
-    told = Told(shelf, "unified_memory", age)
-    (row,) = told.rows("overview")
+    reports = ReportRows(shelf, "unified_memory", age)
+    (row,) = reports.rows("overview")
     assert (row["window_ns"], row["busy_ns"], row["idle_ns"]) == (25_000, 14_000, 11_000)
-    (gap,) = told.rows("idle_gaps")
+    (gap,) = reports.rows("idle_gaps")
     assert (gap["start_ns"], gap["host_ns"], gap["launch_ns"], gap["queue_ns"]) == (
         15_000, 9_000, 1_000, 1_000)  # fmt: skip
 
@@ -636,7 +637,7 @@ def test_unified_memory_leaves_its_gap_to_the_host(shelf: Shelf, age: str) -> No
 def test_latencies_as_in_nsys(shelf: Shelf, age: str) -> None:
     columns = ("layer", "name", "launch_latency_avg_ns", "queue_count", "queue_avg_ns")
     found = {tuple(row[c] for c in columns)
-             for row in Told(shelf, "basic", age).rows("api_vs_kernel")}  # fmt: skip
+             for row in ReportRows(shelf, "basic", age).rows("api_vs_kernel")}  # fmt: skip
     omitted = {"cuMemAlloc", "cuLibraryLoadData"}
     assert found == {tuple(row[c] for c in columns)
                      for row in _of_nsys(shelf, "basic", "api_vs_kernel")
@@ -645,10 +646,10 @@ def test_latencies_as_in_nsys(shelf: Shelf, age: str) -> None:
 
 @both
 def test_a_program_without_gpu(shelf: Shelf, age: str) -> None:
-    told = Told(shelf, "no_gpu", age)
-    found = {row["name"]: row["api_sum_ns"] for row in told.rows("api_vs_kernel") if row["layer"]}
+    reports = ReportRows(shelf, "no_gpu", age)
+    found = {row["name"]: row["api_sum_ns"] for row in reports.rows("api_vs_kernel") if row["layer"]}
     assert found == {"cudaGetDeviceCount": 3_000, "cudaMalloc": 1_000}
-    assert told.rows("kernels") == []
+    assert reports.rows("kernels") == []
 
 
 # -- odd files
@@ -668,7 +669,7 @@ def _basic(path: Path) -> tuple[list[Row], ...]:
     "odd-bare-inf.json", "odd-trailing-comma.json", "odd-compact.json", "odd-reprinted.json.gz",
     "odd-secrets.json", "odd-future.json",
 ])  # fmt: skip
-def test_what_does_not_matter(name: str) -> None:
+def test_irrelevant_differences_change_no_row(name: str) -> None:
     assert _basic(KINETO / name) == _basic(KINETO / "basic-2.13.json")
 
 
@@ -722,7 +723,7 @@ def test_a_bare_list_of_events(shelf: Shelf) -> None:
         assert found == [row["dur_ns"] for row in event_rows(wanted, table)]
     assert profile.attributes["zero_utc_ns"] is None
     assert {Fact.UTC, Fact.DEVICES, Fact.RANKS}.isdisjoint(profile.facts)
-    # No properties, but blocks per SM tell how many SMs there are.
+    # No properties, but blocks per SM say how many SMs there are.
     assert [row["sm_count"] for row in profile.rows("device")] == [108]
 
 

@@ -13,7 +13,7 @@ from conftest import EVENTS, event_rows
 import nsysconv
 from nsysconv import api
 from nsysconv.importers.kineto import trace as traces
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 
 S = 1_000_000
 """A second, as traces count."""
@@ -25,8 +25,8 @@ Event = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of an event or two."""
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of an event or two."""
     for name in ("_FIRST_BYTES", "_BLOCK_BYTES", "_READ_BYTES"):
         monkeypatch.setattr(traces, name, 1 << 8)
 
@@ -38,7 +38,7 @@ def at(time_us: float, category: str = "cpu_op", dur: float = 5, pid: int = 42) 
 
 
 def imported(folder: Path, events: Sequence[Event], **options: Any) -> list[dict[str, Any]]:
-    """What is told of each profile of a trace, and when its rows begin and how long they last."""
+    """The attributes of each profile of a trace, and when its rows begin and how long they last."""
     path = folder / "trace.json"
     path.write_text(json.dumps({"traceEvents": events}))
     store = folder / "store.db"
@@ -50,8 +50,8 @@ def imported(folder: Path, events: Sequence[Event], **options: Any) -> list[dict
             rows = {table: event_rows(profile, table) for table in EVENTS}
             times = {t: sorted((r["start_ns"], r.get("dur_ns")) for r in rows[t])
                      for t in EVENTS if rows[t]}  # fmt: skip
-            told = {key: profile.attributes[key] for key in ("zero_utc_ns", "recording_ns")}
-            found.append({**told, **times})
+            attributes = {key: profile.attributes[key] for key in ("zero_utc_ns", "recording_ns")}
+            found.append({**attributes, **times})
     return found
 
 
@@ -68,7 +68,7 @@ def test_an_earlier_second_far_behind(tmp_path: Path) -> None:
     assert found["recording_ns"] == 2_900_005_000
 
 
-def test_the_order_of_the_file_does_not_matter(tmp_path: Path) -> None:
+def test_order_of_events_in_the_file_changes_no_row(tmp_path: Path) -> None:
     (found,) = imported(tmp_path, EARLIER)
     (wanted,) = imported(tmp_path, sorted(EARLIER, key=lambda event: event["ts"]))
     assert found == wanted
@@ -83,7 +83,7 @@ def test_in_place_as_in_a_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("include", [(), ("python_functions",)])
-def test_what_is_left_out_unless_asked_for_has_its_say(
+def test_rows_on_request_count_for_the_zero(
     tmp_path: Path, include: tuple[str, ...]
 ) -> None:
     """Times are the same whatever of a trace is imported."""
@@ -101,7 +101,7 @@ def test_an_earlier_second_of_another_process(tmp_path: Path) -> None:
     assert second["recording_ns"] == 600_005_000
 
 
-def test_a_row_at_the_zero_that_lasts_no_time_has_none(tmp_path: Path) -> None:
+def test_row_at_zero_without_duration_has_no_time(tmp_path: Path) -> None:
     """Zero and zero are no time in a store, whenever the zero was known."""
     events = [at(3.2 * S), at(3.3 * S), at(1 * S, "kernel", dur=0)]
     (found,) = imported(tmp_path, events)

@@ -26,7 +26,8 @@ from conftest import (
 
 from nsysconv.errors import InputError, NsysconvError
 from nsysconv.facts import Fact
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -163,7 +164,7 @@ import sqlite3, sys
 sys.path[:0] = [{str(Path(__file__).parent)!r}]
 from pathlib import Path
 from conftest import NSYS, event_rows, import_file, profile_in_place
-from nsysconv.store.attached import NotInPlace
+from nsysconv.store.sqlite.virtual_store import NotInPlace
 for rowid in ((1 << 63) - 1, -(1 << 63), 1 << 52, 1_000_000):
     source = Path({str(tmp_path)!r}) / f'{{rowid}}.sqlite'
     source.write_bytes((NSYS / 'basic-3.17.2.sqlite').read_bytes())

@@ -35,7 +35,8 @@ from nsysconv import codes, schema
 from nsysconv.facts import Fact
 from nsysconv.importers import directives, nsys_sqlite
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 AGES = ("2.9.1", "3.4.0", "3.17.2", "3.28.1")
 EVERYTHING = frozenset(nsys_sqlite.INCLUDABLE)

@@ -14,7 +14,8 @@ from conftest import EVENTS, NSYS, event_rows, few, import_file, profile_in_plac
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 
 BASIC = (NSYS / "basic-3.25.0.sqlite").read_bytes()

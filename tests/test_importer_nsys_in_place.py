@@ -36,9 +36,9 @@ from conftest import (
 
 from nsysconv.notes import Note
 from nsysconv.store.connection import Connection
-from nsysconv.store.read import Profile, reading
-from nsysconv.store.sqlite import page_reader
-from nsysconv.store.sqlite.page_reader import descriptors
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
+from nsysconv.store.sqlite import connection, page_reader
 
 JOINED = {"memory_event", "metric_sample", "mpi_call", "operator"}
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -85,7 +85,7 @@ def from_pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Has all columns come from pages, however few rows there are; the tables that did not are listed."""
     left: list[str] = []
     monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
-    monkeypatch.setattr(descriptors, "_MOST", 10_000)  # the shelf holds many files open
+    monkeypatch.setattr(connection, "_MOST", 10_000)  # the shelf holds many files open
     by_sqlite = Connection.columns
 
     def columns(self: Connection, columns: Sequence[Any], *rest: int) -> Iterator[list[np.ndarray]]:

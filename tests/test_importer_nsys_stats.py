@@ -42,7 +42,7 @@ from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers
-from nsysconv.importers.nsys_stats.numbers import Holds, Number, spelling
+from nsysconv.importers.nsys_stats.tables import CellKind, SpelledNumber, number_format
 from nsysconv.importers.probe import Probe
 from nsysconv.names import plain_api_name
 
@@ -416,9 +416,9 @@ every_locale = pytest.mark.parametrize("locale", LOCALES.values(), ids=LOCALES)
 def test_whole_numbers_read_back_in_every_locale(locale: Locale, values: list[int]) -> None:
     """Alone or among others: the column says that they are whole."""
     texts = [number(value, locale) for value in values]
-    spelled = spelling((text, Holds.WHOLE) for text in texts)
-    read = [spelled.number(text, Holds.WHOLE) for text in texts]
-    assert read == [Number(Fraction(value), 0) for value in values]
+    spelled = number_format((text, CellKind.WHOLE) for text in texts)
+    read = [spelled.number(text, CellKind.WHOLE) for text in texts]
+    assert read == [SpelledNumber(Fraction(value), 0) for value in values]
 
 
 @every_locale
@@ -427,11 +427,11 @@ def test_whole_numbers_read_back_in_every_locale(locale: Locale, values: list[in
 )
 def test_decimals_read_back_in_every_locale(locale: Locale, values: list[int], places: int) -> None:
     """Means have one decimal, sizes three."""
-    holds = Holds.THOUSANDTHS if places == 3 else Holds.ANY
+    holds = CellKind.THOUSANDTHS if places == 3 else CellKind.ANY
     texts = [number(Decimal(value).scaleb(-places), locale) for value in values]
-    spelled = spelling((text, holds) for text in texts)
+    spelled = number_format((text, holds) for text in texts)
     read = [spelled.number(text, holds) for text in texts]
-    assert read == [Number(Fraction(value, 10**places), places) for value in values]
+    assert read == [SpelledNumber(Fraction(value, 10**places), places) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -439,24 +439,24 @@ def test_decimals_read_back_in_every_locale(locale: Locale, values: list[int], p
     [(["100.0"], (1.234, 3)), (["100,0"], (1234, 0)), (["1.234.567"], (1234, 0)),
      (["1,234,567"], (1.234, 3)), (["1.234,5"], (1234, 0)), (["1,2345,6789"], (1.234, 3))],
 )  # fmt: skip
-def test_a_number_that_could_be_either_is_told_by_the_others(
+def test_an_ambiguous_number_is_read_as_the_other_cells_are(
     others: list[str], value: tuple[float, int]
 ) -> None:
-    spelled = spelling((text, Holds.ANY) for text in [*others, "1.234"])
-    found = spelled.number("1.234", Holds.ANY)
+    spelled = number_format((text, CellKind.ANY) for text in [*others, "1.234"])
+    found = spelled.number("1.234", CellKind.ANY)
     assert found is not None
     assert (float(found.value), found.decimals) == value
 
 
 @pytest.mark.parametrize(("text", "likely"), [("1.234", 1.234), ("1,2345", 1.2345)])
-def test_a_number_that_nothing_tells_is_none(text: str, likely: float) -> None:
+def test_an_ambiguous_number_alone_is_left_out(text: str, likely: float) -> None:
     """But in CSV and JSON, which have points."""
-    cells = [(each, Holds.ANY) for each in (text, "7", "12")]
-    assert spelling(cells).number(text, Holds.ANY) is None
-    assert spelling(cells).is_ambiguous(text, Holds.ANY)
-    assert not spelling(cells).is_ambiguous("7", Holds.ANY)
-    pointed = spelling([(text.replace(",", "."), Holds.ANY)], has_points=True)
-    found = pointed.number(text.replace(",", "."), Holds.ANY)
+    cells = [(each, CellKind.ANY) for each in (text, "7", "12")]
+    assert number_format(cells).number(text, CellKind.ANY) is None
+    assert number_format(cells).is_ambiguous(text, CellKind.ANY)
+    assert not number_format(cells).is_ambiguous("7", CellKind.ANY)
+    pointed = number_format([(text.replace(",", "."), CellKind.ANY)], has_points=True)
+    found = pointed.number(text.replace(",", "."), CellKind.ANY)
     assert found is not None and float(found.value) == likely
 
 
@@ -464,8 +464,8 @@ def test_a_number_that_nothing_tells_is_none(text: str, likely: float) -> None:
     "text",
     ["", "n/a", "-", "1.2.3,4", "1,23,4", "1,2345,678", "12 34", "1 2345", "1e5", "…", "1.234x"],
 )
-def test_what_is_no_number(text: str) -> None:
-    assert spelling([]).number(text, Holds.ANY) is None
+def test_other_cells_are_no_numbers(text: str) -> None:
+    assert number_format([]).number(text, CellKind.ANY) is None
 
 
 def test_names_keep_their_symbols_and_are_shown_as_documented() -> None:

@@ -37,7 +37,7 @@ COPIES = """\
 """
 
 
-def test_sizes_are_known_to_what_was_cut() -> None:
+def test_cut_sizes_are_known_to_their_last_digit() -> None:
     """5 copies of 4000 bytes: 19.53 KiB are printed as 19,000, and 3.9 as 3,000."""
     with read(SIZES + " 19,000           5    3,000    3,000    3,000  [CUDA memcpy HtoD]\n") as profile:
         (row,) = totals_of(profile)
@@ -57,7 +57,7 @@ def test_a_sum_that_was_cut_is_narrowed_by_its_mean() -> None:
 
 @pytest.mark.parametrize("cells", ["19,530           5    3,906    3,906    3,906",
                                    "19.000           5    3.000    3.000    3.000"])  # fmt: skip
-def test_decimals_of_which_one_is_told_or_behind_points_are_exact(cells: str) -> None:
+def test_decimals_are_not_cut_if_one_is_printed_or_behind_points(cells: str) -> None:
     with read(f"{SIZES} {cells}  [CUDA memcpy HtoD]\n") as profile:
         assert "decimals-cut" not in slugs(profile)
 
@@ -71,7 +71,7 @@ def test_sums_of_times_stay_exact() -> None:
     assert (cut.count, "rounded-times" in slugs(profile)) == (1, False)  # the deviation
 
 
-def test_a_sum_of_which_only_a_cut_mean_tells_is_not_exact() -> None:
+def test_a_sum_known_by_a_cut_mean_alone_is_not_exact() -> None:
     rows = "    84,0           143.6x          3   47.882,0    4.597  127.226     0,0  cudaMalloc\n"
     with read(TIMES + rows) as profile:
         (row,) = totals_of(profile)
@@ -108,7 +108,7 @@ def test_a_trace_whose_starts_were_cut_becomes_totals() -> None:
         2, 5_000, 5_000_000, 1_000_000, 4_000_000]  # fmt: skip
 
 
-def test_a_trace_whose_starts_are_told_keeps_its_time_line() -> None:
+def test_a_trace_with_decimals_in_its_starts_keeps_its_time_line() -> None:
     with read(TRACE + KERNELS.replace("1,000000", "1,000001")) as profile:
         assert [row["start_ns"] for row in event_rows(profile, "kernel")] == [0, 0, 1_000_001_000]
         assert "decimals-cut" not in slugs(profile)

@@ -149,7 +149,7 @@ def test_a_cell_of_another_locale_than_its_table_is_left_out() -> None:
         Severity.DROPPED, 1, "line 3")  # fmt: skip
 
 
-def test_a_number_of_rows_that_is_none_leaves_its_row_out() -> None:
+def test_a_row_without_a_readable_count_is_left_out() -> None:
     header = "Time (%)  Total Time (ns)  Instances  Name\n--------  ---------------  ---------  ----\n"
     rows = "    90,0        9.000.000     1,2981  a\n    10,0        1.000.000      1.298  b\n"
     with read(header + rows) as profile:
@@ -167,7 +167,7 @@ def test_a_cell_of_a_total_that_may_be_one_or_a_thousand_is_left_out() -> None:
         assert note(profile, "number-ambiguous").count == 1
 
 
-def test_cells_of_a_trace_that_are_no_numbers_are_told() -> None:
+def test_unreadable_cells_of_a_trace_are_noted() -> None:
     """The row stays: it says when, how long and what."""
     text = "Start (ns),Duration (ns),CorrId,Strm,Name\n1000,500,x7,13,k\n2000,600,-,13,k\n"
     with read(text) as profile:

@@ -61,12 +61,12 @@ def test_numbers_behind_an_empty_line_are_no_rows() -> None:
         assert slugs(found) == {"processes-merged"}
 
 
-def test_what_stands_behind_the_last_row_is_no_part_of_the_table() -> None:
+def test_lines_after_the_last_row_are_no_part_of_the_table() -> None:
     with read(column(KERNELS) + NVTX + "done\n") as found:
         assert slugs(found) == {"processes-merged"}
 
 
-def test_what_is_said_between_rows_holds() -> None:
+def test_a_message_between_rows_counts() -> None:
     """Kernels are told of, so that of copies there were none."""
     with read(mixed(column, NO_COPIES)) as found:
         assert {fact.value for fact in found.facts} == {"kernel_totals", "memory_totals"}
@@ -92,7 +92,7 @@ def test_a_row_that_a_message_tears_apart_is_put_together(cut: int, behind: str)
         assert "line-unreadable" not in slugs(found)
 
 
-def test_half_a_row_is_none() -> None:
+def test_half_a_row_is_left_out() -> None:
     """Its other half is missing; the rows below are whole."""
     lines = column(KERNELS).splitlines(keepends=True)
     with read("".join((*lines[:3], lines[3][:30] + NVTX, *lines[4:]))) as found:

@@ -27,7 +27,8 @@ from nsysconv.importers.detection import all_importers
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import REPORTS
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nsys_stats"
 PLAIN = "basic-2025-swiss.txt"
@@ -115,7 +116,7 @@ def test_a_trace_that_ends_within_a_row() -> None:
         assert note(found, "trace-truncated").count == 1
 
 
-def test_rows_that_are_missing_are_told_by_the_shares() -> None:
+def test_missing_rows_are_noticed_by_the_shares() -> None:
     with odd("odd-incomplete.txt") as profile:
         assert len(totals_of(profile)) == 3
         assert note(profile, "totals-incomplete").where == "line 1"
@@ -219,7 +220,7 @@ def test_a_number_that_may_be_one_or_a_thousand() -> None:
         assert note(profile, "line-unreadable").count == 1
 
 
-def test_a_row_of_a_trace_without_a_time_is_none() -> None:
+def test_a_row_of_a_trace_without_a_time_is_left_out() -> None:
     """And one with groups in its number is."""
     text = 'Start (ns),Duration (ns),CorrId,Strm,Name\n1000,"1,048,576",7,13,k\n2000,N/A,8,13,k\n'
     with read(text) as profile:
@@ -255,7 +256,7 @@ def test_a_mark_of_utf_8_is_no_part_of_the_text(name: str) -> None:
         assert totals_of(found) == totals_of(wanted) != []
 
 
-def test_an_object_that_is_none_is_left_out(tmp_path: Path) -> None:
+def test_an_object_with_other_keys_is_left_out(tmp_path: Path) -> None:
     """The second of five kernels, and a figure that is a list in the third."""
     text = (FOLDER / "basic-2025.json").read_text()
     start = text.index('"Instances"')
@@ -370,7 +371,7 @@ def test_copies_alone_say_nothing_of_kernels() -> None:
         assert profile.facts == {Fact.MEMORY_TOTALS}
 
 
-def test_what_nsys_found_none_of_did_not_happen_where_other_work_of_the_gpu_is_told() -> None:
+def test_work_that_nsys_did_not_find_did_not_happen_if_other_gpu_work_is_printed() -> None:
     none = "SKIPPED: report1.sqlite does not contain {}.\n\n"
     with read(none.format("GPU memory data") + KERNELS) as profile:
         assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
@@ -378,7 +379,7 @@ def test_what_nsys_found_none_of_did_not_happen_where_other_work_of_the_gpu_is_t
         assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
 
 
-def test_a_table_of_all_work_without_copies_tells_that_there_were_none() -> None:
+def test_a_table_of_all_work_without_copies_says_that_there_were_none() -> None:
     header = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Category,Operation\n"
     with read(f"{header}100.0,5000,2,2500.0,1000,4000,CUDA_KERNEL,k\n") as profile:
         assert profile.facts == {Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS}
@@ -386,7 +387,7 @@ def test_a_table_of_all_work_without_copies_tells_that_there_were_none() -> None
         assert profile.facts == {Fact.API_TOTALS}
 
 
-def test_the_tables_of_one_style_tell_it(tmp_path: Path) -> None:
+def test_tables_of_one_range_style_give_it(tmp_path: Path) -> None:
     header = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Range\n"
     (tmp_path / "ranges.csv").write_text(
         f" ** NVTX Push/Pop Range Summary (nvtx_pushpop_sum):\n{header}100.0,50,1,50.0,50,50,:a\n\n"
@@ -422,7 +423,7 @@ def test_two_versions_of_a_function_are_one() -> None:
         "cudaLaunchKernelExC", "runtime", 3, 100]  # fmt: skip
 
 
-def test_a_mean_tells_the_sum_that_is_no_number() -> None:
+def test_a_mean_gives_the_sum_that_cannot_be_read() -> None:
     """100 times 2500.0, which is 2499.95 to 2500.05: to 10 ns."""
     with read(KERNELS.replace(",5000,2,", ",n/a,100,")) as profile:
         (row,) = totals_of(profile)
@@ -430,7 +431,7 @@ def test_a_mean_tells_the_sum_that_is_no_number() -> None:
         assert "10 ns" in note(profile, "rounded-times").text
 
 
-def test_tables_that_tell_the_same_are_read_once() -> None:
+def test_tables_of_the_same_rows_are_read_once() -> None:
     grids = KERNELS.replace("Name", "GridXYZ,BlockXYZ,Name").replace(
         ",k", ',"   1    1    1"," 128    1    1",k'
     )
@@ -451,7 +452,7 @@ def test_every_report_answers_or_says_what_is_not_recorded(name: str) -> None:
             check(profile, report)
 
 
-def test_what_nvprof_printed_beside_it_is_nvprofs(tmp_path: Path) -> None:
+def test_a_file_with_tables_of_nvprof_is_nvprofs(tmp_path: Path) -> None:
     """Exactly one importer reads a file."""
     both = (FIXTURES / "nvprof_log" / "basic-summary.txt").read_text() + KERNELS
     (tmp_path / "both").write_text(both)
@@ -466,7 +467,7 @@ def test_what_nvprof_printed_beside_it_is_nvprofs(tmp_path: Path) -> None:
     "| Time (%) | Total time | Calls | Name |", "Executing 'tests' stats report later",
     "Start,Duration,Name", "Start (s),End (s),Duration (s),Name",
 ])  # fmt: skip
-def test_what_only_looks_like_a_table_is_none(line: str, tmp_path: Path) -> None:
+def test_lines_like_a_table_are_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text(f"{line}\n1,2,3,4,5,6\n")
     with Probe(tmp_path / "text") as probe:
         assert "nsys_stats" not in [
@@ -478,7 +479,7 @@ def test_what_only_looks_like_a_table_is_none(line: str, tmp_path: Path) -> None
     ("name", "said"),
     [("odd-others.txt", "syscall_sum, um_sum"), ("odd-skipped.txt", "no CUDA kernel data")],
 )
-def test_what_holds_nothing_says_so(name: str, said: str) -> None:
+def test_a_file_without_tables_is_refused_with_a_reason(name: str, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught, api.open(FOLDER / name):
         pass
     assert caught.value.hint

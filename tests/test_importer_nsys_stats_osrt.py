@@ -100,7 +100,7 @@ def test_medians_and_deviations_of_sizes(age: str, words: tuple[str, str], tmp_p
     assert (found["bytes_med"], found["bytes_stddev"]) == (2_125_000.0, 1_936_000.0)
 
 
-def test_sizes_of_which_no_median_is_printed_have_none() -> None:
+def test_sizes_without_a_printed_median_have_no_median() -> None:
     header = "Total (MB),Count,Avg (MB),Min (MB),Max (MB),Operation\n"
     with read(f"{header}1.000,1,1.000,1.000,1.000,[CUDA memset]\n") as profile:
         (row,) = totals_of(profile)

@@ -13,7 +13,8 @@ from conftest import NSYS, ODD, Shelf, event_rows, import_file, profile_in_place
 
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -24,8 +24,7 @@ from nsysconv.facts import Fact
 from nsysconv.importers import nvidia_smi
 from nsysconv.importers.contract import No, Yes
 from nsysconv.importers.nvidia_smi import reader
-from nsysconv.importers.nvidia_smi.clock import Clock
-from nsysconv.importers.nvidia_smi.headers import Metric, header_of
+from nsysconv.importers.nvidia_smi.columns import LogClock, MetricColumn, parse_header
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
 from nsysconv.report import MISSING
@@ -43,7 +42,7 @@ Sample = tuple[int | None, int | None, str, str, float]
 def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The machine's own zone is UTC, and nobody said so."""
     monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(reader, "zone_is_told", lambda: False)
+    monkeypatch.setattr(reader, "zone_is_set", lambda: False)
     yield
     monkeypatch.undo()
     time.tzset()
@@ -117,7 +116,7 @@ def test_a_query_with_many_columns() -> None:
         ("number", 8), ("number", 0), ("number", 8)]  # fmt: skip
 
 
-def test_what_the_gpu_does_not_support_is_not_recorded() -> None:
+def test_unsupported_metrics_are_not_recorded() -> None:
     found = of("query.csv")
     assert metric(found, "power.draw", device=1) == []
     assert metric(found, "fan.speed") == []
@@ -177,7 +176,7 @@ def test_dmon_as_csv(tmp_path: Path) -> None:
 # -- devices, and the profile as a whole
 
 
-def test_what_is_known_of_the_gpus() -> None:
+def test_columns_of_gpus() -> None:
     with api.open(FOLDER / "query.csv") as opened:
         profile = opened.profile
         rows = [{k: row[k] for k in ("device_id", "ordinal", "uuid", "bus_id", "name")}
@@ -213,12 +212,12 @@ def test_a_later_run_that_asks_for_less_is_of_the_same_gpus(tmp_path: Path) -> N
         (0, 1), (0, 4), (1, 2), (1, 3), (2, 5)]  # fmt: skip
 
 
-def test_an_index_that_is_none(tmp_path: Path) -> None:
+def test_an_index_that_is_no_number(tmp_path: Path) -> None:
     text = "index, utilization.gpu [%]\n99999999999999999999, 5 %\n१, 6 %\n"
     assert [(device, value) for _, device, _, _, value in read(tmp_path, text)] == [(0, 5), (1, 6)]
 
 
-def test_nothing_tells_gpus_apart() -> None:
+def test_rows_without_a_gpu_have_no_device() -> None:
     found = of("odd-no-gpu.csv")
     assert {device for _, device, _, _, _ in found} == {None}
     assert notes(FOLDER / "odd-no-gpu.csv")["sample-without-gpu"][:2] == (Severity.INFO, 6)
@@ -241,13 +240,13 @@ def test_times_of_day_are_read_in_the_zone_of_the_machine(
     assert min(starts - {None}) == 100_000_000  # type: ignore[type-var]  # the distances hold
 
 
-def test_that_the_zone_is_assumed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_assumed_zone_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     in_zone(monkeypatch, BERLIN)
     with api.open(FOLDER / "query.csv") as profile:
         (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
     assert note.severity is Severity.APPROXIMATED
     assert "UTC+02:00, this machine's zone" in note.text
-    monkeypatch.setattr(reader, "zone_is_told", lambda: True)
+    monkeypatch.setattr(reader, "zone_is_set", lambda: True)
     with api.open(FOLDER / "query.csv") as profile:
         (note,) = [n for n in profile.profile.notes if n.slug == "time-zone-assumed"]
     assert note.severity is Severity.INFO
@@ -264,7 +263,7 @@ def test_without_a_date_the_day_is_not_known() -> None:
 def test_summer_time_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """On 31 March 2024 Berlin's clocks went from 02:00 to 03:00."""
     in_zone(monkeypatch, BERLIN)
-    clock = Clock()
+    clock = LogClock()
     before, after = (clock.stamp(f"2024/03/31 {at}") for at in ("01:59:59.500", "03:00:00.500"))
     assert before is not None
     assert after == before + SECOND
@@ -272,7 +271,7 @@ def test_summer_time_begins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_moments_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     in_zone(monkeypatch, "UTC0")
-    clock = Clock()
+    clock = LogClock()
     assert clock.stamp("1971/01/02 00:00:01.000000001") == 366 * 86_400 * SECOND + SECOND + 1
     assert clock.stamp(" 1971/01/02 00:00:00 ") == 366 * 86_400 * SECOND
     assert clock.date_time("19710102", "00:00:10") == 366 * 86_400 * SECOND + 10 * SECOND
@@ -281,7 +280,7 @@ def test_moments_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", ["", "now", "2024/13/01 10:00:00", "2024/05/17 25:00:00",
                                   "0001/01/01 00:00:00", "[N/A]"])  # fmt: skip
 def test_no_moments(text: str) -> None:
-    clock = Clock()
+    clock = LogClock()
     assert clock.stamp(text) is None
     assert clock.date_time(text.partition(" ")[0].replace("/", ""), text.partition(" ")[2]) is None
 
@@ -316,7 +315,7 @@ def test_samples_lie_beside_a_profile_of_the_same_time(
     ("[GPU is lost]", "", None), ("", "", None),
 ])  # fmt: skip
 def test_values(text: str, unit: str, expected: tuple[str, float] | None) -> None:
-    found = Metric(0, "x", unit).value(f" {text} ")
+    found = MetricColumn(0, "x", unit).value(f" {text} ")
     assert found == (
         None if expected is None else (codes.METRIC_UNITS.index(expected[0]), expected[1])
     )
@@ -325,7 +324,7 @@ def test_values(text: str, unit: str, expected: tuple[str, float] | None) -> Non
 @pytest.mark.parametrize("text", ["ERR!", "Default", "1,5", "1 2", "5..", "535.104.05", "9" * 400])
 def test_no_values(text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
-        Metric(0, "x", "").value(text)
+        MetricColumn(0, "x", "").value(text)
 
 
 def test_a_unit_without_a_word_of_ours_stays_in_the_name(tmp_path: Path) -> None:
@@ -394,24 +393,24 @@ def test_a_log_without_a_sample_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bytes_at_once", few([1, 40, 200, 1000], 2))
 def test_in_pieces_of_any_size(bytes_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: (of(name), notes(FOLDER / name)) for name in READABLE}
-    monkeypatch.setattr(reader, "_PIECE_BYTES", bytes_at_once)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", bytes_at_once)
     assert {name: (of(name), notes(FOLDER / name)) for name in READABLE} == whole
 
 
 @given(st.lists(st.sampled_from(READINGS), min_size=1, max_size=12), st.booleans(), st.booleans())
 @examples(40)
-def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, reverse: bool) -> None:
+def test_a_query_and_dmon_give_the_same_samples(readings: list[Any], units: bool, reverse: bool) -> None:
     """Whatever was read in whichever order; dmon's MB are a query's MiB."""
     columns = ("index", "utilization.gpu [%]", "memory.used [MiB]", "power.draw [W]")
     texts = (query(columns[::-1] if reverse else columns, readings, units=units),
              dmon(readings, times="", every=3))  # fmt: skip
     tables = []
     for text in texts:
-        header = header_of(text.splitlines()[0])
+        header = parse_header(text.splitlines()[0])
         assert header is not None
         log = reader._Log(Path("unused"))
         found = log._tables(text.splitlines(), 1, None, False)
-        batches = [b for first, table, rows in found for b in log._of_rows(table, rows, first)]
+        batches = [b for first, table, rows in found for b in log._row_samples(table, rows, first)]
         names = {number: name for name, number in log.names.items()}
         tables.append(sorted(
             (names[row["name_id"]], row["device_id"], row["unit"], row["value_avg"])
@@ -430,7 +429,7 @@ def test_a_query_and_dmon_tell_the_same(readings: list[Any], units: bool, revers
     ("\n==============NVSMI LOG==============\n", "a view of one moment"),
     ("# gpu        pid  type    sm   mem   enc   dec   command\n", "nvidia-smi pmon"),
 ])  # fmt: skip
-def test_what_else_nvidia_smi_prints_is_explained(text: str, reason: str, tmp_path: Path) -> None:
+def test_other_output_of_nvidia_smi_is_explained(text: str, reason: str, tmp_path: Path) -> None:
     with Probe(written(tmp_path, text)) as probe:
         answer = nvidia_smi.sniff(probe)
     assert isinstance(answer, No)
@@ -450,7 +449,7 @@ def test_other_tables_are_refused(text: str, tmp_path: Path) -> None:
     assert not answer.close
 
 
-def test_what_stands_before_the_header_does_not_matter(tmp_path: Path) -> None:
+def test_lines_before_the_header_do_not_matter(tmp_path: Path) -> None:
     path = written(tmp_path, "module load cuda\nstarting\n\n" + query(FEW))
     with Probe(path) as probe:
         assert isinstance(nvidia_smi.sniff(probe), Yes)
@@ -460,7 +459,7 @@ def test_what_stands_before_the_header_does_not_matter(tmp_path: Path) -> None:
 @given(st.text(alphabet="#gpu sm,[%]0123456789/:.-\n\ttimespaunlzr", max_size=80))
 def test_no_line_is_too_odd(text: str) -> None:
     for line in text.split("\n"):
-        header = header_of(line)
+        header = parse_header(line)
         assert header is None or np.all([m.place < len(header.cells) for m in header.metrics])
 
 

@@ -53,7 +53,8 @@ from nsysconv.importers.nvprof_database import cbid_names, reader
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_database"
 PREFIX = "CUPTI_ACTIVITY_KIND_"

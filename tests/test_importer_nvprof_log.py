@@ -26,11 +26,12 @@ from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import nvprof_log
 from nsysconv.importers.contract import Yes
-from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.printed.quantity import common
+from nsysconv.importers.nvprof_log.survey import spelled
+from nsysconv.importers.printed.quantities import intersection
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 FILES = sorted(FOLDER.iterdir())
@@ -112,7 +113,7 @@ SPELLED = {
 
 
 @pytest.mark.parametrize(("cell", "bounds"), SPELLED.items(), ids=str)
-def test_what_a_cell_stands_for(cell: tuple[str, str], bounds: tuple[Fraction, Fraction]) -> None:
+def test_range_of_values_of_a_cell(cell: tuple[str, str], bounds: tuple[Fraction, Fraction]) -> None:
     quantity = spelled(*cell)
     assert quantity is not None
     assert (quantity.low, quantity.high) == bounds
@@ -121,7 +122,7 @@ def test_what_a_cell_stands_for(cell: tuple[str, str], bounds: tuple[Fraction, F
 @pytest.mark.parametrize(
     "cell", ["", "-", "ms", "1.2.3ms", "3 apples", "0x10", "1e9999", "9" * 40, "nan", "inf", "--1"]
 )
-def test_what_is_no_number(cell: str) -> None:
+def test_other_cells_are_no_numbers(cell: str) -> None:
     assert spelled(cell) is None
 
 
@@ -140,7 +141,7 @@ def test_a_spelled_number_stands_for_the_one_that_was_meant(
     assert quantity is not None
     assert quantity.low <= value <= quantity.high
     assert quantity.is_exact == (step <= 1)
-    assert not quantity.is_exact or quantity.whole == value
+    assert not quantity.is_exact or quantity.integer == value
 
 
 def test_two_spellings_of_one_quantity_leave_what_both_allow() -> None:
@@ -148,10 +149,10 @@ def test_two_spellings_of_one_quantity_leave_what_both_allow() -> None:
     total, average = spelled("100.01ms"), spelled("9.0918ms")
     assert total is not None
     assert average is not None
-    both = common([total, average.times(11)])
+    both = intersection([total, average.times(11)])
     assert both is not None
     assert (both.low, both.high) == (100_009_250, 100_010_350)
-    contradicted = common([total, average.times(10)])
+    contradicted = intersection([total, average.times(10)])
     assert contradicted == total
 
 
@@ -174,7 +175,7 @@ def test_bytes_are_as_exact_as_size_and_throughput_leave_them(profiles_of: Profi
     assert "rounded-bytes" not in slugs(profile)
 
 
-def test_bytes_that_nothing_tells_exactly_are_noted(profiles_of: ProfilesOf) -> None:
+def test_bytes_that_are_not_exact_are_noted(profiles_of: ProfilesOf) -> None:
     # 2.500000 GB is known to 1074 bytes, and 10.000000 GB/s for 0.25 s to 268 bytes.
     copy = COPY.format(start="1.000000", dur="250000.000000", size="2.500000", rate="10.000000")
     (profile,) = profiles_of(BANNER + GPU_TRACE.replace("KB,B,MB", "KB,B,GB") + copy)
@@ -222,7 +223,7 @@ def test_a_copy_between_devices_names_the_other_one(profiles_of: ProfilesOf) -> 
     assert (copy["device_id"], copy["peer_device_id"], copy["direction"]) == (1, 3, "PtoP")
 
 
-def test_totals_inside_ranges_are_told_apart(profiles_of: ProfilesOf) -> None:
+def test_totals_inside_ranges_are_kept_apart(profiles_of: ProfilesOf) -> None:
     (profile,) = profiles_of(FOLDER / "ranges-summary.txt")
     rows = totals(profile)
     kernels = [row for row in rows if row["kind"] == "kernel"]
@@ -289,7 +290,7 @@ def test_a_second_table_without_banner_is_another_run(profiles_of: ProfilesOf) -
 # -- several files
 
 
-def test_traces_of_one_run_are_joined_when_told(profiles_of: ProfilesOf) -> None:
+def test_traces_of_one_run_are_joined_on_request(profiles_of: ProfilesOf) -> None:
     gpu, calls = FOLDER / "basic-gpu-trace.csv", FOLDER / "basic-api-trace.csv"
     apart = profiles_of(gpu, calls)
     assert [Fact.API_LINKS in profile.facts for profile in apart] == [False, False]
@@ -300,7 +301,7 @@ def test_traces_of_one_run_are_joined_when_told(profiles_of: ProfilesOf) -> None
     assert "joined-runs" not in slugs(joined)
 
 
-def test_joined_files_of_different_runs_are_doubted(profiles_of: ProfilesOf) -> None:
+def test_joined_files_of_different_runs_are_noted(profiles_of: ProfilesOf) -> None:
     gpu = (FOLDER / "basic-gpu-trace.csv").read_text(encoding="utf-8")
     calls = (FOLDER / "basic-api-trace.csv").read_text(encoding="utf-8")
     (joined,) = profiles_of(gpu, calls.replace("4242", "4343"), join=True)
@@ -332,7 +333,7 @@ def test_joining_again_changes_nothing(tmp_path: Path) -> None:
     assert [[each.existing for each in file.imported] for file in again.files] == [[True]]
 
 
-def test_what_cannot_be_joined(tmp_path: Path) -> None:
+def test_recordings_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
     trace = next((FIXTURES / "kineto").glob("*.json"))
     log = FOLDER / "basic-gpu-trace.csv"
     result = import_files([log, trace], tmp_path / "a.db", join=True)
@@ -343,7 +344,7 @@ def test_what_cannot_be_joined(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_takes_what_it_knows_and_says_why_not(tmp_path: Path) -> None:
+def test_import_of_a_folder_names_a_reason_per_skipped_file(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "a.csv").write_text(BANNER + GPU_TRACE + KERNEL, encoding="utf-8")
@@ -379,7 +380,7 @@ def test_a_log_is_found_behind_a_long_output(tmp_path: Path) -> None:
     ["==77== Memcheck, a memory error detector\n", "Start of the program, duration 3 s\n", "",
      "======== a heading ========\n", '{"Start","Duration"}'],
 )  # fmt: skip
-def test_what_is_no_log(tmp_path: Path, text: str) -> None:
+def test_other_texts_are_no_logs(tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text, encoding="utf-8")
     assert not claims(tmp_path / "file")
 
@@ -402,7 +403,7 @@ def test_a_log_that_holds_nothing_says_why(profiles_of: ProfilesOf, text: str, w
         profiles_of(text)
 
 
-def test_a_log_without_tables_names_what_was_written(profiles_of: ProfilesOf) -> None:
+def test_a_log_without_tables_names_the_written_files(profiles_of: ProfilesOf) -> None:
     """Of each process that was profiled; where on the machine it lies is nobody's business."""
     text = "".join(
         f"=={pid}== NVPROF is profiling process {pid}, command: ./a\n"
@@ -415,7 +416,7 @@ def test_a_log_without_tables_names_what_was_written(profiles_of: ProfilesOf) ->
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_command_lines_are_nobodys_business(path: Path, tmp_path: Path) -> None:
+def test_command_lines_are_not_stored(path: Path, tmp_path: Path) -> None:
     if import_files([path], tmp_path / "store.db").errors:
         return
     assert "SECRET" in path.read_bytes().decode("utf-8", "replace").replace("\0", "") or path.name in (
@@ -451,7 +452,7 @@ def rows_and_notes(path: Path, folder: Path) -> tuple[int, set[str]]:
 
 
 @pytest.mark.parametrize("path", few(FILES, 10), ids=lambda path: path.name)
-def test_a_cut_log_gives_what_stands_before_the_cut(path: Path, tmp_path: Path) -> None:
+def test_a_cut_log_gives_the_rows_before_the_cut(path: Path, tmp_path: Path) -> None:
     """Cut anywhere: no more rows than lines are left, and none lost from before the last line."""
     content = path.read_bytes()
     cut = tmp_path / "cut"
@@ -582,7 +583,7 @@ def test_real_unified_memory(profiles_of: ProfilesOf) -> None:
 
 @real
 @pytest.mark.parametrize("path", REAL_LOGS, ids=lambda path: path.name)
-def test_info_tells_how_to_record_the_rest(path: Path) -> None:
+def test_info_says_how_to_record_the_rest(path: Path) -> None:
     with api.open(path) as opened:
         profile = opened.profile
         assert profile.missing

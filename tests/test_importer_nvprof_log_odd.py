@@ -30,7 +30,8 @@ from nsysconv.importers.contract import Yes
 from nsysconv.importers.detection import all_importers
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Severity
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 FOREIGN = "odd-nsys.txt"
@@ -98,7 +99,7 @@ def test_warnings_change_no_row() -> None:
         assert found.notes != wanted.notes
 
 
-def test_what_nsys_prints_is_no_log() -> None:
+def test_output_of_nsys_is_no_log_of_nvprof() -> None:
     with Probe(FOLDER / FOREIGN) as probe:
         assert [i.NAME for i in all_importers() if isinstance(i.sniff(probe), Yes)] == [
             "nsys_stats"

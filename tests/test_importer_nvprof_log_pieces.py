@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsysconv.importers.nvprof_log import survey
-from nsysconv.importers.nvprof_log.cells import without_number, without_numbers
+from nsysconv.importers.nvprof_log.totals import split_number
+from nsysconv.importers.nvprof_log.trace import split_numbers
 from nsysconv.report import MISSING
 
 CSV = b'"Start","Duration","Grid X","Name"\nms,us,,\n'
@@ -49,10 +50,10 @@ def test_rows_of_a_trace_are_found_whatever_is_read_at_once(
         patch.setattr(survey, "_PIECE_BYTES", piece)
         path = Path(folder) / "log"
         path.write_bytes(content)
-        ((block,),) = (run.blocks for run in survey.Survey(path).runs)
+        ((table,),) = (run.tables for run in survey.LogSurvey(path).runs)
     found = [
         (span.line + number, line)
-        for span in block.spans
+        for span in table.spans
         for number, line in enumerate(content[span.start : span.end].splitlines(keepends=True))
     ]
     first = header.count(b"\n") + 1
@@ -69,8 +70,8 @@ def test_pieces_of_a_trace_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(survey, "_PIECE_BYTES", 125)
     log = tmp_path / "log"
     log.write_bytes(CSV + b"1.5,2.0,4,k\n" * 50)
-    ((block,),) = (run.blocks for run in survey.Survey(log).runs)
-    lengths = [span.end - span.start for span in block.spans]
+    ((table,),) = (run.tables for run in survey.LogSurvey(log).runs)
+    lengths = [span.end - span.start for span in table.spans]
     assert sum(lengths) == 600
     assert max(lengths) in range(100, 126)
 
@@ -86,15 +87,15 @@ PARTS = st.sampled_from(["k", "f(x)", " ", "[", "]", "7", "12345678901", "é", "
 @example(["[1", "1111]", " [", "2]"], 0)
 def test_numbers_are_taken_off_names(names: list[str], skipped: int) -> None:
     column = pa.array(names, pa.string())[skipped:]
-    texts, numbered = without_numbers(column)
-    wanted = [without_number(name) for name in names[skipped:]]
-    assert [texts.known[place] for place in texts.place] == [name for name, _ in wanted]
+    texts, numbered = split_numbers(column)
+    wanted = [split_number(name) for name in names[skipped:]]
+    assert [texts.values[code] for code in texts.codes] == [name for name, _ in wanted]
     assert numbered.tolist() == [MISSING if number is None else number for _, number in wanted]
-    assert len(set(texts.known)) == len(texts.known)
+    assert len(set(texts.values)) == len(texts.values)
 
 
 def test_names_that_differ_in_their_number_alone_are_one() -> None:
-    texts, numbered = without_numbers(pa.array(["k [1]", "k [22]", "k", "m [1]"]))
-    assert list(texts.known) == ["k", "m"]
-    assert texts.place.tolist() == [0, 0, 0, 1]
+    texts, numbered = split_numbers(pa.array(["k [1]", "k [22]", "k", "m [1]"]))
+    assert list(texts.values) == ["k", "m"]
+    assert texts.codes.tolist() == [0, 0, 0, 1]
     assert numbered.tolist() == [1, 22, MISSING, 1]

@@ -26,7 +26,8 @@ from nsysconv import api, schema
 from nsysconv.facts import Fact
 from nsysconv.notes import Severity
 from nsysconv.report import Report
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import Profile
 
 FOLDER = FIXTURES / "nvprof_log"
 GPU_TABLES = ("kernel", "memcpy", "memset", "unified_memory_event")

@@ -10,16 +10,15 @@ from conftest import ROOT
 
 from nsysconv import api, schema
 from nsysconv.errors import InputError
-from nsysconv.importers.printed import remarks
-from nsysconv.importers.printed.lines import Refused, Span, pieces
-from nsysconv.importers.printed.rows import Tally, looked_up, numbered_texts, whole
+from nsysconv.importers.printed.text import RejectedLines, RowSpan, span_chunks
+from nsysconv.importers.printed.trace import TraceTally, encode_texts, map_texts, rounded
 from nsysconv.report import MISSING
 
 NAN = np.nan
 
 
-def refused(*lines: int) -> Refused:
-    found = Refused()
+def refused(*lines: int) -> RejectedLines:
+    found = RejectedLines()
     for line in lines:
         found.add(line)
     return found
@@ -40,10 +39,10 @@ def test_refused_lines_may_come_in_any_order() -> None:
         ((9,), 9, [("trace-truncated", 1, "line 9")]),
     ],
 )
-def test_what_is_no_row_at_the_end_of_the_file_was_cut(
+def test_a_rejected_line_at_the_end_of_the_file_was_cut(
     lines: tuple[int, ...], unfinished: int | None, expected: list[tuple[str, int, str]]
 ) -> None:
-    notes = remarks.on_refused(refused(*lines), unfinished)
+    notes = refused(*lines).notes(unfinished)
     assert [(note.slug, note.count, note.where) for note in notes] == expected
 
 
@@ -52,7 +51,7 @@ def test_times_that_cannot_be() -> None:
     far = float(schema.TIME_LIMIT_NS) * 2
     start = np.array([10.4, NAN, far, 30.0, 0.0, NAN])
     dur = np.array([5.6, 1.0, 1.0, -1.0, 0.0, 1.0])
-    tally = Tally()
+    tally = TraceTally()
     columns, kept = tally.times(start, dur, event=np.array([True] * 5 + [False]))
     assert kept.tolist() == [True, False, False, False, True, True]
     assert columns["start_ns"][kept][:2].tolist() == [10, MISSING]
@@ -63,35 +62,35 @@ def test_times_that_cannot_be() -> None:
 
 def test_bytes_between_bounds() -> None:
     """Only 12 lies in [11.6, 12.4]; of [11.5, 14.5] 12, 13 and 14: the middle, in steps of 3; none."""
-    tally = Tally()
+    tally = TraceTally()
     size = np.array([12.0, 13.0, NAN])
     found = tally.bytes(size, np.array([11.6, 11.5, NAN]), np.array([12.4, 14.5, NAN]))
     assert found.tolist() == [12, 13, MISSING]
     assert (tally.rounded, tally.bytes_step) == (1, 3.0)
 
 
-def test_texts_are_looked_up_once_each_and_unused_ones_never() -> None:
+def test_texts_are_mapped_once_each_and_unused_ones_never() -> None:
     asked: list[str] = []
 
     def length(text: str) -> int:
         asked.append(text)
         return len(text)
 
-    texts = numbered_texts(["aa", None, "b", "aa", "unused"])
-    assert looked_up(texts, np.array([0, 1, 2, 3]), length).tolist() == [2, MISSING, 1, 2]
+    texts = encode_texts(["aa", None, "b", "aa", "unused"])
+    assert map_texts(texts, np.array([0, 1, 2, 3]), length).tolist() == [2, MISSING, 1, 2]
     assert asked == ["aa", "b"]
-    assert looked_up(None, np.array([0, 1]), length).tolist() == [MISSING, MISSING]
+    assert map_texts(None, np.array([0, 1]), length).tolist() == [MISSING, MISSING]
 
 
 def test_whole_numbers() -> None:
-    assert whole(np.array([1.4, NAN, 2.6])).tolist() == [1, MISSING, 3]
+    assert rounded(np.array([1.4, NAN, 2.6])).tolist() == [1, MISSING, 3]
 
 
 def test_pieces_say_where_they_begin(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"head\n1,a\n2,b\nother\n3,c\n")
-    spans = [Span(5, 13, 2), Span(19, 23, 5)]
-    assert list(pieces(path, spans)) == [(b"1,a\n2,b\n", 5, 2), (b"3,c\n", 19, 5)]
+    spans = [RowSpan(5, 13, 2), RowSpan(19, 23, 5)]
+    assert list(span_chunks(path, spans)) == [(b"1,a\n2,b\n", 5, 2), (b"3,c\n", 19, 5)]
 
 
 # Header, units where there are any, and a row, of one table of each importer.

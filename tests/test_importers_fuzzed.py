@@ -20,15 +20,15 @@ from nsysconv.importers import nsys_sqlite, probe
 from nsysconv.importers.contract import MOST_RECORDINGS
 from nsysconv.importers.detection import detect
 from nsysconv.importers.kineto.arrays import nanoseconds
-from nsysconv.importers.kineto.packed import MISSING, times, whole
-from nsysconv.importers.nsys_stats.objects import Objects
-from nsysconv.importers.nvprof_log.quantities import measured, spelled
-from nsysconv.importers.printed.registry import Registry
+from nsysconv.importers.kineto.packed import MISSING, pack_integers, pack_times
+from nsysconv.importers.nsys_stats.tables import JsonRows
+from nsysconv.importers.nvprof_log.survey import measured, spelled
+from nsysconv.importers.printed.registry import IdRegistry
 from nsysconv.importers.probe import Probe
 from nsysconv.importers.sqlite_columns import as_whole
 from nsysconv.notes import Note, Severity
-from nsysconv.store.filling import OverfullError, Part
-from nsysconv.store.read import Profile, reading
+from nsysconv.store.location import reading
+from nsysconv.store.read import ColumnPart, Profile, TooManyRowsError
 from nsysconv.store.sqlite.connection import SqliteConnection
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
@@ -306,21 +306,21 @@ def test_markers_whose_flags_are_no_number_are_counted(changed: Callable[..., Pa
 def test_one_long_text_among_numbers_does_not_fill_the_memory() -> None:
     """An array of texts would have room for the longest in every place: 80 GB here."""
     values = ["x" * 1_000_000, *["7"] * 20_000]
-    numbers = np.frombuffer(whole(values), np.int64)
+    numbers = np.frombuffer(pack_integers(values), np.int64)
     assert numbers[0] == MISSING
     assert (numbers[1:] == 7).all()
     spelled = [value.encode() for value in values]
-    found = nanoseconds(times(values, lambda: spelled))
+    found = nanoseconds(pack_times(values, lambda: spelled))
     assert found[0] == MISSING
     assert (found[1:] == 7000).all()
 
 
 def test_numbers_of_both_kinds_and_texts_in_one_column() -> None:
-    several = whole([1, 2.0, "3", 4.5, None, True])
+    several = pack_integers([1, 2.0, "3", 4.5, None, True])
     assert np.frombuffer(several, np.int64).tolist() == [1, 2, 3, MISSING, MISSING, 1]
-    assert np.frombuffer(whole([1 << 63, -(1 << 63)]), np.int64).tolist() == [MISSING, MISSING]
+    assert np.frombuffer(pack_integers([1 << 63, -(1 << 63)]), np.int64).tolist() == [MISSING, MISSING]
     mixed: list[object] = [1, 2.5]
-    assert nanoseconds(times(mixed, lambda: [b"1", b"2.5"])).tolist() == [1000, 2500]
+    assert nanoseconds(pack_times(mixed, lambda: [b"1", b"2.5"])).tolist() == [1000, 2500]
 
 
 HEAD = b'{"schemaVersion": 1, "baseTimeNanoseconds": 1767225600000000000, "traceEvents": ['
@@ -411,7 +411,7 @@ def test_a_log_of_very_many_runs_is_refused(tmp_path: Path) -> None:
 def test_objects_of_other_keys_are_no_rows(tmp_path: Path, second: dict[str, str]) -> None:
     path = tmp_path / "table.json"
     path.write_text(json.dumps([{"a": "1", "b": "2"}, second, {"a": "6", "b": "7"}]))
-    found = Objects(path, 0)
+    found = JsonRows(path, 0)
     assert list(found) == [{"a": "1", "b": "2"}, {"a": "6", "b": "7"}]
     assert found.unread == 1
 
@@ -419,7 +419,7 @@ def test_objects_of_other_keys_are_no_rows(tmp_path: Path, second: dict[str, str
 def test_keys_in_another_order_are_the_same_row(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     path.write_text('[{"a": "1", "b": "2"}, {"a": "3", "b": "4"}, {"b": "6", "a": "5"}]')
-    rows = [list(row.values()) for row in Objects(path, 0)]
+    rows = [list(row.values()) for row in JsonRows(path, 0)]
     assert rows[:2] == [["1", "2"], ["3", "4"]]
     assert rows[2:] in ([], [["5", "6"]])  # an object begins where the first key does
 
@@ -430,7 +430,7 @@ def test_quotes_in_texts_and_keys_again_and_again(tmp_path: Path) -> None:
     first = ", ".join(f'"k{n}": "1"' for n in range(12))
     again = ", ".join(f'"k{n % 11}": "1"' for n in range(3000))
     path.write_text(f'[{{{first}}}, {{"k0": "a "b" c", {again}}}, {{{first}}}]')
-    found = Objects(path, 0)
+    found = JsonRows(path, 0)
     assert len(list(found)) == 2
     assert found.unread == 1
 
@@ -470,7 +470,7 @@ def test_a_log_of_process_0_is_of_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("devices", [["A (1)", "B (1)", "C (0)", "D", "E"]])
 def test_devices_get_the_next_free_number(devices: list[str]) -> None:
     """Each in a step or two, however many there are."""
-    registry = Registry(None)
+    registry = IdRegistry(None)
     assert [registry.device(text) for text in devices] == [1, 2, 0, 3, 4]
 
 
@@ -582,9 +582,9 @@ def test_a_cell_that_claims_more_than_there_is_memory(monkeypatch: pytest.Monkey
 
 
 def test_more_rows_than_there_is_room_for_are_no_rows() -> None:
-    part = Part(np.empty(2, np.int64))
+    part = ColumnPart(np.empty(2, np.int64))
     part.add(np.array([1, 1]))
-    with pytest.raises(OverfullError):
+    with pytest.raises(TooManyRowsError):
         part.add(np.array([1]))
 
 

@@ -12,7 +12,7 @@ from make_names import Work
 from make_names import nsys as nsys_export
 
 import nsysconv
-from nsysconv.export.ordered import chunks
+from nsysconv.export.columns import row_slices
 from nsysconv.render import csv as csv_format
 from nsysconv.render.contract import Options
 from nsysconv.report import Column, Report, build_table, concatenated, report_table
@@ -78,7 +78,7 @@ def test_stray_bytes_and_surrogates_are_spelled_as_before() -> None:
 def test_rows_that_are_written_at_a_time_cover_all_and_hold_little_text(
     rows: int, longest: int
 ) -> None:
-    found = list(chunks(rows, longest))
+    found = list(row_slices(rows, longest))
     places = [place for each in found for place in range(each.start, each.stop)]
     assert places == list(range(rows))
     sizes = [each.stop - each.start for each in found]

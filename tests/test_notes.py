@@ -8,7 +8,7 @@ import pytest
 from small_store import Call, Kernel, Memcpy, Migration, opened
 
 from nsysconv.notes import Note, Severity, merged
-from nsysconv.render.sentences import notes as said
+from nsysconv.render.display import note_sentences as said
 from nsysconv.report import Report
 
 LOOSE = Note("unlinked-ops", Severity.INFO, "loose", 3, of=12)

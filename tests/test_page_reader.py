@@ -26,16 +26,16 @@ from test_store_locks import TRY_TO_WRITE, another_process_writes
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
 from nsysconv.report import MISSING
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
+from nsysconv.store.sqlite import connection, page_reader
 from nsysconv.store.sqlite import connection as connecting
-from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import (
     PAGE_SIZE,
     DamagedError,
     SqliteConnection,
     open_for_reading,
 )
-from nsysconv.store.sqlite.page_reader import ID, descriptors
+from nsysconv.store.sqlite.page_reader import ID
 from nsysconv.store.sqlite.page_reader.pages import Pages, UnreadableError
 
 BATCH_BYTES = "nsysconv.store.sqlite.page_reader.pages.BATCH_BYTES"
@@ -532,7 +532,7 @@ def store(grown: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def from_pages(monkeypatch: MonkeyPatch) -> list[int]:
     """The ids that follow batches from pages: any number of rows, and one page a batch."""
-    monkeypatch.setattr(descriptors, "_MOST", 10_000)  # other tests may hold many files open
+    monkeypatch.setattr(connection, "_MOST_SHARED_FILES", 10_000)  # other tests may hold many files open
     seen: list[int] = []
     before = page_reader.read
     monkeypatch.setattr(page_reader, "read", lambda *about: (
@@ -695,7 +695,7 @@ def test_an_error_while_rows_are_taken_is_the_only_one(
 ) -> None:
     """Its traceback holds what reads until after the store is closed."""
     monkeypatch.setattr(page_reader, "WORTH_ROWS", worth_pages)
-    monkeypatch.setattr("nsysconv.store.filling.Part.add", lambda self, values: 1 // 0)
+    monkeypatch.setattr("nsysconv.store.read.ColumnPart.add", lambda self, values: 1 // 0)
     with pytest.raises(ZeroDivisionError), reading(store) as opened:
         opened.profiles()[1].columns("kernel", integer_columns("kernel"))
     assert another_process_writes(store) == "wrote"

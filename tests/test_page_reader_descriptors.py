@@ -15,10 +15,10 @@ from test_store_locks import another_process_writes
 
 from nsysconv import schema
 from nsysconv.errors import NsysconvError
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
+from nsysconv.store.sqlite import connection as sqlite_connection
 from nsysconv.store.sqlite import page_reader
 from nsysconv.store.sqlite.connection import SqliteConnection, open_for_reading, sqlite_uri
-from nsysconv.store.sqlite.page_reader import descriptors
 
 OPEN = Path("/proc/self/fd")
 pytestmark = pytest.mark.skipif(not OPEN.is_dir(), reason="a process cannot see its descriptors here")
@@ -33,8 +33,8 @@ def read_from_pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         page_reader, "read", lambda *about: read_up_to.append(about[-1]) or before(*about)
     )
     monkeypatch.setattr(page_reader, "WORTH_ROWS", 0)
-    monkeypatch.setattr(descriptors, "_holders", 0)
-    monkeypatch.setattr(descriptors, "_open", {})
+    monkeypatch.setattr(sqlite_connection, "_descriptor_holders", 0)
+    monkeypatch.setattr(sqlite_connection, "_shared_descriptors", {})
     return read_up_to
 
 
@@ -101,18 +101,18 @@ def test_a_file_has_one_until_the_last_connection_is_closed(store: Path, tmp_pat
 
 def test_a_file_that_took_the_name_has_another(store: Path, tmp_path: Path) -> None:
     other = Path(shutil.copyfile(store, tmp_path / "other.db"))
-    descriptors.hold()
-    old = descriptors.shared_descriptor(store)
+    sqlite_connection.hold_descriptors()
+    old = sqlite_connection.shared_descriptor(store)
     assert old is not None
-    assert descriptors.is_of(old, store)
+    assert sqlite_connection.is_open_on(old, store)
     other.replace(store)
-    assert not descriptors.is_of(old, store)
-    assert descriptors.shared_descriptor(store) not in (None, old)
+    assert not sqlite_connection.is_open_on(old, store)
+    assert sqlite_connection.shared_descriptor(store) not in (None, old)
     assert os.fstat(old).st_nlink == 0  # and still open
     store.unlink()
-    assert descriptors.shared_descriptor(store) is None
-    assert not descriptors.is_of(old, store)
-    descriptors.let_go()
+    assert sqlite_connection.shared_descriptor(store) is None
+    assert not sqlite_connection.is_open_on(old, store)
+    sqlite_connection.release_descriptors()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(old)
 
@@ -123,12 +123,12 @@ def test_a_known_file_takes_the_name_while_it_is_opened(
     """What was opened for nothing must not be closed yet, and is in the end."""
     other = Path(shutil.copyfile(store, tmp_path / "other.db"))
     before = os.open
-    descriptors.hold()
-    known = descriptors.shared_descriptor(other)
+    sqlite_connection.hold_descriptors()
+    known = sqlite_connection.shared_descriptor(other)
     monkeypatch.setattr(os, "open", lambda *about: [other.replace(store), before(*about)][1])
-    assert descriptors.shared_descriptor(store) == known
+    assert sqlite_connection.shared_descriptor(store) == known
     assert count_of(store) == 2
-    descriptors.let_go()
+    sqlite_connection.release_descriptors()
     assert count_of(store) == 0
 
 
@@ -136,17 +136,17 @@ def test_no_more_than_64_files_are_open(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(66)]
     for path in paths:
         path.touch()
-    descriptors.hold()
-    numbers = [descriptors.shared_descriptor(path) for path in paths]
+    sqlite_connection.hold_descriptors()
+    numbers = [sqlite_connection.shared_descriptor(path) for path in paths]
     assert [number is None for number in numbers] == [False] * 64 + [True] * 2
-    assert [descriptors.shared_descriptor(path) for path in paths] == numbers
-    descriptors.let_go()
+    assert [sqlite_connection.shared_descriptor(path) for path in paths] == numbers
+    sqlite_connection.release_descriptors()
 
 
 def test_what_has_no_descriptor_is_read_by_sqlite(
     store: Path, read_from_pages: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(descriptors, "_MOST", 0)
+    monkeypatch.setattr(sqlite_connection, "_MOST_SHARED_FILES", 0)
     with open_for_reading(store) as connection:
         found = durations(connection)
     assert (len(found), read_from_pages) == (8, [])
@@ -166,7 +166,7 @@ def test_nothing_is_left_of_connections_that_failed(store: Path, tmp_path: Path)
         with pytest.raises(NsysconvError):
             SqliteConnection("file:x?mode=nonsense", "x")
         assert len(list(OPEN.iterdir())) == before
-    assert descriptors._holders == 0
+    assert sqlite_connection._descriptor_holders == 0
 
 
 def test_a_second_close_lets_go_of_nothing(store: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_second_close_lets_go_of_nothing(store: Path) -> None:
         for _ in range(3):
             connection.close()
         assert count_of(store) == before
-    assert (count_of(store), descriptors._holders) == (0, 0)
+    assert (count_of(store), sqlite_connection._descriptor_holders) == (0, 0)
 
 
 def test_threads_open_and_close(store: Path) -> None:
@@ -186,4 +186,4 @@ def test_threads_open_and_close(store: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(work, range(60))) == {8}
-    assert (count_of(store), descriptors._holders) == (0, 0)
+    assert (count_of(store), sqlite_connection._descriptor_holders) == (0, 0)

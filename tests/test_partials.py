@@ -18,7 +18,7 @@ from conftest import CHILD_ENVIRONMENT, NSYS, add
 
 from nsysconv import partials
 from nsysconv.partials import building, pid_namespace, sweep, sweep_folder
-from nsysconv.store.write import writing
+from nsysconv.store.location import writing
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 HOST = socket.gethostname()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsysconv.render.layout import GAP, Layout, Needs, unlimited, within
+from nsysconv.render.text import GAP, ColumnNeeds, Layout, fit_all_columns, fit_columns
 
 
-def number(cells: int, name: int, *, brief: bool = True, key: bool = False) -> Needs:
+def number(cells: int, name: int, *, brief: bool = True, key: bool = False) -> ColumnNeeds:
     """A column of numbers; a unit like ` (ms)` adds 5 to its header."""
-    return Needs(cells, name + 5, name, text=False, brief=brief, key=key)
+    return ColumnNeeds(cells, name + 5, name, text=False, brief=brief, key=key)
 
 
-def text(cells: int, name: int = 4, *, brief: bool = True, key: bool = True) -> Needs:
-    return Needs(cells, name, name, text=True, brief=brief, key=key)
+def text(cells: int, name: int = 4, *, brief: bool = True, key: bool = True) -> ColumnNeeds:
+    return ColumnNeeds(cells, name, name, text=True, brief=brief, key=key)
 
 
 KERNELS = (
@@ -29,71 +29,71 @@ KERNELS = (
 
 def test_all_fits() -> None:
     # headers with units: 14 + 100 + 17 + 15 + 8 + 11, 5 gaps of 2 -> 175
-    assert within(KERNELS, 175) == Layout((0, 1, 2, 3, 4, 5), (14, 100, 17, 15, 8, 11), fold=False)
+    assert fit_columns(KERNELS, 175) == Layout((0, 1, 2, 3, 4, 5), (14, 100, 17, 15, 8, 11), fold=False)
     # what is left is not used
-    assert within(KERNELS, 999) == within(KERNELS, 175)
+    assert fit_columns(KERNELS, 999) == fit_columns(KERNELS, 175)
 
 
 def test_a_long_name_gives_way_down_to_40() -> None:
-    assert within(KERNELS, 174).widths == (14, 99, 17, 15, 8, 11)
-    assert within(KERNELS, 115).widths == (14, 40, 17, 15, 8, 11)
+    assert fit_columns(KERNELS, 174).widths == (14, 99, 17, 15, 8, 11)
+    assert fit_columns(KERNELS, 115).widths == (14, 40, 17, 15, 8, 11)
 
 
 def test_then_units_go_below_names() -> None:
     # 9 + 12 + 10 + 7 + 7 + 5 * 2 = 55, and the name has the other 59
-    assert within(KERNELS, 114) == Layout((0, 1, 2, 3, 4, 5), (9, 59, 12, 10, 7, 7), fold=True)
-    assert within(KERNELS, 95).widths[1] == 40
+    assert fit_columns(KERNELS, 114) == Layout((0, 1, 2, 3, 4, 5), (9, 59, 12, 10, 7, 7), fold=True)
+    assert fit_columns(KERNELS, 95).widths[1] == 40
 
 
 def test_then_columns_that_are_not_brief_go_from_the_right() -> None:
     # 9 + 12 + 10 + 7 + 4 * 2 = 46
-    assert within(KERNELS, 94) == Layout((0, 1, 2, 3, 4), (9, 48, 12, 10, 7), fold=True)
+    assert fit_columns(KERNELS, 94) == Layout((0, 1, 2, 3, 4), (9, 48, 12, 10, 7), fold=True)
     # 9 + 12 + 10 + 3 * 2 = 37: the name has 80 - 37
-    assert within(KERNELS, 80) == Layout((0, 1, 2, 3), (9, 43, 12, 10), fold=True)
+    assert fit_columns(KERNELS, 80) == Layout((0, 1, 2, 3), (9, 43, 12, 10), fold=True)
 
 
 def test_then_names_are_shortened_down_to_24() -> None:
-    assert within(KERNELS, 61) == Layout((0, 1, 2, 3), (9, 24, 12, 10), fold=True)
+    assert fit_columns(KERNELS, 61) == Layout((0, 1, 2, 3), (9, 24, 12, 10), fold=True)
 
 
 def test_then_numbers_go_but_for_the_first() -> None:
-    assert within(KERNELS, 60).kept == (0, 1, 2)
+    assert fit_columns(KERNELS, 60).kept == (0, 1, 2)
     # 9 + 12 + 2 * 2 = 25: the name has 15
-    assert within(KERNELS, 40) == Layout((0, 1, 2), (9, 15, 12), fold=True)
+    assert fit_columns(KERNELS, 40) == Layout((0, 1, 2), (9, 15, 12), fold=True)
 
 
 def test_at_last_keys_go_and_the_first_column_stays() -> None:
-    assert within(KERNELS, 23) == Layout((0, 2), (9, 12), fold=True)
-    assert within(KERNELS, 20) == Layout((0,), (14,), fold=False)
-    assert within(KERNELS, 5) == Layout((0,), (5,), fold=True)
+    assert fit_columns(KERNELS, 23) == Layout((0, 2), (9, 12), fold=True)
+    assert fit_columns(KERNELS, 20) == Layout((0,), (14,), fold=False)
+    assert fit_columns(KERNELS, 5) == Layout((0,), (5,), fold=True)
 
 
 def test_texts_that_are_no_keys_go_before_the_first_number() -> None:
     gaps = (number(7, 5, key=True), number(7, 3), text(60, key=False), text(60, key=False))
     # 7 + 7 + 24 + 24 + 3 * 2 = 68
-    assert within(gaps, 68) == Layout((0, 1, 2, 3), (7, 7, 24, 24), fold=True)
-    assert within(gaps, 67).kept == (0, 1, 2)
-    assert within(gaps, 41).kept == (0, 1)
+    assert fit_columns(gaps, 68) == Layout((0, 1, 2, 3), (7, 7, 24, 24), fold=True)
+    assert fit_columns(gaps, 67).kept == (0, 1, 2)
+    assert fit_columns(gaps, 41).kept == (0, 1)
 
 
 def test_what_is_left_is_shared_evenly_and_the_modest_are_served_first() -> None:
     # 40 + 40 + 2 = 82; of 30 more, 5 make the first complete
-    assert within((text(45), text(100)), 112).widths == (45, 65)
-    assert within((text(100), text(100)), 112).widths == (55, 55)
+    assert fit_columns((text(45), text(100)), 112).widths == (45, 65)
+    assert fit_columns((text(100), text(100)), 112).widths == (55, 55)
 
 
 def test_unlimited() -> None:
-    assert unlimited(KERNELS, 50) == Layout((0, 1, 2, 3, 4, 5), (14, 50, 17, 15, 8, 11), fold=False)
+    assert fit_all_columns(KERNELS, 50) == Layout((0, 1, 2, 3, 4, 5), (14, 50, 17, 15, 8, 11), fold=False)
 
 
 sizes = st.integers(0, 100)
-needs = st.builds(Needs, sizes, sizes, sizes, text=st.booleans(), brief=st.booleans(),
+needs = st.builds(ColumnNeeds, sizes, sizes, sizes, text=st.booleans(), brief=st.booleans(),
                   key=st.booleans())  # fmt: skip
 
 
 @given(st.lists(needs, min_size=1, max_size=12), st.integers(1, 200))
-def test_never_too_wide_and_never_nothing(columns: list[Needs], width: int) -> None:
-    layout = within(columns, width)
+def test_never_too_wide_and_never_nothing(columns: list[ColumnNeeds], width: int) -> None:
+    layout = fit_columns(columns, width)
     assert layout.kept
     assert list(layout.kept) == sorted(set(layout.kept))
     assert len(layout.kept) == len(layout.widths)

@@ -18,7 +18,7 @@ from test_render import rendered
 import nsysconv
 from nsysconv.errors import UsageError
 from nsysconv.queries import REPORTS, query
-from nsysconv.render import Options, blocks, plot
+from nsysconv.render import Options, pictures, text
 from nsysconv.render.pictures import panels
 from nsysconv.report import Column, Picture, ProfileRef, Report, build_table
 from nsysconv.units import Unit
@@ -146,7 +146,7 @@ def test_what_is_cut_off_is_still_in_a_strip_and_not_in_bars() -> None:
 
 
 def strip_of(*rows: dict[str, Any], width: int = 80) -> list[str]:
-    return list(blocks.strips(report(STRIP, *rows), width, str))
+    return list(text.strip_lines(report(STRIP, *rows), width, str))
 
 
 def test_a_strip_of_all_levels() -> None:
@@ -178,7 +178,7 @@ def test_no_strip_where_there_is_no_room_or_nothing_to_show() -> None:
 
 
 def bars_of(picture: Picture, cells: int, *rows: dict[str, Any]) -> tuple[str, list[str]]:
-    return blocks.bars(report(picture, *rows), cells, str)
+    return text.bar_cells(report(picture, *rows), cells, str)
 
 
 def test_bars_are_as_long_as_their_share_of_the_longest() -> None:
@@ -247,7 +247,7 @@ def test_a_table_keeps_its_brief_columns_beside_bars() -> None:
 
 
 def drawn_of(*arguments: Any, **options: Any) -> Any:
-    figure = plot.draw(report(*arguments, **options))
+    figure = pictures.draw(report(*arguments, **options))
     figure.canvas.draw()
     return figure
 
@@ -269,7 +269,7 @@ def test_bars_side_by_side() -> None:
 def test_no_more_bars_than_can_be_read() -> None:
     rows = [{"name": f"k{i}", "host_sum_ns": 100 - i} for i in range(30)]
     (ax,) = drawn_of(Picture("bars", ("name",), ("host_sum_ns",)), *rows).axes
-    assert len(ax.containers[0]) == plot.MOST_BARS == 20
+    assert len(ax.containers[0]) == pictures.MOST_BARS == 20
     assert ax.get_xlabel() == "host_sum (ns); 20 of 30 rows"
 
 
@@ -300,7 +300,7 @@ def test_a_strip_over_time() -> None:
 def test_no_more_panels_than_can_be_seen() -> None:
     rows = [{"device_id": d, "name": "a", "host_sum_ns": 1} for d in range(30)]
     figure = drawn_of(BARS, *rows)
-    assert len(figure.axes) == plot.MOST_PANELS == 24
+    assert len(figure.axes) == pictures.MOST_PANELS == 24
     assert figure.get_suptitle() == "A report - run 0 (the first 24 of 30)"
 
 
@@ -319,16 +319,16 @@ def test_no_rows_are_said() -> None:
 
 def test_no_picture_and_not_recorded_are_refused() -> None:
     with pytest.raises(UsageError, match="r has no picture"):
-        plot.draw(report(None, part(0, 1)))
+        pictures.draw(report(None, part(0, 1)))
     missing = replace(report(BARS), table=None, not_recorded=("kernel events",))
     with pytest.raises(UsageError, match="Not recorded in this profile: kernel events"):
-        plot.draw(missing)
+        pictures.draw(missing)
 
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match="matplotlib is not installed") as raised:
-        plot.draw(report(BARS, {"name": "a", "host_sum_ns": 1}))
+        pictures.draw(report(BARS, {"name": "a", "host_sum_ns": 1}))
     assert raised.value.hint == "Install it: pip install 'nsysconv[plot]'"
 
 

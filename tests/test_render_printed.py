@@ -13,7 +13,7 @@ from test_render import rendered
 
 from nsysconv.notes import Note, Severity
 from nsysconv.render import FORMATS, Options, notes_beside, renderer
-from nsysconv.render.printed import rounded, with_separators
+from nsysconv.render.display import round_half_up, with_separators
 from nsysconv.report import Column, Printed, Report, build_table
 from nsysconv.units import Unit
 
@@ -54,14 +54,14 @@ def printed_report(name: str = "cuda_sum") -> Report:
 ])  # fmt: skip
 def test_halves_go_away_from_zero(value: float, printed: Printed, text: str) -> None:
     """Of the decimal spelling: 0.35 is a little less than that as a double."""
-    assert rounded(value, printed) == text
+    assert round_half_up(value, printed) == text
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 4), st.sampled_from([1, 1000, 1_000_000]))
 def test_whole_numbers_are_rounded_as_decimals_are(value: int, decimals: int, per: int) -> None:
     step = Decimal(1).scaleb(-decimals)
     exact = (Decimal(value) / per).quantize(step, ROUND_HALF_UP)
-    assert rounded(value, Printed("x", decimals, per)) == f"{exact if exact else abs(exact):f}"
+    assert round_half_up(value, Printed("x", decimals, per)) == f"{exact if exact else abs(exact):f}"
 
 
 @pytest.mark.parametrize(("number", "text"), [
@@ -230,4 +230,4 @@ def test_only_some_printed_columns_do_not_make_a_printed_table() -> None:
 def test_real_numbers_are_rounded_as_they_are_spelled(value: float, decimals: int) -> None:
     context = Context(prec=400, rounding=ROUND_HALF_UP)
     expected = Decimal(repr(value)).quantize(Decimal(1).scaleb(-decimals), context=context)
-    assert rounded(value, Printed("", decimals)) == f"{expected if expected else abs(expected):f}"
+    assert round_half_up(value, Printed("", decimals)) == f"{expected if expected else abs(expected):f}"

@@ -29,7 +29,7 @@ from test_render import rendered
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.render import Options
-from nsysconv.render.columns import shown
+from nsysconv.render.display import display_column
 from nsysconv.render.text import notes_text, render
 from nsysconv.report import Column, ProfileRef, Report, build_table
 from nsysconv.units import Unit
@@ -284,7 +284,7 @@ def test_notes_text() -> None:
 
 
 def cells(unit: Unit, *values: float | None, key: bool = False, real: bool = False) -> list[str]:
-    column = shown(Column(f"x_{unit.name.lower()}", unit, "", key=key, real=real), values)
+    column = display_column(Column(f"x_{unit.name.lower()}", unit, "", key=key, real=real), values)
     return [column.header, *column.cells]
 
 

@@ -25,8 +25,9 @@ from nsysconv import schema
 from nsysconv.errors import NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.importers import nsys_sqlite
-from nsysconv.store.read import Store, reading
-from nsysconv.store.views import views
+from nsysconv.store.location import reading
+from nsysconv.store.read import Store
+from nsysconv.store.user_sql import views
 
 SECRET = "SECRET-"
 FILES = [*NSYS_FILES, *ODD_FILES]

@@ -29,8 +29,7 @@ from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries import parse_spec
 from nsysconv.queries.stats import ALIASES, REPORTS
-from nsysconv.queries.stats.api_calls import shown_name
-from nsysconv.queries.stats.kernels import innermost_around
+from nsysconv.queries.stats.cuda_names import function_name, innermost_around
 from nsysconv.render import Options, renderer
 
 CUDA = tuple(name for name in REPORTS if name.startswith("cuda_"))
@@ -90,7 +89,7 @@ def test_runtime_and_driver_are_one_table() -> None:
     ("", ""),
 ])  # fmt: skip
 def test_a_version_of_four_characters_is_not_shown(symbol: str, shown: str) -> None:
-    assert shown_name(symbol) == shown
+    assert function_name(symbol) == shown
 
 
 def test_two_versions_of_a_function_are_two_rows() -> None:

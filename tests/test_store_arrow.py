@@ -19,9 +19,7 @@ from nsysconv.errors import NsysconvError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
-from nsysconv.store.attached import NotInPlace, in_place
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading, writing
 from nsysconv.store.recording import (
     ArrayRows,
     ArrowRows,
@@ -33,7 +31,8 @@ from nsysconv.store.recording import (
 )
 from nsysconv.store.sqlite.connection import open_for_reading
 from nsysconv.store.sqlite.page_reader.pages import repeated
-from nsysconv.store.write import Imported, writing
+from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.write import Imported, Origin
 
 DEVICES = rows_of(schema.device, [{"device_id": 0, "name": "Some GPU"}, {"device_id": 1}])
 PROCESSES = rows_of(schema.process, [{"pid": 7, "rank": 0}, {"pid": 8}])

@@ -26,10 +26,10 @@ from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.partials import building, pid_namespace
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading, writing
 from nsysconv.store.sqlite import connection
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
-from nsysconv.store.write import Writer, writing
+from nsysconv.store.write import Writer
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsysconv.report import MISSING
-from nsysconv.store.filling import Column
+from nsysconv.store.read import ColumnBuilder
 
 BATCH = st.lists(
     st.one_of(
@@ -18,7 +18,7 @@ BATCH = st.lists(
 
 def filled(parts: list[list[list[int]]], room: int, dtype: type[np.signedinteger]) -> np.ndarray:
     sizes = [sum(map(len, batches)) + room for batches in parts]
-    column = Column(sizes, dtype)
+    column = ColumnBuilder(sizes, dtype)
     for part, batches in zip(column.parts, parts, strict=True):
         for batch in batches:
             part.add(np.array(batch, np.int64))

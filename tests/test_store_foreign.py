@@ -10,7 +10,7 @@ from conftest import NSYS, ODD, Shelf, contents, import_file
 
 from nsysconv import schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 

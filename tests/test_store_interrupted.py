@@ -9,7 +9,7 @@ from typing import Any
 import adbc_driver_manager as adbc
 import pytest
 
-from nsysconv.cli.runtime import Ended
+from nsysconv.cli.runtime import Interrupted
 from nsysconv.store.sqlite.connection import SqliteConnection
 
 
@@ -20,7 +20,7 @@ def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
     def making(*arguments: Any, **options: Any) -> None:
         made.append(make(*arguments, **options))
-        raise Ended(signal.SIGTERM)
+        raise Interrupted(signal.SIGTERM)
 
     monkeypatch.setattr(adbc, request.param, making)
     yield
@@ -32,7 +32,7 @@ def interrupted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("interrupted")
 @pytest.mark.parametrize("interrupted", ["AdbcConnection", "AdbcStatement"], indirect=True)
 def test_while_it_makes_something() -> None:
-    with pytest.raises(Ended), SqliteConnection(":memory:", "a.db") as connection:
+    with pytest.raises(Interrupted), SqliteConnection(":memory:", "a.db") as connection:
         connection.execute("SELECT 1")
 
 

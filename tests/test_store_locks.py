@@ -21,11 +21,9 @@ from nsysconv.errors import InUseError
 from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
-from nsysconv.store.database import is_store, require_store
-from nsysconv.store.read import reading
+from nsysconv.store.location import is_store, reading, require_store, writing
 from nsysconv.store.sqlite import connection as connecting
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
-from nsysconv.store.write import writing
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 

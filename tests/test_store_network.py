@@ -14,9 +14,9 @@ from conftest import CHILD_ENVIRONMENT, NSYS, import_file
 
 from nsysconv.api import import_files
 from nsysconv.errors import UsageError
-from nsysconv.store.read import reading
-from nsysconv.store.sqlite import network
-from nsysconv.store.sqlite.network import alone, file_system, lock_file
+from nsysconv.store import filesystem
+from nsysconv.store.filesystem import alone, file_system, lock_file
+from nsysconv.store.location import reading
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 
@@ -55,12 +55,12 @@ def on_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that the system says is on a network file system."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"1 1 0:1 / {tmp_path} rw - nfs4 server:/ rw")
-    monkeypatch.setattr(network, "_MOUNTS", mounts)
+    monkeypatch.setattr(filesystem, "_MOUNTS", mounts)
     return tmp_path
 
 
 def held_by(store: Path, host: str, pid: int) -> None:
-    own = network._ourselves()
+    own = filesystem._ourselves()
     lock_file(store).write_text(f"{host} {pid} {own.space}")
 
 
@@ -96,7 +96,7 @@ def test_the_error_names_who_adds_and_what_to_remove(on_network: Path) -> None:
 
 def test_what_a_killed_process_of_this_host_left_is_taken_over(on_network: Path) -> None:
     store = on_network / "job.db"
-    held_by(store, network._ourselves().host, a_dead_process())
+    held_by(store, filesystem._ourselves().host, a_dead_process())
     with alone(store, wait_s=0.0):
         assert lock_file(store).read_text().split(" ")[1] == str(os.getpid())
     assert sorted(path.name for path in on_network.iterdir()) == ["mountinfo"]
@@ -105,12 +105,12 @@ def test_what_a_killed_process_of_this_host_left_is_taken_over(on_network: Path)
 def test_of_two_that_take_over_one_does(on_network: Path) -> None:
     """The other has seen the dead one, too, and must not remove the first one's file."""
     lock = lock_file(on_network / "job.db")
-    held_by(on_network / "job.db", network._ourselves().host, a_dead_process())
-    dead = network._read(lock)
-    assert network._removed(lock, dead)
-    assert network._made(lock)
-    assert network._removed(lock, dead)
-    assert network._read(lock) == network._ourselves()
+    held_by(on_network / "job.db", filesystem._ourselves().host, a_dead_process())
+    dead = filesystem._read(lock)
+    assert filesystem._removed(lock, dead)
+    assert filesystem._made(lock)
+    assert filesystem._removed(lock, dead)
+    assert filesystem._read(lock) == filesystem._ourselves()
 
 
 def test_a_file_that_is_empty_yet_is_somebodys(on_network: Path) -> None:
@@ -135,7 +135,7 @@ def test_adding_waits_for_who_adds(on_network: Path, monkeypatch: pytest.MonkeyP
     store = on_network / "job.db"
     import_file(BASIC, store, "first")
     held_by(store, "node17", 4242)
-    monkeypatch.setattr(network, "_WAIT_S", 0.0)
+    monkeypatch.setattr(filesystem, "_WAIT_S", 0.0)
     with pytest.raises(UsageError, match="node17"):
         import_file(BASIC, store, "second", "other")
     with reading(store) as opened:
@@ -145,10 +145,11 @@ def test_adding_waits_for_who_adds(on_network: Path, monkeypatch: pytest.MonkeyP
 ADD = """
 import json, sys
 from pathlib import Path
-from nsysconv.store.sqlite import network, writer
+from nsysconv.store import filesystem
+from nsysconv.store.sqlite import writer
 job = json.loads(sys.argv[1])
-network._MOUNTS = Path(job["mounts"])
-network._WAIT_S = 60.0
+filesystem._MOUNTS = Path(job["mounts"])
+filesystem._WAIT_S = 60.0
 # The locks of this file system hold on one host only.
 ours = writer.sqlite_uri
 writer.sqlite_uri = lambda path, mode: ours(path, mode + "&nolock=1")

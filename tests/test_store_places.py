@@ -9,7 +9,8 @@ import pytest
 
 from nsysconv.api import profile_info
 from nsysconv.errors import UsageError
-from nsysconv.store.places import Url, is_new, place, shown, split
+from nsysconv.store.address import Url
+from nsysconv.store.location import is_new, parse_location, redacted_target, split_target
 
 SECRET = "pa55"
 
@@ -26,19 +27,19 @@ SECRET = "pa55"
 def test_the_word_stands_behind_the_name_of_the_database(
     target: str, where: str, word: str | None
 ) -> None:
-    assert split(target) == (Url(where), word)
+    assert split_target(target) == (Url(where), word)
 
 
 def test_the_word_stands_behind_the_last_at_of_a_path(tmp_path: Path) -> None:
     (tmp_path / "a@b").touch()
-    assert split(tmp_path / "a@b") == (tmp_path / "a@b", None)
-    assert split(f"{tmp_path}/a@b@c") == (tmp_path / "a@b", "c")
+    assert split_target(tmp_path / "a@b") == (tmp_path / "a@b", None)
+    assert split_target(f"{tmp_path}/a@b@c") == (tmp_path / "a@b", "c")
 
 
 def test_slashes_of_an_address_are_kept_and_a_path_is_a_path() -> None:
-    assert place("postgresql://host/db") == Url("postgresql://host/db")
-    assert place("postgresql.db") == Path("postgresql.db")
-    assert place(Url("postgresql://host/db")) == Url("postgresql://host/db")
+    assert parse_location("postgresql://host/db") == Url("postgresql://host/db")
+    assert parse_location("postgresql.db") == Path("postgresql.db")
+    assert parse_location(Url("postgresql://host/db")) == Url("postgresql://host/db")
 
 
 @pytest.mark.parametrize(("secret", "seen"), [
@@ -52,7 +53,7 @@ def test_slashes_of_an_address_are_kept_and_a_path_is_a_path() -> None:
 ])  # fmt: skip
 def test_a_password_is_not_shown(secret: str, seen: str) -> None:
     url = Url(secret)
-    assert (str(url), f"{url}", shown(f"{secret}@main")) == (seen, seen, f"{seen}@main")
+    assert (str(url), f"{url}", redacted_target(f"{secret}@main")) == (seen, seen, f"{seen}@main")
     assert SECRET not in repr(url) + repr([url]) + repr(pickle.loads(pickle.dumps(url)))
 
 
@@ -61,7 +62,7 @@ def test_a_password_is_not_shown(secret: str, seen: str) -> None:
 ])  # fmt: skip
 def test_an_address_that_cannot_be_read_is_not_shown(secret: str) -> None:
     """A password with a character that ends it: what is the password cannot be told."""
-    for read in (place, split, shown):
+    for read in (parse_location, split_target, redacted_target):
         with pytest.raises(UsageError) as caught:
             read(secret)
         assert SECRET not in str(caught.value)

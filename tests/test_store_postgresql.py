@@ -14,11 +14,10 @@ import sqlalchemy as sa
 from nsysconv import api, schema
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.store import connection as connections
-from nsysconv.store.batches import without_nul
-from nsysconv.store.places import Url
-from nsysconv.store.postgresql.connection import PostgresqlConnection, plain
-from nsysconv.store.postgresql.tables import statements
-from nsysconv.store.views import views
+from nsysconv.store.address import Url
+from nsysconv.store.connection import without_nul
+from nsysconv.store.postgresql import PostgresqlConnection, plain, statements
+from nsysconv.store.user_sql import views
 
 URL = Url("postgresql://me:pa55@host/db")
 

@@ -34,11 +34,11 @@ from nsysconv.importers.contract import Options
 from nsysconv.importers.detection import detect
 from nsysconv.importers.probe import Probe
 from nsysconv.store import read
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import find_profile, reading
-from nsysconv.store.sqlite import rows as sqlite_rows
-from nsysconv.store.views import views
-from nsysconv.store.write import writing
+from nsysconv.store.location import reading, writing
+from nsysconv.store.read import find_profile
+from nsysconv.store.sqlite import writer as sqlite_rows
+from nsysconv.store.user_sql import views
+from nsysconv.store.write import Origin
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 SEVERAL = [BASIC, NSYS / "graphs-3.28.1.sqlite", NSYS / "unified_memory-2021.sqlite",

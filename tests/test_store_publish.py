@@ -13,7 +13,7 @@ from conftest import NSYS
 from golden_cases import run
 
 from nsysconv.errors import UsageError
-from nsysconv.store.publish import followed, replace
+from nsysconv.store.filesystem import followed, replace
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 STRANGER = 54321

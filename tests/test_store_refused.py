@@ -19,8 +19,8 @@ from conftest import CHILD_ENVIRONMENT, NSYS, few, import_file
 from nsysconv import refusals
 from nsysconv.api import import_files
 from nsysconv.errors import InputError, UsageError
+from nsysconv.store.location import writing
 from nsysconv.store.sqlite import writer
-from nsysconv.store.write import writing
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 LIMIT = "a limit on file size"

@@ -9,7 +9,7 @@ from conftest import NSYS, Shelf, texts_in_order
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.sqlite.connection import SqliteConnection, sqlite_uri
 
 CELLS = st.lists(

@@ -13,9 +13,9 @@ from conftest import CHILD_ENVIRONMENT, NSYS
 
 from nsysconv.api import import_files, importing
 from nsysconv.errors import InputError, InUseError, UsageError
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 from nsysconv.store.sqlite import writer
+from nsysconv.store.write import tags_of
 
 BASIC = NSYS / "basic-3.25.0.sqlite"
 OTHER = NSYS / "graphs-3.24.0.sqlite"
@@ -127,7 +127,7 @@ def test_a_store_that_nobody_named_is_added_to_by_nobody(
 def test_what_is_complete_waits_for_the_others(
     tmp_path: Path, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, add, refused = tmp_path / "job.db", importing.add_complete, list[int]()
+    store, add, refused = tmp_path / "job.db", importing.add_store, list[int]()
 
     def in_use_twice(*arguments: Any) -> None:
         if len(refused) < 2:
@@ -135,7 +135,7 @@ def test_what_is_complete_waits_for_the_others(
             raise InUseError("the database is in use by another process")
         add(*arguments)
 
-    monkeypatch.setattr(importing, "add_complete", in_use_twice)
+    monkeypatch.setattr(importing, "add_store", in_use_twice)
     meanwhile(lambda: import_files([BASIC], store))
     import_files([OTHER], store)
     assert labels(store) == ["basic-3.25.0", "graphs-3.24.0"]

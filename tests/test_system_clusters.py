@@ -23,7 +23,7 @@ from capturing import PYTHON_WRAPPER, SCRIPT, SHELL, WRAPPERS, Place, place, wra
 from conftest import ROOT
 
 from nsysconv.record import Record, read
-from nsysconv.store.read import reading
+from nsysconv.store.location import reading
 
 pytestmark = pytest.mark.system
 

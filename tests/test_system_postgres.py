@@ -41,13 +41,13 @@ from nsysconv.importers.probe import Probe
 from nsysconv.queries import REPORTS
 from nsysconv.render import Options as RenderOptions
 from nsysconv.render import renderer
+from nsysconv.store import postgresql as postgresql_writer
 from nsysconv.store import read
-from nsysconv.store.places import Place, Url
-from nsysconv.store.postgresql import writer as postgresql_writer
-from nsysconv.store.postgresql.connection import PostgresqlConnection
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import find_profile, reading
-from nsysconv.store.write import writing
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, reading, writing
+from nsysconv.store.postgresql import PostgresqlConnection
+from nsysconv.store.read import find_profile
+from nsysconv.store.write import Origin
 
 pytestmark = [
     pytest.mark.system,
@@ -77,7 +77,7 @@ def shared(running: Server) -> Url:
     return running.database()
 
 
-def imported(source: Path, place: Place) -> list[str]:
+def imported(source: Path, place: Location) -> list[str]:
     """Imports a file with all that it may hold; the labels of its profiles."""
     with Probe(source) as probe, writing(place) as writer:
         importer = detect(probe)
@@ -111,7 +111,7 @@ def test_a_file_in_place_says_the_same(source: Path, url: Url, tmp_path: Path) -
     assert said(url) == said(source, include=include)
 
 
-def told(place: Place, name: str) -> str:
+def told(place: Location, name: str) -> str:
     """All reports on a profile, as JSON, but for its number in the store."""
     out = io.StringIO()
     target = f"{place.secret if isinstance(place, Url) else place}@{name}"
@@ -129,7 +129,7 @@ def url(running: Server) -> Url:
 BASIC, OTHER = NSYS / "basic-3.25.0.sqlite", NSYS / "basic-3.1.2.sqlite"
 
 
-def labels(place: Place) -> list[str]:
+def labels(place: Location) -> list[str]:
     with reading(place) as store:
         return [profile.ref.label for profile in store.profiles()]
 
@@ -206,7 +206,7 @@ def test_names_that_a_database_could_trip_over(url: Url, tmp_path: Path) -> None
     for place in (url, file):
         write(place, *kernels)
 
-    def names(place: Place) -> list[str]:
+    def names(place: Location) -> list[str]:
         with reading(place) as store:
             (profile,) = store.profiles()
             ids = profile.columns("kernel", ("name_id",))["name_id"].tolist()
@@ -252,7 +252,7 @@ import json, sys
 job = json.loads(sys.argv[1])
 sys.path.insert(0, job["tests"])
 from pathlib import Path
-from nsysconv.store.places import Url
+from nsysconv.store.address import Url
 from conftest import import_file
 for number in range(job["count"]):
     name = f"{job['who']}-{number}"

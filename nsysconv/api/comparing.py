@@ -13,28 +13,53 @@ import pyarrow as pa
 
 from nsysconv import queries
 from nsysconv.api.open_profile import OpenProfile, Side
-from nsysconv.diff import gate, spelling, work
-from nsysconv.diff.account import Change, account_of_change, account_report, joined
-from nsysconv.diff.answer import STEP, WINDOW, Answer
-from nsysconv.diff.answers import pace, step_counts, uuids
+from nsysconv.diff import gate
+from nsysconv.diff.account import (
+    ChangeAccount,
+    account_for_change,
+    account_report,
+    culprits,
+    with_minor_parts_joined,
+)
+from nsysconv.diff.answer import (
+    STEP,
+    WINDOW,
+    Answer,
+    outlier_run_notes,
+    run_order_notes,
+    slow_step_notes,
+)
 from nsysconv.diff.change import change_of
-from nsysconv.diff.comparability import differences, look
+from nsysconv.diff.comparability import (
+    comparability_notes,
+    compute_properties,
+    gpu_uuids,
+    kernel_mix_difference,
+    launch_count_difference,
+    step_counts,
+    step_period,
+    work_differences,
+    work_note,
+)
 from nsysconv.diff.compare import Comparison, HalfWidths, RunNoise, compare_reports
-from nsysconv.diff.compared import PER_STEP
-from nsysconv.diff.culprits import culprits
-from nsysconv.diff.disturbances import not_in_turns, outlier_runs, slow_steps
-from nsysconv.diff.names import Match
+from nsysconv.diff.names import (
+    Match,
+    NameKey,
+    call_name_key,
+    kernel_name_key,
+    symbols_only_notes,
+    without_operator_numbers,
+)
 from nsysconv.diff.noise import (
     RUN_NOISE,
     UNKNOWN_RUN_NOISE,
     deviations,
     deviations_of_sums,
     deviations_of_trimmed,
-    within,
+    step_half_widths,
 )
-from nsysconv.diff.ranges import unnumbered
-from nsysconv.diff.rows import Key, Naming, Spelling
-from nsysconv.diff.steps import in_all, not_annotated, without_rows
+from nsysconv.diff.rows import PER_STEP, Key, RowMatcher, template_argument_notes
+from nsysconv.diff.steps import steps_per_rank, unannotated_notes, without_unannotated
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import has_per_step
 from nsysconv.queries.contract import Request
@@ -144,12 +169,12 @@ class Comparing:
         )
         # What is one step as a whole cannot be compared with steps.
         self._unlike_steps = (
-            not_annotated(*self._of_each_profile("steps")) if "steps" in names else ()
+            unannotated_notes(*self._of_each_profile("steps")) if "steps" in names else ()
         )
-        self._notes = differences(base, other, steps=self._steps)
+        self._notes = comparability_notes(base, other, steps=self._steps)
         # An empty or failed capture is never an improvement, nor within any limit.
         self._empty = any(note.slug == "side-empty" for note in self._notes)
-        self._notes += spelling.symbols_on_one_side(base, other)
+        self._notes += symbols_only_notes(base, other)
         self._notes += [
             note for i, name in ((0, "base"), (1, "other")) for note in _doubts(sides[i], name)
         ]
@@ -160,7 +185,7 @@ class Comparing:
         comparison = self._comparison(name)
         if name != "kernels" or self._other_makers or comparison.rows is None:
             return comparison
-        notes = (*comparison.report.notes, *spelling.other_arguments(comparison.rows))
+        notes = (*comparison.report.notes, *template_argument_notes(comparison.rows))
         return replace(comparison, report=replace(comparison.report, notes=notes))
 
     def _comparison(self, name: str) -> Comparison:
@@ -188,13 +213,17 @@ class Comparing:
 
     def _work(self) -> list[str]:
         """Why the sides did not do the same work, as far as can be told."""
-        reasons = work.unlike(self._notes, have_steps=self._have_steps)
+        reasons = work_differences(self._notes, have_steps=self._have_steps)
         if not self._have_steps:
             kernels = self._compared("kernels", judged=False).rows
-            looks = (work.other_kernels, work.other_launches)
-            reasons += [text for look in looks if kernels and (text := look(kernels))][:1]
+            looks = (kernel_mix_difference, launch_count_difference)
+            reasons += [
+                text
+                for compute_properties in looks
+                if kernels and (text := compute_properties(kernels))
+            ][:1]
         if reasons:
-            self._notes.append(work.note(reasons))
+            self._notes.append(work_note(reasons))
         return reasons
 
     @cached_property
@@ -219,7 +248,7 @@ class Comparing:
         of_steps = self._accounts(profile).of_steps
         if of_steps is None:
             # No GPU operation lies in the steps, or their clocks disagree.
-            return pace(timeline, self._steps)
+            return step_period(timeline, self._steps)
         return _longest(each.span.length / (each.span.steps or 1) for each in of_steps)
 
     def _accounts(self, profile: OpenProfile) -> Accounts:
@@ -229,18 +258,18 @@ class Comparing:
         """Whether no verdict may be built on a column."""
         return self._empty or (bool(self._unlike) and gate.grows_with_work(column))
 
-    def _spelling(self, name: str) -> Mapping[str, Spelling]:
+    def _spelling(self, name: str) -> Mapping[str, NameKey]:
         """What makes one of the spellings of names."""
         if name == "kernels":
             return {"name": self._kernels}
         if name in _OF_CALLS and self._other_makers:
-            return {"name": spelling.of_calls()}
+            return {"name": call_name_key()}
         return {}
 
     @cached_property
-    def _kernels(self) -> Spelling:
+    def _kernels(self) -> NameKey:
         base, other = self._timelines
-        return spelling.of_kernels(base, other, self._match)
+        return kernel_name_key(base, other, self._match)
 
     def _of_each_profile(self, name: str) -> list[list[Report]]:
         """A report of each profile of each side."""
@@ -250,10 +279,10 @@ class Comparing:
         """A report of one run: of its only profile, or of all its ranks one below the other."""
         reports = [self._answers[profile.timeline][name] for profile in run]
         if name == "steps":
-            comparable = map(without_rows, reports) if self._unlike_steps else reports
-            reports = [in_all(report) for report in comparable]
+            comparable = map(without_unannotated, reports) if self._unlike_steps else reports
+            reports = [steps_per_rank(report) for report in comparable]
         if name == "idle_host":
-            reports = [unnumbered(report) for report in reports]
+            reports = [without_operator_numbers(report) for report in reports]
         whole = reports[0]
         if len(reports) == 1:
             return whole
@@ -276,8 +305,8 @@ class Comparing:
         if self._single:
             for samples in {by.samples for n in (*names, "steps") for by in _BY_STEP.get(n, ())}:
                 self._samples[timeline, samples] = samples(timeline, self._steps)
-        look(timeline, steps=self._steps)
-        pace(timeline, self._steps)
+        compute_properties(timeline, steps=self._steps)
+        step_period(timeline, self._steps)
         accounts(timeline, self._steps)
         profile.forget()
         return dict(zip(names, reports, strict=True))
@@ -285,7 +314,7 @@ class Comparing:
     def _half_widths(self, name: str) -> HalfWidths:
         """Half widths by step, where each side is one run of one profile that has enough steps."""
 
-        def half_widths(names: Naming) -> Mapping[Key, Mapping[str, float]]:
+        def half_widths(names: RowMatcher) -> Mapping[Key, Mapping[str, float]]:
             halves: dict[Key, dict[str, float]] = {}
             for by_step in _BY_STEP.get(name, ()) if self._single else ():
                 for key, half in self._halves(name, names, by_step):
@@ -294,7 +323,7 @@ class Comparing:
 
         return half_widths
 
-    def _halves(self, name: str, names: Naming, by_step: _ByStep) -> list[tuple[Key, float]]:
+    def _halves(self, name: str, names: RowMatcher, by_step: _ByStep) -> list[tuple[Key, float]]:
         """The rows that have values by step on both sides, and half the width of each one's interval."""
         sides = []
         for number, side in enumerate(self._sides):
@@ -309,7 +338,9 @@ class Comparing:
         if not shared:
             return []
         base, other = (by_step.deviations(_chosen(each, shared)) for each in sides)
-        pairs = zip(shared, within(base, other, self._noise.stepped).tolist(), strict=True)
+        pairs = zip(
+            shared, step_half_widths(base, other, self._noise.stepped).tolist(), strict=True
+        )
         return [(key, half) for key, half in pairs if math.isfinite(half)]
 
     def answer(self) -> Answer:
@@ -333,13 +364,13 @@ class Comparing:
             known = [time for time in times if time is not None]
             labels = [run[0].profile.ref.label for run in side.runs]
             if len(known) == len(times):
-                yield from outlier_runs(name, known, labels)
+                yield from outlier_run_notes(name, known, labels)
             if self._single:
                 samples = self._samples[side.profiles[0].timeline, step_durations]
                 if samples is not None:
-                    yield from slow_steps(name, samples.values[0])
+                    yield from slow_step_notes(name, samples.values[0])
         base, other = ([[p.timeline for p in run] for run in side.runs] for side in self._sides)
-        yield from not_in_turns(base, other)
+        yield from run_order_notes(base, other)
 
     def _half_of_periods(self) -> float | None:
         """Half the width of the interval of the time per step, by how the steps of each run vary."""
@@ -350,7 +381,7 @@ class Comparing:
         )
         if base is None or other is None:
             return None
-        (half,) = within(_of_steps(base), _of_steps(other), self._noise.stepped).tolist()
+        (half,) = step_half_widths(_of_steps(base), _of_steps(other), self._noise.stepped).tolist()
         return half if math.isfinite(half) else None
 
     def _window(self, run: Sequence[OpenProfile]) -> float | None:
@@ -359,14 +390,14 @@ class Comparing:
         return max(windows, default=None)
 
     @cached_property
-    def change(self) -> Change:
+    def change(self) -> ChangeAccount:
         """The account of the change."""
         base, other = ([[*map(self._accounts, run)] for run in side.runs] for side in self._sides)
-        return account_of_change(base, other, self._kernels)
+        return account_for_change(base, other, self._kernels)
 
     def account(self, *, for_people: bool) -> Report:
         """What the change is made of; for people small parts as one."""
-        change = joined(self.change) if for_people else self.change
+        change = with_minor_parts_joined(self.change) if for_people else self.change
         notes = [note for note in self._notes if note.slug == "work-differs"]
         return account_report(change, self._refs, notes)
 
@@ -383,21 +414,21 @@ class Comparing:
 
     def verdict(
         self, limit: gate.Limit, columns: Sequence[Column], comparison: Comparison
-    ) -> gate.Verdict:
+    ) -> gate.LimitVerdict:
         """Whether a limit is exceeded; `columns` are those of its report."""
         (column,) = (column for column in columns if column.name == limit.column)
         if self._empty:
-            return gate.cannot_tell(limit, "a side holds no GPU work")
+            return gate.undecided(limit, "a side holds no GPU work")
         if self._incomparable(column):
             reason = f"not the same work: {'; '.join(self._unlike)}; limit a mean, such as "
-            return gate.cannot_tell(
+            return gate.undecided(
                 limit, f"{reason}steps.avg_ns, kernels.per_step_ns or transfers.bytes_per_step"
             )
         if comparison.rows is None:
-            return gate.judge(limit, column, None)
+            return gate.judge_limit(limit, column, None)
         texts = [c.name for c in columns if c.key and c.name != "profile" and c.kind == "text"]
         rows = [
-            gate.Row(
+            gate.LimitRow(
                 " ".join(str(v) for name in texts if (v := (row.base or row.other).get(name))),
                 row.base_values[column.name],
                 row.other_values[column.name],
@@ -405,12 +436,12 @@ class Comparing:
             )
             for row in comparison.rows
         ]
-        return gate.judge(limit, column, rows)
+        return gate.judge_limit(limit, column, rows)
 
 
 def _assumed_noise(base: Sequence[Timeline], other: Sequence[Timeline]) -> RunNoise:
     """What runs are assumed to differ by: less on the same GPU than on one that may be another."""
-    is_same = bool(uuids(base)) and uuids(base) == uuids(other)
+    is_same = bool(gpu_uuids(base)) and gpu_uuids(base) == gpu_uuids(other)
     return RunNoise(RUN_NOISE if is_same else UNKNOWN_RUN_NOISE, UNKNOWN_RUN_NOISE)
 
 
@@ -435,7 +466,9 @@ def _only(values: Sequence[Any]) -> Any:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def _named(samples: Samples, keys: Sequence[str], names: Naming, side: int, rank: Any) -> Samples:
+def _named(
+    samples: Samples, keys: Sequence[str], names: RowMatcher, side: int, rank: Any
+) -> Samples:
     """The same values by the keys that rows have; of rows that are one, added up."""
     rest = dict.fromkeys(names.keys) | {"rank": rank}
     rows = [rest | dict(zip(keys, key, strict=True)) for key in samples.keys]

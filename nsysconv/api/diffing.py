@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,11 +11,18 @@ from pathlib import Path
 
 from nsysconv import queries
 from nsysconv.api.comparing import Comparing
-from nsysconv.api.open_profile import ShownReport, check_limit, check_sides, open_side, shown_report
+from nsysconv.api.open_profile import (
+    ShownReport,
+    check_limit,
+    check_sides,
+    open_side,
+    shown_report,
+)
 from nsysconv.api.targets import Say, Target, Words, several, silent
-from nsysconv.diff import gate, limits_file, spelling
-from nsysconv.diff.names import MATCHES, Match
-from nsysconv.diff.steps import in_all
+from nsysconv.diff import gate, limits_file
+from nsysconv.diff.compare import Comparison
+from nsysconv.diff.names import MATCHES, Match, vendors_differ
+from nsysconv.diff.steps import steps_per_rank
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.phases import phase
 from nsysconv.report import Column, Report
@@ -78,7 +85,7 @@ def compare(
     step_range: str | None = None,
     say: Say = silent,
 ) -> DiffResult:
-    """Says what changed from base to other.
+    """Compare two sides: what changed from base to other.
 
     A side is a store, STORE@LABEL, a profile file, a folder or a glob; profiles of one run are its
     ranks, all others repeats. `reports` are those with keys (None: the most useful). `match` says how
@@ -92,75 +99,141 @@ def compare(
     UsageError for words that are not known, InputError where a side cannot be read. What a side did not
     record is in the reports.
     """
-    chosen = list(DEFAULT if reports is None else several(reports))
-    check_limit(limit)
-    can_be = (ACCOUNT, CULPRITS, *_COMPARABLE)
-    unknown = [name for name in chosen if name not in can_be]
-    if unknown:
-        raise UsageError(
-            f"no report {unknown[0]!r} that can be compared",
-            hint=available_hint(unknown[0], can_be),
-        )
-    file = None if limits is None else limits_file.read(limits)
-    columns = {name: _columns(name) for name in _COMPARABLE}
-    wanted = [gate.parse(text, columns) for text in several(fail_on)]
-    if file is not None:
-        wanted += [gate.parse(text, columns, where) for text, where in file.limits]
-        cannot_tell = cannot_tell or file.cannot_tell
-    by_text: dict[str, gate.Limit] = {}
-    for each in wanted:
-        by_text.setdefault(each.text, each)
-    wanted = list(by_text.values())
-    noise = _run_noise(run_noise)
-    if noise is None and file is not None:
-        noise = _run_noise(file.run_noise, where=str(limits))
-    passes = _passes(cannot_tell)
-    matched = _match(match)
+    options = DiffOptions(
+        reports=None if reports is None else several(reports),
+        match=match,
+        fail_on=several(fail_on),
+        limits=limits,
+        run_noise=run_noise,
+        cannot_tell=cannot_tell,
+        limit=limit,
+        for_people=for_people,
+        slice=slice,
+        step_range=step_range,
+    )
+    return compare_targets(base, other, options, say)
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """What is asked of a comparison; the fields mean what the parameters of `compare` mean."""
+
+    reports: tuple[str, ...] | None = None
+    match: str | None = None
+    fail_on: tuple[str, ...] = ()
+    limits: str | Path | None = None
+    run_noise: str | None = None
+    cannot_tell: str | None = None
+    limit: int | None = None
+    for_people: bool = False
+    slice: Slice | None = None
+    step_range: str | None = None
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """The limits of a comparison, from flags and from a file, and what the file says beside them."""
+
+    limits: tuple[gate.Limit, ...]
+    run_noise: float | None
+    passes_undecided: bool
+
+
+def compare_targets(
+    base: Target, other: Target, options: DiffOptions, say: Say = silent
+) -> DiffResult:
+    """Compare two sides as `compare` does, with the options as a value."""
+    names = list(DEFAULT if options.reports is None else options.reports)
+    check_limit(options.limit)
+    comparable = (ACCOUNT, CULPRITS, *_COMPARABLE)
+    for name in names:
+        if name not in comparable:
+            raise UsageError(
+                f"no report {name!r} that can be compared", hint=available_hint(name, comparable)
+            )
+    limits = _gate(options)
+    match = _match(options.match)
     with ExitStack() as stack, phase("diff"):
         check_sides(base, other)
         sides = open_side(base, stack, say), open_side(other, stack, say)
-        if slice is not None:
+        if options.slice is not None:
+            step_range = options.slice.step_range or options.step_range
             for side in sides:
-                side.cut(replace(slice, step_range=slice.step_range or step_range))
-        others = spelling.makers_differ(*([p.timeline for p in s.profiles] for s in sides))
-        if reports is None and others:
+                side.cut(replace(options.slice, step_range=step_range))
+        other_makers = vendors_differ(*([p.timeline for p in s.profiles] for s in sides))
+        if options.reports is None and other_makers:
             # Of kernels of other makers hardly a name is the same.
-            chosen.insert(chosen.index("kernels"), "kernel_categories")
-        named = [name for name in chosen if name in _COMPARABLE]
-        named = list(dict.fromkeys([*named, *(each.report for each in wanted)]))
-        asked = [*named, *(_OF_CULPRITS if CULPRITS in chosen else ())]
-        comparing = Comparing(
-            sides, asked, matched, step_range, other_makers=others, run_noise=noise
+            names.insert(names.index("kernels"), "kernel_categories")
+        named = [name for name in names if name in _COMPARABLE]
+        named = list(dict.fromkeys([*named, *(limit.report for limit in limits.limits)]))
+        needed = [*named, *(_OF_CULPRITS if CULPRITS in names else ())]
+        comparer = Comparing(
+            sides,
+            needed,
+            match,
+            options.step_range,
+            other_makers=other_makers,
+            run_noise=limits.run_noise,
         )
-        compared = {name: comparing.report(name) for name in named}
-        most = _LIMIT_FOR_PEOPLE if limit is None and for_people else limit or 0
-        makers = {
-            ACCOUNT: lambda: comparing.account(for_people=for_people),
-            CULPRITS: comparing.culprits,
-        }
-        changes = [
-            makers[name]() if name in makers else compared[name].report.limited(most)
-            for name in chosen
-        ]
-        if for_people:
-            changes = [report.briefly() for report in changes]
+        compared = {name: comparer.report(name) for name in named}
+        changes = list(_changes(names, comparer, compared, options))
         verdicts = [
-            comparing.verdict(each, columns[each.report], compared[each.report]) for each in wanted
+            comparer.verdict(limit, _columns(limit.report), compared[limit.report])
+            for limit in limits.limits
         ]
         if verdicts:
-            changes.append(gate.verdict_report(verdicts))
-        answer = comparing.answer()
+            changes.append(gate.limits_report(verdicts))
+        answer = comparer.answer()
         headline = answer.report([verdict.state for verdict in verdicts])
         status = gate.exit_status(verdicts)
-        if status == gate.CANNOT_TELL and passes:
+        if status == gate.CANNOT_TELL and limits.passes_undecided:
             status = 0
-        return DiffResult(
-            answer.line, shown_report(headline), tuple(map(shown_report, changes)), status
+        shown = tuple(map(shown_report, changes))
+        return DiffResult(answer.line, shown_report(headline), shown, status)
+
+
+def _changes(
+    names: Sequence[str],
+    comparer: Comparing,
+    compared: Mapping[str, Comparison],
+    options: DiffOptions,
+) -> Iterator[Report]:
+    is_default = options.limit is None and options.for_people
+    rows = _LIMIT_FOR_PEOPLE if is_default else options.limit or 0
+    for name in names:
+        if name == ACCOUNT:
+            report = comparer.account(for_people=options.for_people)
+        elif name == CULPRITS:
+            report = comparer.culprits()
+        else:
+            report = compared[name].report.limited(rows)
+        yield report.briefly() if options.for_people else report
+
+
+def _gate(options: DiffOptions) -> _Gate:
+    # What a flag says comes before what the file says; each limit counts once.
+    file = None if options.limits is None else limits_file.read_limits_file(options.limits)
+    columns = {name: _columns(name) for name in _COMPARABLE}
+    limits = [gate.parse_limit(text, columns) for text in options.fail_on]
+    cannot_tell = options.cannot_tell
+    if file is not None:
+        limits += [gate.parse_limit(text, columns, where) for text, where in file.limits]
+        cannot_tell = cannot_tell or file.cannot_tell
+    by_text: dict[str, gate.Limit] = {}
+    for limit in limits:
+        by_text.setdefault(limit.text, limit)
+    noise = _run_noise(options.run_noise)
+    if noise is None and file is not None:
+        noise = _run_noise(file.run_noise, where=str(options.limits))
+    if cannot_tell not in (None, _FAIL, _PASS):
+        raise UsageError(
+            f"no way {cannot_tell!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
         )
+    return _Gate(tuple(by_text.values()), noise, cannot_tell == _PASS)
 
 
 def _run_noise(text: str | None, where: str = "") -> float | None:
-    """The relative standard deviation that `0.3%` says."""
+    # The relative standard deviation: 0.003 of "0.3%".
     if text is None:
         return None
     match = _RUN_NOISE.fullmatch(text)
@@ -170,26 +243,17 @@ def _run_noise(text: str | None, where: str = "") -> float | None:
     return float(match[1]) / 100
 
 
-def _passes(word: str | None) -> bool:
-    """Whether a limit of which nothing can be said passes."""
-    if word not in (None, _FAIL, _PASS):
-        raise UsageError(
-            f"no way {word!r} to take what cannot be told", hint=f"{_FAIL} or {_PASS}."
-        )
-    return word == _PASS
-
-
 def _match(text: str | None) -> Match | None:
-    known = next((match for match in MATCHES if match == text), None)
-    if text is not None and known is None:
+    match = next((match for match in MATCHES if match == text), None)
+    if text is not None and match is None:
         raise UsageError(f"no matching {text!r}", hint=f"There are: {', '.join(MATCHES)}")
-    return known
+    return match
 
 
 @cache
 def _columns(name: str) -> Sequence[Column]:
-    """The columns of a report that can be compared, steps added up."""
-    return in_all(_empty(name)).columns if name == "steps" else queries.query(name).columns
+    # Of a report that can be compared; steps are added up.
+    return steps_per_rank(_empty(name)).columns if name == "steps" else queries.query(name).columns
 
 
 def _empty(name: str) -> Report:

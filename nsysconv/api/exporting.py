@@ -15,8 +15,9 @@ from nsysconv.importers import detection
 from nsysconv.partials import building, sweep
 from nsysconv.phases import phase
 from nsysconv.refusals import refusal_error
-from nsysconv.store.places import Url, split
-from nsysconv.store.publish import check_folder, publish
+from nsysconv.store.address import Url
+from nsysconv.store.filesystem import check_folder, publish
+from nsysconv.store.location import split_target
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
 
@@ -50,7 +51,7 @@ def export_profiles(
     """
     to, made = _wanted(target, to, path)
     with ExitStack() as stack, phase("export"):
-        source, selector = split(target)
+        source, selector = split_target(target)
         profiles = open_all(source, selector, stack, say)
         timelines = [profile.timeline for profile in profiles]
         if slice is not None:
@@ -83,7 +84,7 @@ def _wanted(target: Target, to: str | None, path: StrPath | None) -> tuple[str, 
 
 
 def _default_path(target: Target, to: str, module: Exporter) -> Path:
-    source, selector = split(target)
+    source, selector = split_target(target)
     name = source.database if isinstance(source, Url) else detection.label(source)
     stem = name + ("" if selector is None else f"-{selector}")
     ending = module.SUFFIXES[0] if module.SUFFIXES else f"_{to}"

@@ -1,4 +1,4 @@
-"""The reports that tell the whole story of a profile, or of several beside each other, on one page."""
+"""The reports of an HTML page: all that matters of a profile, or of several beside each other."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import replace
 from nsysconv import queries
 from nsysconv.api.open_profile import (
     OpenProfile,
+    ReportOptions,
     ShownReport,
     check_by,
     open_all,
-    request_of,
     shown_report,
 )
-from nsysconv.api.profile_info import about
+from nsysconv.api.profile_info import info_reports
 from nsysconv.api.targets import Say, Target, Words, several, silent
 from nsysconv.notes import Note, Severity
 from nsysconv.queries import rules
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report, concatenated
-from nsysconv.store.places import split
+from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Slice
 from nsysconv.timeline.steps import STEP_RANGE, steps
 
@@ -66,7 +66,7 @@ SLOW = (
     "launch_stats",
     "queue_length",
 )
-"""Those that take longest; where none is named they are left out of the page of a long recording."""
+"""Those that take longest; if none is named they are left out of the page of a long recording."""
 
 LONG = 2_000_000
 """A recording of more kernels and API calls is long."""
@@ -94,86 +94,107 @@ def page(
     include: Words = (),
     say: Say = silent,
 ) -> list[ShownReport]:
-    """The reports for a page: those named, else what tells the whole story, with what was recorded.
+    """Return the reports for a page: those named, else what gives the whole picture of a recording.
 
     `target` is as for `open`, but a store of several profiles gives the rows of all of them, each with
     its profile's label. `limit` cuts the rows of each report (0: none cut; None: 1000, of several
     profiles together); the time line has 50,000 events at most. A report that is not recorded says so in
     place of rows. The rest is as in `OpenProfile.report`, with what it raises.
     """
-    place, selector = split(target)
-    names, idle = several(names or ()), several(idle)
+    options = ReportOptions(
+        names=several(names or ()) or None,
+        by=by,
+        limit=limit,
+        slice=slice,
+        idle=several(idle),
+        kernel_names=kernel_names,
+        step_range=step_range,
+        include=several(include),
+    )
+    return page_of(target, options, say)
+
+
+def page_of(target: Target, options: ReportOptions, say: Say = silent) -> list[ShownReport]:
+    """Return the reports for a page as `page` does, with the options as a value."""
+    place, selector = split_target(target)
     with ExitStack() as stack:
-        profiles = open_all(place, selector, stack, say, include=several(include))
-        slow = () if names else _slow(profiles, step_range)
-        wanted = names or tuple(name for name in _all(profiles) if name not in slow)
-        rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if limit is None else limit
-        check_by(by, wanted)
-        # Where the time went is told of gaps without any operation.
-        kinds = idle if names else tuple(dict.fromkeys(("no_op", *idle)))
-
-        step_range = step_range or (slice.step_range if slice else None)
-
-        def asked(spec: str) -> tuple[str, Request]:
-            name = queries.parse_spec(spec).name
-            most = MOST_EVENTS if name == "timeline_events" else rows
-            by_step = by if name in queries.BY_STEP else None
-            return spec, request_of(most, kinds, kernel_names, by_step, step_range)
-
-        request = request_of(rows, kinds, kernel_names, None, step_range)
-        over_ranks = {
-            spec: queries.CombinedReport(spec, request)
-            for spec in wanted
-            if len(profiles) > 1 and queries.parse_spec(spec).name in queries.OVER_RANKS
-        }
-        found: dict[str, list[Report]] = {spec: [] for spec in wanted}
-        each = [spec for spec in wanted if spec not in over_ranks]
-        for profile in profiles:
-            if slice is not None:
-                profile.narrow(replace(slice, step_range=slice.step_range or step_range))
-            queries.prefetch(wanted, profile.timeline)
-            for spec, gathering in over_ranks.items():
-                gathering.add(queries.partial_report(spec, profile.timeline, request))
-            # Who names a report gets it as it was named.
-            fitting = each if names else _fitting(each, len(profiles), profile)
-            answers = profile.answers([asked(spec) for spec in fitting])
-            for spec, report in zip(each, answers, strict=True):
-                found[spec].append(report)
-            profile.forget()
-        reports = [
-            over_ranks[spec].report() if spec in over_ranks else concatenated(found[spec])
-            for spec in wanted
-        ]
-        if slow:
-            left_out = f"left out of the page of a long recording unless named: {', '.join(slow)}"
-            say(left_out)
+        profiles = open_all(place, selector, stack, say, include=options.include)
+        left_out = () if options.names else _slow_reports(profiles, options.step_range)
+        names = options.names or tuple(n for n in _default_names(profiles) if n not in left_out)
+        check_by(options.by, names)
+        reports = _reports(profiles, names, options)
+        if left_out:
+            text = f"left out of the page of a long recording unless named: {', '.join(left_out)}"
+            say(text)
             # Who gets the page sees nothing else.
-            note = Note("reports-left-out", Severity.INFO, left_out)
+            note = Note("reports-left-out", Severity.INFO, text)
             reports[0] = replace(reports[0], notes=(*reports[0].notes, note))
-        if names or len(profiles) > 1:
+        if options.names or len(profiles) > 1:
             return [shown_report(report) for report in reports]
-        return [*about(profiles[0]), *map(shown_report, reports)]
+        return [*info_reports(profiles[0]), *map(shown_report, reports)]
 
 
-def _all(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
-    """The reports where none is named."""
+def _reports(
+    profiles: Sequence[OpenProfile], names: Sequence[str], options: ReportOptions
+) -> list[Report]:
+    if not options.names:
+        # The account of where the time went needs the gaps without any operation.
+        options = replace(options, idle=tuple(dict.fromkeys(("no_op", *options.idle))))
+    rows = max(_ROWS // len(profiles), _FEWEST_ROWS) if options.limit is None else options.limit
+
+    def request(spec: str) -> tuple[str, Request]:
+        name = queries.parse_spec(spec).name
+        most = MOST_EVENTS if name == "timeline_events" else rows
+        by_step = options.by is not None and name in queries.BY_STEP
+        return spec, options.request(most, by_step=by_step)
+
+    combined_request = options.request(rows, by_step=False)
+    combined = {
+        spec: queries.CombinedReport(spec, combined_request)
+        for spec in names
+        if len(profiles) > 1 and queries.parse_spec(spec).name in queries.OVER_RANKS
+    }
+    single = [spec for spec in names if spec not in combined]
+    beside: dict[str, list[Report]] = {spec: [] for spec in single}
+    for profile in profiles:
+        if options.part is not None:
+            profile.narrow(options.part)
+        queries.prefetch(names, profile.timeline)
+        for spec, merged in combined.items():
+            merged.add(queries.partial_report(spec, profile.timeline, combined_request))
+        # Who names a report gets it as it was named.
+        specs = single if options.names else _with_fewer_bins(single, profiles, profile)
+        computed = profile.answers([request(spec) for spec in specs])
+        for spec, report in zip(single, computed, strict=True):
+            beside[spec].append(report)
+        profile.forget()
+    return [
+        combined[spec].report() if spec in combined else concatenated(beside[spec])
+        for spec in names
+    ]
+
+
+def _default_names(profiles: Sequence[OpenProfile]) -> tuple[str, ...]:
     return PAGE if len(profiles) == 1 else BESIDE
 
 
-def _fitting(specs: Sequence[str], count: int, profile: OpenProfile) -> list[str]:
-    """A profile's reports, as one of so many: over time in fewer bins where devices are hundreds."""
-    devices = count * len(profile.timeline.devices)
+def _with_fewer_bins(
+    specs: Sequence[str], profiles: Sequence[OpenProfile], profile: OpenProfile
+) -> list[str]:
+    # Where devices are hundreds, each is drawn over time in fewer bins.
+    devices = len(profiles) * len(profile.timeline.devices)
     bins = min(max(_MOST_BINS // max(devices, 1), _FEWEST_BINS), _BINS)
     return [f"utilization_over_time:bins={bins}" if s == _OVER_TIME else s for s in specs]
 
 
-def _slow(profiles: Sequence[OpenProfile], step_range: str | None) -> tuple[str, ...]:
-    """Those of them that a page of a long recording is without: the slow ones, and steps where none is
-    annotated, for they would be all of each process.
-    """
+def _slow_reports(profiles: Sequence[OpenProfile], step_range: str | None) -> tuple[str, ...]:
+    # A page of a long recording is without the slow reports, and without steps if none is annotated,
+    # for then each process would be one step.
     if sum(p.profile.row_count(t) for p in profiles for t in ("kernel", "api_call")) <= LONG:
         return ()
     annotated = any(steps(p.timeline, step_range or STEP_RANGE) for p in profiles)
     return tuple(
-        name for name in _all(profiles) if name in SLOW or (name == "steps" and not annotated)
+        name
+        for name in _default_names(profiles)
+        if name in SLOW or (name == "steps" and not annotated)
     )

@@ -1,5 +1,7 @@
-"""Many inputs at a time: each comes into a store of its own in another process, and from there into the
-one that is wanted, in the order of the inputs. The outcome is that of one after the other.
+"""Profiles into a store: many files at a time, each as a whole or not at all.
+
+Where it pays, inputs come into stores of their own in other processes, and from there into the one that
+is wanted, in the order of the inputs: the outcome is that of one after the other.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -17,212 +19,52 @@ from functools import partial
 from itertools import compress
 from pathlib import Path
 
-from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, check_there, found, joined
+from nsysconv.api.inputs import Input, Inputs, MissingRank, SkippedFile, find_inputs, joined
 from nsysconv.api.profile_file import (
+    Done,
     FileResult,
     ImportOptions,
     Progress,
-    add_complete,
+    add_store,
     add_stored,
-    belonging,
     digest,
-    pattern,
+    import_input,
     rank_from,
-    suggestion,
-    take_in,
+    run_membership,
+    suggest_rank_from,
 )
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, check_existing, several, silent
 from nsysconv.api.workers import Workers, workers
 from nsysconv.cores import cores
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.importers import detection
-from nsysconv.importers.contract import Options
 from nsysconv.importers.nsys_report import is_report
 from nsysconv.importers.probe import Probe
 from nsysconv.partials import building
 from nsysconv.phases import phase
-from nsysconv.store.census import Census, censuses
-from nsysconv.store.database import is_store
+from nsysconv.store.address import Url
+from nsysconv.store.filesystem import file_system
+from nsysconv.store.location import Location, is_new, is_store, parse_location, reading, writing
 from nsysconv.store.merging import stored
-from nsysconv.store.places import Place, Url, is_new, place
-from nsysconv.store.read import reading
-from nsysconv.store.sqlite.network import file_system
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.runs import RankCoverage, coverage_by_run
+from nsysconv.store.write import Imported, Writer
 
-# Of less text, processes have only just started when one alone is done.
+# Processes have only just started when one alone has decoded less text than this.
 _FEW_BYTES = 100_000_000
-# Below, what is made elsewhere is copied by a core that could as well have made it.
+# With fewer cores, what a process decodes is copied by a core that could have decoded it as well.
 _CORES_FOR_TEXT = 4
 
-
-@dataclass(frozen=True)
-class _Made:
-    """What another process made of an input: a store, or none where there is an error.
-
-    `there`: what the wanted store holds already, and there was nothing to do; `said` are its remarks.
-    """
-
-    result: FileResult
-    store: Path | None = None
-    there: str | None = None
-    said: tuple[str, ...] = ()
-
-
-class _KnownError(Exception):
-    """The recordings of a file are in the wanted store already."""
-
-    def __init__(self, identity: str) -> None:
-        super().__init__(identity)
-        self.identity = identity
-
-
-class _NothingError(Exception):
-    """Leaves no store of nothing."""
-
-
-class Work(Enum):
-    """What reading an input asks for."""
-
-    COPYING = "rows that the database itself copies"
-    DECODING = "text that is decoded"
-    EXPORTING = "a report that its own tool exports first"
-
-
-def work_of(each: Input) -> Work:
-    """What reading an input asks for."""
-    with suppress(InputError), Probe(each.path) as probe:
-        if is_report(probe):
-            return Work.EXPORTING
-        if not each.is_store and not probe.is_sqlite:
-            return Work.DECODING
-    return Work.COPYING
-
-
-def worthwhile(inputs: Sequence[Input]) -> frozenset[Work]:
-    """The kinds of work that pay to be done by other processes; chosen by what was measured.
-
-    Not the copying of rows: a second copy takes three quarters of the time of an import, and only one
-    process can write. Decoding takes twice as long as copying what it gives, which on two cores is
-    eaten up by the copying (benchmarks/notes.md).
-    """
-    kinds = {each: work_of(each) for each in inputs}
-    text = [each.path for each, kind in kinds.items() if kind is Work.DECODING]
-    found = set()
-    if sum(kind is Work.EXPORTING for kind in kinds.values()) > 1 and cores() > 1:
-        found.add(Work.EXPORTING)
-    if len(text) > 1 and cores() >= _CORES_FOR_TEXT:
-        size = sum(path.stat().st_size for path in text)
-        found |= {Work.DECODING} if size >= _FEW_BYTES else set()
-    return frozenset(found)
-
-
-def import_in_parallel(
-    inputs: Sequence[Input],
-    away: Container[Work],
-    folder: Path,
-    several: Workers,
-    writer: Writer,
-    wishes: ImportOptions,
-    *,
-    fresh: bool,
-) -> Iterator[FileResult]:
-    """What becomes of each input; work of the kinds `away` is the workers'.
-
-    Stores are made in `folder`, which all workers see.
-    """
-    known = frozenset() if fresh or wishes.replace else writer.identities()
-    # One process for each: there are several of them.
-    options = replace(wishes.options, processes=1)
-    apart = replace(wishes, options=options, threads=1, progress=silent, say=silent)
-    make = partial(_make, folder, apart, known)
-    elsewhere = [not each.is_store and work_of(each) in away for each in inputs]
-    files = [_absolute(each) for each in compress(inputs, elsewhere)]
-    made = iter(several.map(make, files, _lost, lambda each: each.paths))
-    for each, is_elsewhere in zip(inputs, elsewhere, strict=True):
-        if not is_elsewhere:
-            yield take_in(each, writer, wishes, None if fresh else writer.find)
-            continue
-        one = next(made)
-        for line in one.said:
-            wishes.say(line)
-        yield _merged(each, one, writer, wishes)
-
-
-def _absolute(each: Input) -> Input:
-    """The input as it is called from any folder."""
-    paths = tuple(path.absolute() for path in each.paths)
-    return replace(each, paths=paths, named=tuple(map(str, each.paths)))
-
-
-def _make(folder: Path, wishes: ImportOptions, known: frozenset[str], each: Input) -> _Made:
-    """An input into a store of its own. A piece may be begun again elsewhere: the name is a new one."""
-    store = folder / f"{secrets.token_hex(8)}.db"
-    said: list[str] = []
-
-    def find(identity: str) -> tuple[Imported, ...]:
-        if identity in known:
-            raise _KnownError(identity)
-        return ()
-
-    result = FileResult(each.path)
-    try:
-        with writing(store) as writer:
-            result = take_in(
-                each, writer, replace(wishes, say=said.append), find if known else None
-            )
-            if not result.imported:
-                raise _NothingError
-    except _KnownError as there:
-        return _Made(result, there=there.identity, said=tuple(said))
-    except _NothingError:
-        return _Made(result, said=tuple(said))
-    return _Made(result, store, said=tuple(said))
-
-
-def _merged(each: Input, made: _Made, writer: Writer, wishes: ImportOptions) -> FileResult:
-    """What was made of an input into the wanted store."""
-    result = replace(made.result, path=each.path)
-    run = belonging(each, wishes)
-    if result.error is not None:
-        away, (named,) = str(each.path.absolute()), map(str, each.paths[:1])
-        result.error.where = result.error.where.replace(away, named)
-        return result
-    if made.there is not None:
-        existing = writer.find(made.there)
-        writer.met(existing, run)
-        return replace(result, imported=existing)
-    assert made.store is not None
-    with stored(made.store) as profiles:
-        imported = [
-            one for item in profiles for one in add_stored(item, writer, wishes, run, [], each.path)
-        ]
-    made.store.unlink()
-    return replace(result, imported=tuple(imported))
-
-
-def _lost(each: Input) -> _Made:
-    error = InputError(
-        "the process that read it was killed, or the memory ran out",
-        where=each.named[0],
-        hint="Import it again, alone or with fewer at a time: --jobs 1.",
-    )
-    return _Made(FileResult(each.path, error=error))
-
-
 _PATIENCE_S = 600.0
-"""How long what is complete waits for others to be added before."""
+"""How long a store that is complete waits for imports that add to the same store."""
 _POLL_S = 0.1
-
-Done = Callable[[int, int], None]
-"""Called with the number of inputs that are done, and of all."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run that profiles of an import are of, and who is there of it."""
+    """A run that profiles of an import are of, and which ranks of it are there."""
 
     label: str
-    census: Census
+    census: RankCoverage
 
 
 @dataclass(frozen=True)
@@ -235,7 +77,7 @@ class ImportResult:
     the store holds one run, and a report needs no more than the store's name.
     """
 
-    store: Place
+    store: Location
     files: tuple[FileResult, ...]
     passed: tuple[SkippedFile, ...] = ()
     lost: tuple[MissingRank, ...] = ()
@@ -245,7 +87,7 @@ class ImportResult:
 
     @property
     def errors(self) -> tuple[NsysconvError, ...]:
-        """What went wrong with files that were named (files of a folder may be anything)."""
+        """Return what went wrong with files that were named (files of a folder may be anything)."""
         return tuple(file.error for file in self.files if file.error and not file.skipped)
 
 
@@ -267,111 +109,157 @@ def import_files(
     done: Done = silent,
     say: Say = silent,
 ) -> ImportResult:
-    """Imports profiles into a store, which is made if it does not exist.
+    """Import profiles into a store, which is made if it does not exist.
 
     `paths` is one or more profile files, stores, or folders (all files below; what is no profile is
     skipped with its reason, and a recording that is there in several forms is read once). The profiles
     of a store are taken over whole. Without `store` it is STEM.db of the only path in the current
     folder, and must be new. Importing the same bytes again changes nothing; `replace` reads them again.
     `include` names rows that are left out unless asked for, such as python_functions. `join` makes one
-    recording of all files: what several logs tell of one run. `label` is what the profiles are called
-    in the store (by default, after their files), with a number behind it where the name is taken;
-    `tags` are kept with each of them. Neither makes a profile another one: of what is there already
-    they change nothing but with `replace`, and then they are those given now. `strict` refuses files of
-    which something had to be dropped or approximated.
+    recording of all files: logs of one run. `label` is what the profiles are called in the store (by
+    default, after their files), with a number behind it where the name is taken; `tags` are kept with
+    each of them. Neither makes a profile another one: of what is there already they change nothing but
+    with `replace`, and then they are those given now. `strict` refuses files of which something had to
+    be dropped or approximated.
 
     Ranks of one job, or of one folder or list of files, are one run; `run` names the run that all
     profiles are of. `rank_from` is a regular expression whose first group is the rank in a path as it
     was named. `jobs` files are read at a time (None: as many as pay), by processes of this machine or, by
     way of `dask` (a scheduler's address or file, or "local"), of others; the outcome is the same. `done`
-    is told how many inputs are done.
+    is called with the number of inputs that are done.
 
     One bad file does not keep the others out: see ImportResult.errors. Raises InputError where a path is
     not there, before any is read; UsageError where the store cannot be made or is something else, and for
     words that cannot be what they are given for.
     """
+    options = ImportOptions(
+        include=frozenset(several(include)),
+        join=join,
+        label=label,
+        tags=tags or {},
+        run=run,
+        rank_from=rank_from,
+        replace=replace,
+        strict=strict,
+        jobs=jobs,
+        dask=dask,
+        progress=progress,
+        done=done,
+        say=say,
+    )
     if isinstance(paths, (str, os.PathLike, Url)):
         paths = [paths]
-    options = Options(frozenset(several(include)))
-    detection.check(options)
-    if label is not None:
-        _check_label(label, "profile")
-    if run is not None:
-        _check_label(run, "run")
-    _check_tags(tags or {})
-    wanted = pattern(rank_from)
-    check_there(place(path) for path in paths)
-    target = place(store) if store is not None else _default_store(paths, join=join)
-    inputs = joined(paths) if join else found(paths, target)
-    if store is None and isinstance(target, Path):
-        _check_default(target, inputs.read)
-    if not inputs.read and not inputs.lost:
-        raise InputError("no files in it", where=", ".join(str(place(p)) for p in paths))
-    if wanted is not None:
-        _check_matches(wanted, rank_from, inputs)
-    results: list[FileResult] = []
-    with phase("import"):
-        away = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs.read)
-        # One core copies rows; more threads than the others would only slow it down.
-        threads = max(1, cores() - 1)
-        wishes = ImportOptions(
-            options, label, tags or {}, run, wanted, replace, strict, progress, say, threads
-        )
-        _say_where(target, say)
+    return import_targets(paths, store, options)
 
-        def appeared(complete: Path, there: Path) -> None:
-            if store is None:
-                _check_default(there, inputs.read)
-            results[:] = _added(results, complete, there, wishes)
 
-        try:
-            with writing(target, appeared) as writer:
-                fresh = is_new(target)
-                every = _results(inputs.read, away, target, writer, wishes, jobs, dask, fresh=fresh)
-                for result in every:
-                    results.append(result)
-                    done(len(results), len(inputs.read))
-                if not any(result.imported for result in results):
-                    raise _NothingImportedError
-        except _NothingImportedError:
-            return ImportResult(target, tuple(results), inputs.passed, inputs.lost)
-    runs, count = _runs(target, results)
-    hint = None if wanted or any(each.census.ranks for each in runs) else _suggestion(inputs.read)
-    return ImportResult(
-        target, tuple(results), inputs.passed, inputs.lost, runs, hint, is_one_run=count == 1
+def import_targets(
+    paths: Sequence[Target], store: Target | None, options: ImportOptions
+) -> ImportResult:
+    """Import profiles into a store as `import_files` does, with the options as a value."""
+    _check_options(options)
+    check_existing(parse_location(path) for path in paths)
+    target = (
+        parse_location(store) if store is not None else _default_store(paths, join=options.join)
     )
+    inputs = joined(paths) if options.join else find_inputs(paths, target)
+    if store is None and isinstance(target, Path):
+        _check_default_store(target, inputs.read)
+    if not inputs.read and not inputs.lost:
+        raise InputError("no files in it", where=", ".join(str(parse_location(p)) for p in paths))
+    _check_rank_from(options, inputs)
+    with phase("import"):
+        _say_where(target, options.say)
+        results = _import_all(inputs.read, target, options, is_default=store is None)
+        result = ImportResult(target, tuple(results), inputs.passed, inputs.lost)
+        if not any(each.imported for each in results):
+            return result
+    runs, count = _runs(target, results)
+    has_ranks = options.rank_from is not None or any(run.census.ranks for run in runs)
+    hint = None if has_ranks else _suggest_rank_from(inputs.read)
+    return replace(result, runs=runs, rank_from=hint, is_one_run=count == 1)
 
 
-class _NothingImportedError(Exception):
-    """Leaves the transaction so that no empty store appears."""
+def _check_options(options: ImportOptions) -> None:
+    detection.check(options.reader)
+    if options.label is not None:
+        _check_label(options.label, "profile")
+    if options.run is not None:
+        _check_label(options.run, "run")
+    _check_tags(options.tags)
+    _ = (
+        options.rank_pattern
+    )  # compiled here, so that a wrong one is an error before anything is read
 
 
-def _added(
-    results: Sequence[FileResult], complete: Path, target: Path, wishes: ImportOptions
+def _import_all(
+    inputs: Sequence[Input], target: Location, options: ImportOptions, *, is_default: bool
 ) -> list[FileResult]:
-    """What becomes of what is complete where another import has made the store meanwhile: it is added."""
-    there: dict[int, Imported] = {}
+    results: list[FileResult] = []
+
+    def add_to_existing(complete: Path, existing: Path) -> None:
+        # Another import has made the store meanwhile; what is complete is added to that one.
+        if is_default:
+            _check_default_store(existing, inputs)
+        results[:] = _add_complete_store(results, complete, existing, options)
+
+    with suppress(_NothingImported), writing(target, add_to_existing) as writer:
+        for result in _import_each(inputs, target, writer, options, is_new=is_new(target)):
+            results.append(result)
+            options.done(len(results), len(inputs))
+        if not any(result.imported for result in results):
+            raise _NothingImported
+    return results
+
+
+class _NothingImported(Exception):  # noqa: N818 - is no error
+    """Leaves the block of a writer so that no empty store appears."""
+
+
+def _import_each(
+    inputs: Sequence[Input],
+    target: Location,
+    writer: Writer,
+    options: ImportOptions,
+    *,
+    is_new: bool,
+) -> Iterator[FileResult]:
+    jobs, dask = options.jobs, options.dask
+    remote = frozenset(Work) if dask or (jobs or 0) > 1 else worthwhile(inputs)
+    if not remote or (dask is None and (jobs == 1 or len(inputs) == 1)):
+        for item in inputs:
+            yield import_input(item, writer, options, None if is_new else writer.find)
+        return
+    with _shared_folder(target, dask) as folder, workers(dask, jobs) as processes:
+        importer = _ParallelImport(writer, options, folder, is_new=is_new)
+        yield from importer.results(inputs, remote, processes)
+
+
+def _add_complete_store(
+    results: Sequence[FileResult], complete: Path, target: Path, options: ImportOptions
+) -> list[FileResult]:
+    added: dict[int, Imported] = {}
     end = time.monotonic() + _PATIENCE_S
     while True:
         try:
             with writing(target) as writer:
-                add_complete(complete, writer, wishes, there, target)
+                add_store(complete, writer, options, added, target)
             break
         except InUseError:
             # Others add theirs.
             if time.monotonic() > end:
                 raise
             time.sleep(_POLL_S)
-    return [replace(each, imported=tuple(_at(each.imported, there))) for each in results]
+    # A profile that another input replaced is not among those that were added.
+    return [
+        replace(
+            result,
+            imported=tuple(added[i.profile_id] for i in result.imported if i.profile_id in added),
+        )
+        for result in results
+    ]
 
 
-def _at(imported: Sequence[Imported], there: Mapping[int, Imported]) -> Iterator[Imported]:
-    """What became of profiles elsewhere; one that another input replaced did not get there."""
-    return (there[one.profile_id] for one in imported if one.profile_id in there)
-
-
-def _say_where(target: Place, say: Say) -> None:
-    """Says what to expect of adding to a store where other hosts may want to add, too."""
+def _say_where(target: Location, say: Say) -> None:
     kind = file_system(target) if isinstance(target, Path) and target.exists() else None
     if kind is not None:
         say(
@@ -380,29 +268,179 @@ def _say_where(target: Place, say: Say) -> None:
         )
 
 
-def _results(
-    inputs: Sequence[Input],
-    away: frozenset[Work],
-    target: Place,
-    writer: Writer,
-    wishes: ImportOptions,
-    jobs: int | None,
-    dask: str | None,
-    *,
-    fresh: bool,
-) -> Iterator[FileResult]:
-    """What becomes of each input, in their order."""
-    if not away or (dask is None and (jobs == 1 or len(inputs) == 1)):
-        for each in inputs:
-            yield take_in(each, writer, wishes, None if fresh else writer.find)
-        return
-    with _folder(target, dask) as folder, workers(dask, jobs) as several:
-        yield from import_in_parallel(inputs, away, folder, several, writer, wishes, fresh=fresh)
+def _runs(target: Location, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
+    # The runs of the profiles that came in or were there, and how many runs the store holds.
+    ids = {imported.run_id for result in results for imported in result.imported}
+    with reading(target) as store:
+        labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
+        counted = coverage_by_run(store)
+    runs = tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted)
+    return runs, len(counted)
+
+
+def _suggest_rank_from(inputs: Sequence[Input]) -> str | None:
+    return suggest_rank_from([item.path for item in inputs if len(item.paths) == 1])
+
+
+# -- in other processes
+
+
+class Work(Enum):
+    """What reading an input asks for."""
+
+    COPYING = "rows that the database itself copies"
+    DECODING = "text that is decoded"
+    EXPORTING = "a report that its own tool exports first"
+
+
+def work_of(item: Input) -> Work:
+    """Return what reading an input asks for, by a look at its content."""
+    with suppress(InputError), Probe(item.path) as probe:
+        if is_report(probe):
+            return Work.EXPORTING
+        if not item.is_store and not probe.is_sqlite:
+            return Work.DECODING
+    return Work.COPYING
+
+
+def worthwhile(inputs: Sequence[Input]) -> frozenset[Work]:
+    """Return the kinds of work that pay to be done by other processes; chosen by what was measured.
+
+    Not the copying of rows: a second copy takes three quarters of the time of an import, and only one
+    process can write. Decoding takes twice as long as copying what it gives, which on two cores is
+    eaten up by the copying (benchmarks/notes.md).
+    """
+    kinds = {item: work_of(item) for item in inputs}
+    text = [item.path for item, kind in kinds.items() if kind is Work.DECODING]
+    paying = set()
+    if sum(kind is Work.EXPORTING for kind in kinds.values()) > 1 and cores() > 1:
+        paying.add(Work.EXPORTING)
+    if len(text) > 1 and cores() >= _CORES_FOR_TEXT:
+        size = sum(path.stat().st_size for path in text)
+        paying |= {Work.DECODING} if size >= _FEW_BYTES else set()
+    return frozenset(paying)
+
+
+@dataclass(frozen=True)
+class _RemoteResult:
+    """What another process made of an input: a store, or none if there is an error.
+
+    `known`: the identity by which the wanted store holds it already. `lines` are for `say`.
+    """
+
+    result: FileResult
+    store: Path | None = None
+    known: str | None = None
+    lines: tuple[str, ...] = ()
+
+
+class _AlreadyStored(Exception):  # noqa: N818 - is no error
+    """Leaves the block of a writer: the recordings of a file are in the wanted store already."""
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self.identity = identity
+
+
+class _ParallelImport:
+    """An import whose inputs are read by workers, into stores in a folder that all of them see."""
+
+    def __init__(
+        self, writer: Writer, options: ImportOptions, folder: Path, *, is_new: bool
+    ) -> None:
+        self._writer = writer
+        self._options = options
+        self._folder = folder
+        self._is_new = is_new
+
+    def results(
+        self, inputs: Sequence[Input], remote: Container[Work], workers: Workers
+    ) -> Iterator[FileResult]:
+        """Yield what became of each input, in their order; workers do the kinds of work in `remote`."""
+        skip_known = not self._is_new and not self._options.replace
+        known = self._writer.identities() if skip_known else frozenset()
+        # Each worker reads with one process: there are several of them.
+        options = replace(self._options, processes=1, threads=1, progress=silent, done=silent)
+        read = partial(_read_remotely, self._folder, replace(options, say=silent), known)
+        is_remote = [not item.is_store and work_of(item) in remote for item in inputs]
+        items = [_absolute(item) for item in compress(inputs, is_remote)]
+        remote_results = iter(workers.map(read, items, _killed, lambda item: item.paths))
+        for item, is_elsewhere in zip(inputs, is_remote, strict=True):
+            if is_elsewhere:
+                yield self._add(item, next(remote_results))
+            else:
+                find = None if self._is_new else self._writer.find
+                yield import_input(item, self._writer, self._options, find)
+
+    def _add(self, item: Input, remote: _RemoteResult) -> FileResult:
+        for line in remote.lines:
+            self._options.say(line)
+        result = replace(remote.result, path=item.path)
+        run = run_membership(item, self._options)
+        if result.error is not None:
+            named = str(item.paths[0])
+            result.error.where = result.error.where.replace(str(item.path.absolute()), named)
+            return result
+        if remote.known is not None:
+            existing = self._writer.find(remote.known)
+            self._writer.met(existing, run)
+            return replace(result, imported=existing)
+        assert remote.store is not None
+        with stored(remote.store) as profiles:
+            imported = [
+                copied
+                for profile in profiles
+                for copied in add_stored(profile, self._writer, self._options, run, [], item.path)
+            ]
+        remote.store.unlink()
+        return replace(result, imported=tuple(imported))
+
+
+def _read_remotely(
+    folder: Path, options: ImportOptions, known: frozenset[str], item: Input
+) -> _RemoteResult:
+    # A piece of work may be done a second time by another worker: the name is a new one each time.
+    store = folder / f"{secrets.token_hex(8)}.db"
+    lines: list[str] = []
+
+    def find(identity: str) -> tuple[Imported, ...]:
+        if identity in known:
+            raise _AlreadyStored(identity)
+        return ()
+
+    result = FileResult(item.path)
+    try:
+        with writing(store) as writer:
+            result = import_input(
+                item, writer, replace(options, say=lines.append), find if known else None
+            )
+            if not result.imported:
+                raise _NothingImported
+    except _AlreadyStored as stored_already:
+        return _RemoteResult(result, known=stored_already.identity, lines=tuple(lines))
+    except _NothingImported:
+        return _RemoteResult(result, lines=tuple(lines))
+    return _RemoteResult(result, store, lines=tuple(lines))
+
+
+def _absolute(item: Input) -> Input:
+    # A worker may have been started in another folder.
+    paths = tuple(path.absolute() for path in item.paths)
+    return replace(item, paths=paths, named=tuple(map(str, item.paths)))
+
+
+def _killed(item: Input) -> _RemoteResult:
+    error = InputError(
+        "the process that read it was killed, or the memory ran out",
+        where=item.named[0],
+        hint="Import it again, alone or with fewer at a time: --jobs 1.",
+    )
+    return _RemoteResult(FileResult(item.path, error=error))
 
 
 @contextmanager
-def _folder(target: Place, dask: str | None) -> Iterator[Path]:
-    """A private folder for what workers make: beside the store, which is where there is room."""
+def _shared_folder(target: Location, dask: str | None) -> Iterator[Path]:
+    # Beside the store, which is where there is room.
     if isinstance(target, Path):
         with building(target) as folder:
             folder.mkdir(0o700)
@@ -415,34 +453,24 @@ def _folder(target: Place, dask: str | None) -> Iterator[Path]:
         yield Path(name).absolute()
 
 
-def _runs(target: Place, results: Sequence[FileResult]) -> tuple[tuple[RunResult, ...], int]:
-    """The runs of the profiles that came in or were there, and how many the store holds."""
-    ids = {imported.run_id for result in results for imported in result.imported}
-    with reading(target) as store:
-        labels = {int(row["id"]): str(row["label"]) for row in store.runs()}
-        counted = censuses(store)
-    return tuple(RunResult(labels[i], counted[i]) for i in sorted(ids) if i in counted), len(
-        counted
-    )
+# -- what is refused
 
 
-def _suggestion(inputs: Sequence[Input]) -> str | None:
-    return suggestion([each.path for each in inputs if len(each.paths) == 1])
-
-
-def _check_matches(wanted: re.Pattern[str], text: str | None, inputs: Inputs) -> None:
-    """Refuses an expression that finds no rank anywhere, before anything is read."""
-    paths = [str(each.path) for each in inputs.read]
-    if paths and all(rank_from(path, wanted) is None for path in paths):
+def _check_rank_from(options: ImportOptions, inputs: Inputs) -> None:
+    # An expression that finds no rank anywhere is refused before anything is read.
+    if options.rank_pattern is None:
+        return
+    paths = [str(item.path) for item in inputs.read]
+    if paths and all(rank_from(path, options.rank_pattern) is None for path in paths):
         raise UsageError(
-            f"--rank-from {text!r} finds no rank in any of the paths",
+            f"--rank-from {options.rank_from!r} finds no rank in any of the paths",
             where=paths[0],
             hint="It is looked for anywhere in a path as it was named; its first group is the rank.",
         )
 
 
-def _check_label(label: str, what: str) -> None:
-    """Refuses labels by which STORE@LABEL would not find the profile, or the run, again."""
+def _check_label(label: str, kind: str) -> None:
+    # Labels by which STORE@LABEL would not find the profile, or the run, again.
     reasons = {
         "it is empty": not label.strip(),
         "STORE@NUMBER stands for a profile's number": label.isdigit(),
@@ -454,7 +482,7 @@ def _check_label(label: str, what: str) -> None:
         if holds:
             raise UsageError(
                 f"{label!r} cannot be a label: {reason}",
-                hint=f"Take a word, such as main: the {what} is STORE@main then.",
+                hint=f"Take a word, such as main: the {kind} is STORE@main then.",
             )
 
 
@@ -462,13 +490,13 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def _check_tags(tags: Mapping[str, str]) -> None:
-    """Refuses keys that are no names, and values that would steer a terminal."""
     for key, value in tags.items():
         if not _KEY.fullmatch(key):
             raise UsageError(
                 f"{key!r} cannot be the key of a tag",
                 hint="A key begins with a letter or _; letters, digits, _, . and - may follow.",
             )
+        # Control characters would steer the terminal that shows them.
         if not value.isprintable():
             raise UsageError(
                 f"the value of tag {key} has characters that cannot be printed: {value!r}",
@@ -477,18 +505,17 @@ def _check_tags(tags: Mapping[str, str]) -> None:
 
 
 def _default_store(paths: Sequence[Target], *, join: bool) -> Path:
-    """The store of an only input."""
     if len(paths) != 1 and not join:
         raise UsageError("several inputs need a store", hint="Name one: -o STORE.db")
-    given = place(paths[0])
-    if isinstance(given, Url):
+    path = parse_location(paths[0])
+    if isinstance(path, Url):
         raise UsageError("a database has no file's name", hint="Name a store: -o STORE.db")
-    return Path((given.resolve().name if given.is_dir() else detection.label(given)) + ".db")
+    return Path((path.resolve().name if path.is_dir() else detection.label(path)) + ".db")
 
 
-def _check_default(target: Path, inputs: Sequence[Input]) -> None:
-    """Refuses to add to a store that nobody named, unless there is nothing to add."""
-    if target.exists() and not (is_store(target) and _holds(target, inputs)):
+def _check_default_store(target: Path, inputs: Sequence[Input]) -> None:
+    # Nothing is added to a store that nobody named; importing again what it holds changes nothing.
+    if target.exists() and not (is_store(target) and _holds_all(target, inputs)):
         raise UsageError(
             "the file exists and is not the store of this input",
             where=str(target),
@@ -496,15 +523,14 @@ def _check_default(target: Path, inputs: Sequence[Input]) -> None:
         )
 
 
-def _holds(store: Path, inputs: Sequence[Input]) -> bool:
-    """Whether a store already holds all of these inputs."""
+def _holds_all(store: Path, inputs: Sequence[Input]) -> bool:
     with reading(store) as opened:
         known = {profile.attributes["sha256"] for profile in opened.profiles()}
     return all(
-        all(path.is_file() for path in each.paths)
-        and not each.is_store
-        and digest([_sha256(path) for path in each.paths]) in known
-        for each in inputs
+        all(path.is_file() for path in item.paths)
+        and not item.is_store
+        and digest([_sha256(path) for path in item.paths]) in known
+        for item in inputs
     )
 
 

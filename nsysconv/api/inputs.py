@@ -1,23 +1,22 @@
-"""What an import reads: the files that its arguments stand for, each recording once."""
+"""What an import reads: the files that its arguments stand for, each recording once; missing ranks."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nsysconv import record
 from nsysconv.api.targets import Target
-from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.importers.nsys_report import export_beside
 from nsysconv.importers.probe import Probe
 from nsysconv.record import Record
-from nsysconv.store.census import in_rows, spans
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, place
-from nsysconv.store.read import reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, parse_location, reading
+from nsysconv.store.runs import in_rows, spans
 
 _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 """What job scripts, too, leave beside a record under its name."""
@@ -25,28 +24,28 @@ _LOGS = frozenset({"", ".csv", ".err", ".log", ".out", ".txt"})
 
 @dataclass(frozen=True)
 class Input:
-    """The files of one input, several where they are joined.
+    """The files of one input, several if they are joined.
 
-    `from_folder`: a folder held it. `store`: it is one, and where. `together`: what the inputs of one
-    folder, or of one list of files, have in common, and `label` what a run of them is called; None: it
-    was named alone. `named`: the files as the user named them, where `paths` are other words for them.
+    `from_folder`: it was found in a folder. `store`: where it is, if it is a store. `together`: what the
+    inputs of one folder, or of one list of files, have in common, and `label` what a run of them is
+    called; None if it was named alone. `named`: the files as the user named them, if `paths` are not.
     """
 
     paths: tuple[Path, ...]
     from_folder: bool = False
-    store: Place | None = None
+    store: Location | None = None
     together: str | None = None
     label: str | None = None
     named: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
-        """The first file, by which the input is called."""
+        """Return the first file, by which the input is called."""
         return self.paths[0]
 
     @property
     def is_store(self) -> bool:
-        """Whether it is a store."""
+        """Return whether it is a store."""
         return self.store is not None
 
 
@@ -60,33 +59,15 @@ class SkippedFile:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is read, and what is not."""
+    """What is read, what is not, and the records of ranks that left no report."""
 
     read: tuple[Input, ...]
     passed: tuple[SkippedFile, ...] = ()
     lost: tuple[MissingRank, ...] = ()
 
 
-def check_there(places: Iterable[Place]) -> None:
-    """Raises InputError for files and folders that there are not: all of them, before work begins."""
-    missing = [str(each) for each in places if isinstance(each, Path) and not _is_there(each)]
-    if missing:
-        others = "\n".join(f"{each}: no such file" for each in missing[1:])
-        raise InputError("no such file", where=missing[0], hint=others)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True  # it will be told when the file is read
-    return True
-
-
 def joined(paths: Sequence[Target]) -> Inputs:
-    """The files as one input."""
+    """Return the files as one input. Raises UsageError for a folder, or one file alone."""
     files = tuple(Path(str(path)) for path in paths)
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None or len(files) < 2:
@@ -98,34 +79,34 @@ def joined(paths: Sequence[Target]) -> Inputs:
     return Inputs((Input(files),))
 
 
-def found(paths: Sequence[Target], target: Place | None = None) -> Inputs:
-    """Every file to read, folders' in the order of their names, numbers in them by size.
+def find_inputs(paths: Sequence[Target], target: Location | None = None) -> Inputs:
+    """Return every file to read: a folder's in the order of their names, numbers in them by size.
 
-    The target of the import is none of them. Hidden files and folders are not looked at.
+    `target`, the store to import into, is left out, and so are hidden files and folders. Raises
+    UsageError if the target was named as an input.
     """
-    named = [place(path) for path in paths]
-    files = [each for each in named if isinstance(each, Path) and not each.is_dir()]
+    places = [parse_location(path) for path in paths]
+    files = [each for each in places if isinstance(each, Path) and not each.is_dir()]
     own = target if isinstance(target, Path) and target.exists() else None
-    every: list[Input] = []
+    inputs: list[Input] = []
     records: list[Path] = []
-    for given in named:
-        if isinstance(given, Url):
-            every.append(Input((Path(str(given)),), store=given))
+    for each in places:
+        if isinstance(each, Url):
+            inputs.append(Input((Path(str(each)),), store=each))
             continue
-        for each in _in_folder(given) if given.is_dir() else (_file(given, files),):
-            if own is not None and _same(each.path, own):
-                if not each.from_folder:
+        for item in _inputs_of_folder(each) if each.is_dir() else (_named_file(each, files),):
+            if own is not None and _is_same_file(item.path, own):
+                if not item.from_folder:
                     raise UsageError("a store cannot be imported into itself", where=str(own))
-            elif record.is_record(each.path) and (each.from_folder or len(named) > 1):
-                records.append(each.path)
+            elif record.is_record(item.path) and (item.from_folder or len(places) > 1):
+                records.append(item.path)
             else:
-                every.append(replace(each, store=each.path if is_store(each.path) else None))
-    read, passed = _once(every)
-    return Inputs(tuple(read), tuple(passed), tuple(_lost(records, every)))
+                inputs.append(replace(item, store=item.path if is_store(item.path) else None))
+    read, skipped = _without_duplicates(inputs)
+    return Inputs(tuple(read), tuple(skipped), tuple(_missing_ranks(records, inputs)))
 
 
-def _in_folder(folder: Path) -> Iterator[Input]:
-    """The files below a folder."""
+def _inputs_of_folder(folder: Path) -> Iterator[Input]:
     whole = folder.resolve()
     files = (
         file
@@ -137,8 +118,7 @@ def _in_folder(folder: Path) -> Iterator[Input]:
             yield Input((file,), from_folder=True, together=f"folder {whole}", label=whole.name)
 
 
-def _file(path: Path, files: Sequence[Path]) -> Input:
-    """A file that was named, with others or alone."""
+def _named_file(path: Path, files: Sequence[Path]) -> Input:
     if len(files) == 1:
         return Input((path,))
     parents = {str(file.absolute().parent) for file in files}
@@ -146,7 +126,7 @@ def _file(path: Path, files: Sequence[Path]) -> Input:
 
 
 def _by_numbers(path: Path) -> list[list[str | int]]:
-    """Orders names so that rank 10 comes after rank 9."""
+    # Rank 10 comes after rank 9.
     return [
         [
             int(piece) if number % 2 else piece
@@ -156,45 +136,45 @@ def _by_numbers(path: Path) -> list[list[str | int]]:
     ]
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
         return False
 
 
-def _lost(records: Sequence[Path], every: Sequence[Input]) -> Iterator[MissingRank]:
-    """The records whose rank has nothing here: neither what they name nor a file that they are beside."""
+def _missing_ranks(records: Sequence[Path], inputs: Sequence[Input]) -> Iterator[MissingRank]:
+    # A rank is there if a file lies beside its record, or one that the record names.
     accompanied = {
         record.record_path(path)
-        for each in every
+        for each in inputs
         for path in each.paths
         if path.suffix not in _LOGS
     }
     for path in records:
-        told = record.read(path)
-        if told is None or path in accompanied:
+        content = record.read(path)
+        if content is None or path in accompanied:
             continue
-        names = [name for name in (told.report, told.store) if name is not None]
+        names = [name for name in (content.report, content.store) if name is not None]
         if not any(path.with_name(name).exists() for name in names):
-            yield MissingRank(path, told)
+            yield MissingRank(path, content)
 
 
-def _once(every: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
-    """The inputs without those whose recording another one holds: store before export before report."""
+def _without_duplicates(inputs: Sequence[Input]) -> tuple[list[Input], list[SkippedFile]]:
+    # Of files that hold one recording a store is read before an export, and that before a report.
     groups: dict[Path, list[Input]] = {}
-    for each in every:
+    for each in inputs:
         groups.setdefault(each.path.with_suffix(""), []).append(each)
-    passed: dict[Path, str] = {}
+    reasons: dict[Path, str] = {}
     for group in groups.values():
         if len(group) > 1:
-            passed.update(_doubled(group))
-    read = [each for each in every if each.path not in passed]
-    return read, [SkippedFile(path, reason) for path, reason in passed.items()]
+            reasons.update(_duplicates(group))
+    read = [each for each in inputs if each.path not in reasons]
+    return read, [SkippedFile(path, reason) for path, reason in reasons.items()]
 
 
-def _doubled(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
-    """Of files with one stem those that need not be read, and why."""
+def _duplicates(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
+    # Of files with one stem those that need not be read, and why.
     stores = [each.path for each in group if each.is_store]
     files = {each.path for each in group if not each.is_store}
     for path in sorted(files):
@@ -213,14 +193,14 @@ def _doubled(group: Sequence[Input]) -> Iterator[tuple[Path, str]]:
 
 
 def _holds(store: Path, path: Path) -> bool:
-    """Whether a store holds the recording of a file of its stem."""
-    told = record.read(record.record_path(path))
+    # The path has the store's stem.
+    content = record.read(record.record_path(path))
     try:
         with reading(store) as opened:
             profiles = [profile.attributes for profile in opened.profiles()]
     except NsysconvError:
-        return False  # it will be told when the store is read
-    if told is not None and (told.store, told.report) == (store.name, path.name):
+        return False  # the error is raised again when the store is read
+    if content is not None and (content.store, content.report) == (store.name, path.name):
         return bool(profiles)
     if any(Path(p["path"]).stem == path.stem for p in profiles) and (
         store.stat().st_mtime_ns >= path.stat().st_mtime_ns
@@ -231,7 +211,7 @@ def _holds(store: Path, path: Path) -> bool:
         return probe.sha256() in known
 
 
-_SHOWN = 20
+_MOST_RANKS = 20
 
 
 @dataclass(frozen=True)
@@ -242,26 +222,30 @@ class MissingRank:
     record: Record
 
     def __str__(self) -> str:
+        """Return which rank is missing, and why."""
         rank = self.record.rank
         why = "; ".join(self.record.problems) or f"see {self.path}"
         return f"{'a process' if rank is None else f'rank {rank}'} left no report: {why}"
 
 
-def missing_rank_lines(lost: Sequence[MissingRank], *, alone: bool) -> Iterator[str]:
-    """A line on each, of many the first. `alone`: nobody else is there; who is missing is said, too."""
-    yield from map(str, lost[:_SHOWN])
-    if len(lost) > _SHOWN:
-        yield f"and {len(lost) - _SHOWN:,} more lost ranks"
+def missing_rank_lines(ranks: Sequence[MissingRank], *, alone: bool) -> Iterator[str]:
+    """Yield a line on each missing rank, of many the first ones.
+
+    `alone`: no rank left a report; then the ranks that left no record either are named, too.
+    """
+    yield from map(str, ranks[:_MOST_RANKS])
+    if len(ranks) > _MOST_RANKS:
+        yield f"and {len(ranks) - _MOST_RANKS:,} more lost ranks"
     if alone:
-        yield from _ranks_without_record([each.record for each in lost])
+        yield from _ranks_without_record([each.record for each in ranks])
 
 
 def _ranks_without_record(records: Sequence[Record]) -> Iterator[str]:
-    """Per job the ranks that left nothing at all, as far as the records tell how many there were."""
+    # As far as the records of each job say how many ranks it had.
     for job in dict.fromkeys(each.job for each in records):
-        told = [each for each in records if each.job == job]
-        size = max((each.world_size or 0 for each in told), default=0)
-        left = {each.rank for each in told}
+        of_job = [each for each in records if each.job == job]
+        size = max((each.world_size or 0 for each in of_job), default=0)
+        left = {each.rank for each in of_job}
         if missing := [rank for rank in range(size) if rank not in left]:
             of = f"of the {size:,} ranks" + (f" of {job}" if job else "")
             yield f"{of} these left neither report nor record: {spans(in_rows(missing))}"

@@ -1,8 +1,7 @@
-"""One profile, opened: in a store, or in place in its own file."""
+"""Opened profiles: one of a store or of its own file, all of a run, the two sides of a comparison."""
 
 from __future__ import annotations
 
-import glob
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsysconv import queries
-from nsysconv.api.inputs import check_there
-from nsysconv.api.targets import Say, Target, Words, several, silent
+from nsysconv.api.targets import Say, Target, Words, check_existing, files_of, several, silent
 from nsysconv.errors import InputError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.queries.contract import Request
 from nsysconv.report import Report
-from nsysconv.store.database import is_store
-from nsysconv.store.places import Place, Url, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.read import Profile, Store, find_profile, reading
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, is_store, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile, Store, find_profile
 from nsysconv.timeline.idle import IDLE_KINDS
 from nsysconv.timeline.sliced import sliced
 from nsysconv.timeline.slices import Slice
@@ -37,27 +35,27 @@ if TYPE_CHECKING:
 KERNEL_NAMES = ("demangled", "short", "mangled")
 BY = ("step",)
 
-# So many that could be meant are named, with what there is of each.
-_NAMED = 20
+_MOST_CHOICES = 20
+"""Where one of several profiles has to be named, so many are listed."""
 
 
 @dataclass(frozen=True)
 class ShownReport(Report):
     """A report that a notebook shows as a table, `print` as text, and that can be drawn.
 
-    `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, where it was
+    `to_pandas`, `to_arrow` and `rows` give its rows; `table` is None, and these have none, if it was
     not recorded. It holds nothing open.
     """
 
     def plot(self) -> Figure:
-        """The report's picture, which a notebook shows and `savefig` writes.
+        """Draw the report; a notebook shows the figure and `savefig` writes it.
 
-        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or where the
-        report has no picture or was not answered.
+        Needs matplotlib (`pip install 'nsysconv[plot]'`). Raises UsageError without it, or if the report
+        has no picture or was not answered.
         """
-        from nsysconv.render import plot
+        from nsysconv.render import pictures
 
-        return plot.draw(self)
+        return pictures.draw(self)
 
     def _repr_html_(self) -> str:
         from nsysconv.render import html
@@ -65,6 +63,7 @@ class ShownReport(Report):
         return html.fragment(self)
 
     def __str__(self) -> str:
+        """Return the report as `nsysconv report` prints it."""
         from nsysconv.render import text
         from nsysconv.render.contract import Options
 
@@ -73,10 +72,55 @@ class ShownReport(Report):
         return out.getvalue().rstrip("\n")
 
     def __repr__(self) -> str:
+        """Return the name and size of the report, on one line."""
         if self.table is None:
             return f"<{type(self).__name__} {self.name}: not recorded>"
         rows = f"{self.table.num_rows} of {self.row_count}"
         return f"<{type(self).__name__} {self.name}, rows: {rows}, columns: {len(self.columns)}>"
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What is asked of reports: which, on which part of a profile, of how many rows.
+
+    The fields mean what the parameters of `report_on` mean; `names` None stands for the default reports.
+    """
+
+    names: tuple[str, ...] | None = None
+    by: str | None = None
+    for_people: bool = False
+    limit: int | None = None
+    slice: Slice | None = None
+    idle: tuple[str, ...] = ("no_op",)
+    kernel_names: str = "demangled"
+    step_range: str | None = None
+    include: tuple[str, ...] = ()
+
+    @property
+    def part(self) -> Slice | None:
+        """Return the slice, with the name of steps in it; None for the whole profile."""
+        if self.slice is None:
+            return None
+        return replace(self.slice, step_range=self.slice.step_range or self.step_range)
+
+    def request(self, limit: int, *, by_step: bool) -> Request:
+        """Return the request for one report of at most `limit` rows (0: all).
+
+        Raises UsageError for unknown words and a negative limit.
+        """
+        check_limit(limit)
+        for kind in self.idle:
+            if kind not in IDLE_KINDS:
+                raise UsageError(
+                    f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
+                )
+        if self.kernel_names not in KERNEL_NAMES:
+            raise UsageError(
+                f"no kernel names {self.kernel_names!r}",
+                hint=f"There are: {', '.join(KERNEL_NAMES)}",
+            )
+        step_range = self.step_range or (self.slice.step_range if self.slice else None)
+        return Request(limit, self.idle, self.kernel_names, by_step, step_range)
 
 
 class OpenProfile:
@@ -88,27 +132,31 @@ class OpenProfile:
     def __init__(
         self, profile: Profile, resources: ExitStack, file: ProfileFile | None = None
     ) -> None:
+        """Take over `resources`, to be closed with it; `file` is read in place, None for a store."""
         self.timeline = Timeline(profile)
         self.profile = profile
         self._resources = resources
         self._is_closed = False
         self._file = file
-        self._with: dict[frozenset[Fact], Timeline] = {}
+        self._timelines: dict[frozenset[Fact], Timeline] = {}
         self._parts: list[Slice] = []
 
     def __repr__(self) -> str:
+        """Return the profile's label, file and source, on one line."""
         ref = self.profile.ref
         state = ", closed" if self._is_closed else ""
         return f"<{type(self).__name__} {ref.label} of {ref.path} ({ref.source}){state}>"
 
     def __enter__(self) -> OpenProfile:
+        """Return the profile itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
+        """Close the profile."""
         self.close()
 
     def close(self) -> None:
-        """Closes the file; again does nothing."""
+        """Close the file; a second call does nothing."""
         self._is_closed = True
         self._resources.close()
 
@@ -123,7 +171,7 @@ class OpenProfile:
         by: str | None = None,
         step_range: str | None = None,
     ) -> ShownReport:
-        """One report, by its name and its own options (`cuda_gpu_kern_sum:base`).
+        """Return one report, by its name and its own options (`cuda_gpu_kern_sum:base`).
 
         Its columns and their units are in docs/reports.md; times are integers of ns. `slice` says what of
         the profile to look at (None: all of it); `limit` cuts the rows (0: all); `idle` is one or more
@@ -131,14 +179,16 @@ class OpenProfile:
         mangled); `by` "step" gives gpu_utilization a row per step; `step_range` names the ranges that are
         steps, `*` standing for anything (None: ProfilerStep#*).
 
-        Raises NotRecorded where the profile lacks what the report needs, UsageError for unknown words and
-        where the profile is closed.
+        Raises NotRecorded if the profile lacks what the report needs, UsageError for unknown words and if
+        the profile is closed.
         """
         self._check_open()
         check_by(by, (name,))
-        step_range = step_range or (slice.step_range if slice else None)
-        request = request_of(limit, idle, names, by, step_range)
-        timeline = _cut(self._timeline_for(name), slice, step_range)
+        options = ReportOptions(
+            slice=slice, idle=several(idle), kernel_names=names, step_range=step_range
+        )
+        request = options.request(limit, by_step=by is not None)
+        timeline = _cut(self._timeline_for(name), options.part)
         return shown_report(queries.compute_report(name, timeline, request))
 
     def reports(
@@ -153,7 +203,7 @@ class OpenProfile:
         by: str | None = None,
         step_range: str | None = None,
     ) -> list[ShownReport]:
-        """Several reports, the core ones by default; one that is not recorded says so in place of rows.
+        """Return several reports, the core ones by default; what is not recorded says so without rows.
 
         `limit` None: 20 rows with `for_people`; else 1000 gaps and all of the rest; 0: all of all.
         `kernel_names` are what `report` calls `names`; the rest is as there. Raises UsageError.
@@ -161,12 +211,14 @@ class OpenProfile:
         self._check_open()
         names = queries.CORE if names is None else several(names)
         check_by(by, names)
-        step_range = step_range or (slice.step_range if slice else None)
-        asked = []
+        options = ReportOptions(
+            slice=slice, idle=several(idle), kernel_names=kernel_names, step_range=step_range
+        )
+        requests = []
         for name in names:
             rows = queries.default_limit(name, for_people=for_people) if limit is None else limit
-            asked.append((name, request_of(rows, idle, kernel_names, by, step_range)))
-        return [shown_report(report) for report in self.answers(asked, slice)]
+            requests.append((name, options.request(rows, by_step=by is not None)))
+        return [shown_report(report) for report in self.answers(requests, options.part)]
 
     def answers(
         self, asked: Sequence[tuple[str, Request]], part: Slice | None = None
@@ -180,41 +232,38 @@ class OpenProfile:
         for place, (spec, _) in enumerate(asked):
             timeline = self._timeline_for(spec)
             groups.setdefault(id(timeline), (timeline, []))[1].append(place)
-        found: dict[int, Report] = {}
+        reports: dict[int, Report] = {}
         for timeline, places in groups.values():
-            mine = [asked[place] for place in places]
-            step_range = next((request.step_range for _, request in mine), None)
-            reports = queries.compute_reports(mine, _cut(timeline, part, step_range))
-            found.update(zip(places, reports, strict=True))
-        return [found[place] for place in range(len(asked))]
+            requests = [asked[place] for place in places]
+            computed = queries.compute_reports(requests, _cut(timeline, part))
+            reports.update(zip(places, computed, strict=True))
+        return [reports[place] for place in range(len(asked))]
 
     def narrow(self, part: Slice) -> None:
-        """Looks at no more of the profile than this from now on."""
+        """Look at no more of the profile than this part from now on."""
         self._parts.append(part)
         self.timeline = sliced(self.timeline, part)
 
     def forget(self) -> None:
-        """Lets go of what was read of events."""
-        for timeline in (self.timeline, *self._with.values()):
+        """Free what was read of events; it is read again if a report needs it."""
+        for timeline in (self.timeline, *self._timelines.values()):
             timeline.forget()
 
     def _timeline_for(self, spec: str) -> Timeline:
-        """The time line for a report: of a file, with the rows that are read only for reports which
-        cannot do without.
-        """
+        # Some rows of a file are read only for the reports that cannot do without them.
         if self._file is None:
             return self.timeline
         lacking = frozenset(queries.missing_facts(queries.parse_spec(spec).name, self.timeline))
         facts = lacking & self._file.on_request
         if not facts:
             return self.timeline
-        if facts not in self._with:
+        if facts not in self._timelines:
             store = self._file.store(facts)
             timeline = Timeline(find_profile(store, self.profile.ref.label))
             for part in self._parts:
                 timeline = sliced(timeline, part)
-            self._with[facts] = timeline
-        return self._with[facts]
+            self._timelines[facts] = timeline
+        return self._timelines[facts]
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -225,15 +274,12 @@ class OpenProfile:
             )
 
 
-def _cut(timeline: Timeline, part: Slice | None, step_range: str | None) -> Timeline:
-    """The time line of a part of the profile; steps are called `step_range` unless it says so."""
-    if part is None:
-        return timeline
-    return sliced(timeline, replace(part, step_range=part.step_range or step_range))
+def _cut(timeline: Timeline, part: Slice | None) -> Timeline:
+    return timeline if part is None else sliced(timeline, part)
 
 
 def check_by(by: str | None, names: Sequence[str]) -> None:
-    """Refuses what none of these reports can be grouped by, rather than let it change nothing."""
+    """Raise UsageError for a `by` that none of these reports has, rather than let it change nothing."""
     if by is None:
         return
     if by not in BY:
@@ -245,94 +291,80 @@ def check_by(by: str | None, names: Sequence[str]) -> None:
         )
 
 
-def request_of(
-    limit: int,
-    idle: Words,
-    names: str,
-    by: str | None,
-    step_range: str | None,
-) -> Request:
-    """What is asked of a report. Raises UsageError for unknown words."""
-    check_limit(limit)
-    kinds = several(idle)
-    for kind in kinds:
-        if kind not in IDLE_KINDS:
-            raise UsageError(
-                f"no kind of idle time {kind!r}", hint=f"There are: {', '.join(IDLE_KINDS)}"
-            )
-    if names not in KERNEL_NAMES:
-        raise UsageError(f"no kernel names {names!r}", hint=f"There are: {', '.join(KERNEL_NAMES)}")
-    return Request(limit, kinds, names, by is not None, step_range)
-
-
 def check_limit(limit: int | None) -> None:
-    """Refuses a negative number of rows."""
+    """Raise UsageError for a negative number of rows."""
     if limit is not None and limit < 0:
         raise UsageError(f"limit {limit} is negative", hint="0 stands for all rows.")
 
 
 def shown_report(report: Report) -> ShownReport:
-    """The report as a notebook shows it."""
+    """Return the report as a ShownReport."""
     return ShownReport(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 
 def open(  # noqa: A001 - as gzip.open
     target: Target, *, include: Words = (), say: Say = silent
 ) -> OpenProfile:
-    """Opens a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file's.
+    """Open a profile: a store's (`job.db`, `job.db@LABEL`, `@ID`, `@rank=N`) or a profile file's.
 
     A file is read in place and nothing is left behind; `include` names rows of it that are left out
     unless asked for, such as python_functions. Raises UsageError where there are several profiles and
-    none was chosen, InputError where the file cannot be read.
+    none was chosen, InputError if the file cannot be read.
     """
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
-        store, file = _store_of(place, stack, say, several(include))
-        profile = _choose(store, place, selector)
+        store, file = _open_store(place, stack, say, several(include))
+        profile = _select_one(store, place, selector)
         return OpenProfile(profile, stack.pop_all(), file)
     raise AssertionError("unreachable")
 
 
 def open_all(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
     *,
     include: Sequence[str] = (),
 ) -> list[OpenProfile]:
-    """All profiles of a store or file; with a selector those of a run of that label, or the one it names.
+    """Open all profiles of a store or file, in the order of ranks, for as long as the stack is open.
 
-    They are open as long as the stack. Raises as `open`.
+    With a selector open those of the run of that label, or the one profile that it names. Raises as
+    `open`.
     """
-    store, file = _store_of(place, stack, say, include)
-    return [OpenProfile(each, ExitStack(), file) for each in chosen(store, place, selector)]
+    store, file = _open_store(place, stack, say, include)
+    return [
+        OpenProfile(each, ExitStack(), file) for each in select_profiles(store, place, selector)
+    ]
 
 
 def open_run(
-    place: Place,
+    place: Location,
     selector: str | None,
     stack: ExitStack,
     say: Say = silent,
     *,
     include: Sequence[str] = (),
 ) -> list[OpenProfile]:
-    """As `open_all`. Raises UsageError where they are of several runs."""
-    store, file = _store_of(place, stack, say, include)
-    return [OpenProfile(each, ExitStack(), file) for each in of_one_run(store, place, selector)]
+    """Open profiles as `open_all` does; raise UsageError if they are of several runs."""
+    store, file = _open_store(place, stack, say, include)
+    return [
+        OpenProfile(each, ExitStack(), file) for each in profiles_of_one_run(store, place, selector)
+    ]
 
 
-def of_one_run(store: Store, place: Place, selector: str | None) -> list[Profile]:
-    """As `chosen`. Raises UsageError where they are of several runs and none is named."""
-    profiles = chosen(store, place, selector)
+def profiles_of_one_run(store: Store, place: Location, selector: str | None) -> list[Profile]:
+    """Return profiles as `select_profiles` does; raise UsageError if they are of several runs."""
+    profiles = select_profiles(store, place, selector)
     if selector is None:
         _check_one_run(profiles, {row["id"]: row["label"] for row in store.runs()}, place)
     return profiles
 
 
-def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
-    """The profiles of a store in the order of ranks, at least one: all, those of a run of that label, or
-    the one it names.
+def select_profiles(store: Store, place: Location, selector: str | None) -> list[Profile]:
+    """Return profiles of a store in the order of ranks, at least one.
+
+    `selector` is the label of a run, or names one profile; None stands for all.
     """
     profiles = store.profiles()
     if len(profiles) > 1:
@@ -340,15 +372,14 @@ def chosen(store: Store, place: Place, selector: str | None) -> list[Profile]:
     if selector is not None:
         runs = {row["id"] for row in store.runs() if row["label"] == selector}
         of_run = [p for p in profiles if p.attributes["run_id"] in runs]
-        return of_run or [_choose(store, place, selector)]
-    return profiles or [_choose(store, place, None)]
+        return of_run or [_select_one(store, place, selector)]
+    return profiles or [_select_one(store, place, None)]
 
 
-def _store_of(
-    place: Place, stack: ExitStack, say: Say, include: Sequence[str]
+def _open_store(
+    place: Location, stack: ExitStack, say: Say, include: Sequence[str]
 ) -> tuple[Store, ProfileFile | None]:
-    """The store at a place; or one over the profile file there, and the file."""
-    path = file_at(place)
+    path = profile_path(place)
     if path is None:
         if include:
             raise UsageError(
@@ -357,16 +388,16 @@ def _store_of(
                 hint="Import the file again, with --include.",
             )
         return stack.enter_context(reading(place)), None
-    # Stores are opened without what reads files.
     from nsysconv.api.profile_file import ProfileFile
 
     file = stack.enter_context(ProfileFile(path, say))
     return file.store(frozenset(include)), file
 
 
-def file_at(place: Place) -> Path | None:
-    """The file at a place, which may be a profile; None where a store is there. Raises for a folder, and
-    where there is nothing.
+def profile_path(place: Location) -> Path | None:
+    """Return the path of a file that may be a profile; None for a store.
+
+    Raises UsageError for a folder, InputError if there is no such file.
     """
     if isinstance(place, Url) or is_store(place):
         return None
@@ -381,7 +412,7 @@ def file_at(place: Place) -> Path | None:
     return place
 
 
-def _choose(store: Store, place: Place, selector: str | None) -> Profile:
+def _select_one(store: Store, place: Location, selector: str | None) -> Profile:
     profiles = store.profiles()
     if selector is not None and selector.startswith("rank="):
         ranked = [
@@ -409,7 +440,7 @@ def _choose(store: Store, place: Place, selector: str | None) -> Profile:
     raise _ambiguous("profiles", {profile.ref.label: [profile] for profile in profiles}, place)
 
 
-def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Place) -> None:
+def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: Location) -> None:
     runs: dict[str, list[Profile]] = {}
     for profile in profiles:
         runs.setdefault(labels[profile.attributes["run_id"]], []).append(profile)
@@ -417,18 +448,17 @@ def _check_one_run(profiles: Sequence[Profile], labels: dict[int, str], place: P
         raise _ambiguous("runs", runs, place)
 
 
-def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Place) -> UsageError:
-    """What is raised where one of several has to be named: the first with what there is of each."""
+def _ambiguous(what: str, choices: Mapping[str, Sequence[Profile]], place: Location) -> UsageError:
     lines = []
-    for label, profiles in islice(choices.items(), _NAMED):
+    for label, profiles in islice(choices.items(), _MOST_CHOICES):
         kernels = sum(map(_kernel_count, profiles))
-        told = [f"{len(profiles)} profiles"] if len(profiles) > 1 else []
-        told += [f"{kernels:,} kernel{'s' * (kernels > 1)}"] if kernels else []
-        lines.append(f"  {place}@{label}" + (f"  ({', '.join(told)})" if told else ""))
+        sizes = [f"{len(profiles)} profiles"] if len(profiles) > 1 else []
+        sizes += [f"{kernels:,} kernel{'s' * (kernels > 1)}"] if kernels else []
+        lines.append(f"  {place}@{label}" + (f"  ({', '.join(sizes)})" if sizes else ""))
     kind = "store" if isinstance(place, Url) or is_store(place) else "file"
-    if len(choices) > _NAMED:
+    if len(choices) > _MOST_CHOICES:
         every = f"nsysconv runs {place}" if kind == "store" else "Imported, `nsysconv runs STORE`"
-        lines.append(f"and {len(choices) - _NAMED:,} more. {every} lists them all.")
+        lines.append(f"and {len(choices) - _MOST_CHOICES:,} more. {every} lists them all.")
     return UsageError(
         f"the {kind} holds {len(choices)} {what}: name one",
         where=str(place),
@@ -446,40 +476,42 @@ def _rank_order(profile: Profile) -> tuple[bool, int, int]:
     return (not ranks, min(ranks, default=0), profile.id)
 
 
-_MAGIC = frozenset("*?[")
+# -- the sides of a comparison
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side: its runs, each of one profile or of the profiles of its ranks."""
+    """One side of a comparison: its runs, each of one profile or of the profiles of its ranks."""
 
     runs: tuple[tuple[OpenProfile, ...], ...]
 
     @property
     def profiles(self) -> tuple[OpenProfile, ...]:
-        """All profiles."""
+        """Return all profiles of all runs."""
         return tuple(profile for run in self.runs for profile in run)
 
     def cut(self, part: Slice) -> None:
-        """Looks at no more of its profiles than this."""
+        """Look at no more of its profiles than this part from now on."""
         for profile in self.profiles:
             profile.narrow(part)
 
 
 def check_sides(*targets: Target) -> None:
-    """Raises InputError or UsageError for files of any side that there are not, before one is opened."""
-    check_there([place for target in targets for place, _ in _targets(target)])
+    """Raise InputError or UsageError for missing files of any side, before one is opened."""
+    check_existing([place for target in targets for place, _ in files_of(target)])
 
 
 def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
-    """Opens a side: a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
+    """Open a side for as long as the stack is open.
+
+    It is a store, STORE@LABEL, @ID or @RUN, a profile file, a folder, or a glob.
 
     Profiles of one run of a store or file are its ranks, and so are files of different ranks; all others
-    are repeats. Raises UsageError or InputError where nothing is there, or a file is no profile.
+    are repeats. Raises UsageError or InputError if nothing is there, or a file is not a profile.
     """
     runs: dict[tuple[str, object], list[OpenProfile]] = {}
     in_folder, reasons = not isinstance(target, Url) and Path(target).is_dir(), []
-    for source, selector in _targets(target):
+    for source, selector in files_of(target):
         try:
             profiles = open_all(source, selector, stack, say)
         except InputError as error:
@@ -496,7 +528,7 @@ def open_side(target: Target, stack: ExitStack, say: Say) -> Side:
 
 
 def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenProfile, ...]]:
-    """The runs, where files of different ranks are one: the first file of each rank, then the second."""
+    # Files of different ranks are one run: the first file of each rank, then the second of each.
     ranks = [frozenset(run[0].timeline.ranks.values()) for run in runs]
     if any(len(run) > 1 for run in runs) or not all(ranks) or len(set(ranks)) == 1:
         yield from map(tuple, runs)
@@ -509,29 +541,3 @@ def _runs_by_rank(runs: Sequence[Sequence[OpenProfile]]) -> Iterator[tuple[OpenP
         repeats[seen[rank]].append(profile)
         seen[rank] += 1
     yield from map(tuple, repeats)
-
-
-def _targets(target: Target) -> Iterator[tuple[Place, str | None]]:
-    """The files that an argument names, and what to take of them."""
-    where, word = split(target)
-    if isinstance(where, Url):
-        yield where, word
-        return
-    path = where if word is None else Path(f"{where}@{word}")
-    if path.is_dir():
-        files = [file for file in sorted(path.rglob("*")) if _is_input(file)]
-        if not files:
-            raise InputError("no files in it", where=str(path))
-        yield from ((file, None) for file in files)
-    elif not path.exists() and _MAGIC & set(str(target)):
-        # pathlib knows relative patterns only.
-        found = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
-        if not found:
-            raise UsageError("no file matches", where=str(target))
-        yield from ((Path(each), None) for each in found if not Path(each).is_dir())
-    else:
-        yield split(target)
-
-
-def _is_input(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")

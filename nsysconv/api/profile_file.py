@@ -1,7 +1,8 @@
-"""Which rank a recording is of, as far as what lies around it tells: its name, its record, the user.
+"""One profile file: whose rank it is, its rows into a store, or a store over the file as it is.
 
-The recording itself comes first, but for `--rank-from`. Importers know nothing of names and records:
-the rows of processes are completed on their way into the store.
+The rank that a recording knows comes first, but for `--rank-from`; then the record beside the file and
+the file's name are asked. Importers know nothing of these: rows of processes are completed on their way
+into the store.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from nsysconv import record, schema
 from nsysconv.api.inputs import Input
 from nsysconv.api.targets import Say, silent
+from nsysconv.cores import cores
 from nsysconv.errors import InputError, NsysconvError, StrictError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.importers import detection
@@ -26,30 +28,32 @@ from nsysconv.importers.contract import Importer, Options
 from nsysconv.importers.probe import Probe
 from nsysconv.notes import Note, Severity
 from nsysconv.record import Record
-from nsysconv.store.attached import NotInPlace, in_place
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import reading, writing
 from nsysconv.store.merging import Stored, StoredRun, stored
-from nsysconv.store.private import private_folder
-from nsysconv.store.profiles import Origin
-from nsysconv.store.read import Store, reading
+from nsysconv.store.read import Store
 from nsysconv.store.recording import ArrowRows, Batch, Batches, Recording, filter_batches, rows_of
-from nsysconv.store.runs import Belonging
-from nsysconv.store.write import Imported, Writer, writing
+from nsysconv.store.runs import RunMembership
+from nsysconv.store.sqlite.virtual_store import NotInPlace, in_place
+from nsysconv.store.write import Imported, Origin, Writer
 
 Row = dict[str, Any]
 
 _RANK = r"[0-9]{1,9}"
-_NAMED = re.compile(rf"(?<![a-z])(?<!local[_-])rank[_-]?({_RANK})(?![0-9])", re.IGNORECASE)
+_RANK_IN_NAME = re.compile(rf"(?<![a-z])(?<!local[_-])rank[_-]?({_RANK})(?![0-9])", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
 _RANKS = frozenset({Fact.RANKS})
 _USER = "--rank-from"
-# What goes with a rank: of another rank it says nothing.
+# A claim's columns that go with its rank: they mean nothing for another rank.
 _WITH_RANK = ("local_rank", "world_size")
 _WITHOUT_RANK = ("host", "job")
+
+# -- which rank a recording is of
 
 
 @dataclass(frozen=True)
 class RankClaim:
-    """What one voice says of a recording; `voice` names it."""
+    """What one voice (the user, a record, a file's name) says of a recording."""
 
     voice: str
     rank: int | None = None
@@ -60,76 +64,70 @@ class RankClaim:
     guessed: bool = False
 
 
-def pattern(text: str | None) -> re.Pattern[str] | None:
-    """The expression of `--rank-from`. Raises UsageError where it is none, or has no group."""
-    if text is None:
-        return None
+def compile_rank_pattern(text: str) -> re.Pattern[str]:
+    """Return the compiled expression of `--rank-from`.
+
+    Raises UsageError if it is not a regular expression, or has no group.
+    """
     hint = r"Its first group is the rank: --rank-from 'train\.(\d+)\.'"
     try:
-        compiled = re.compile(text)
+        pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
         raise UsageError(
             f"--rank-from {text!r} is no regular expression: {error}", hint=hint
         ) from None
-    if not compiled.groups:
+    if not pattern.groups:
         raise UsageError(f"--rank-from {text!r} has no group", hint=hint)
-    return compiled
+    return pattern
 
 
-def rank_from(path: str, wanted: re.Pattern[str]) -> int | None:
-    """The rank that `--rank-from` finds in a path as it was named; None where it finds none."""
-    match = wanted.search(path)
-    found = match.group(1) if match else None
-    return int(found) if found is not None and re.fullmatch(_RANK, found) else None
+def rank_from(path: str, pattern: re.Pattern[str]) -> int | None:
+    """Return the rank that `--rank-from` finds in a path as it was named, or None."""
+    match = pattern.search(path)
+    rank = match.group(1) if match else None
+    return int(rank) if rank is not None and re.fullmatch(_RANK, rank) else None
 
 
 def rank_in_name(path: Path) -> int | None:
-    """The rank where a file's name says `rank` and one number: rank0, rank_0, rank-12."""
-    found = {int(number) for number in _NAMED.findall(path.name)}
-    return found.pop() if len(found) == 1 else None
+    """Return the rank if the file's name says `rank` and one number (rank0, rank_0, rank-12), or None."""
+    ranks = {int(number) for number in _RANK_IN_NAME.findall(path.name)}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 def rank_claims(
-    path: Path, wanted: re.Pattern[str] | None, named: Sequence[str] = ()
+    path: Path, pattern: re.Pattern[str] | None, named: Sequence[str] = ()
 ) -> list[RankClaim]:
-    """What the user, a record beside it and its name say of a file, those that say something.
+    """Return what the user, the record beside a file and its name say of it, in this order.
 
-    `named` is how the user named it, where that is not `path`.
+    `named` is how the user named the file, if that is not `path`. Voices that say nothing are left out.
     """
-    found = []
-    forced = rank_from(named[0] if named else str(path), wanted) if wanted is not None else None
-    if forced is not None:
-        found.append(RankClaim(_USER, forced))
-    beside = record_of(path)
-    if beside is not None:
-        found.append(
-            RankClaim(
-                "the record beside it",
-                beside.rank,
-                beside.local_rank,
-                beside.world_size,
-                beside.host,
-                beside.job,
-            )
-        )
+    claims = []
+    if pattern is not None:
+        forced = rank_from(named[0] if named else str(path), pattern)
+        if forced is not None:
+            claims.append(RankClaim(_USER, forced))
+    own = record_of(path)
+    if own is not None:
+        voice = "the record beside it"
+        claims.append(RankClaim(voice, own.rank, own.local_rank, own.world_size, own.host, own.job))
     guess = rank_in_name(path)
     if guess is not None:
-        found.append(RankClaim("the file's name", guess, guessed=True))
-    return found
+        claims.append(RankClaim("the file's name", guess, guessed=True))
+    return claims
 
 
 def record_of(path: Path) -> Record | None:
-    """The record beside a file; None where there is none, or it is that of another file."""
-    found = record.read(record.record_path(path))
-    if found is None or (found.report is not None and Path(found.report).stem != path.stem):
+    """Return the record beside a file; None if there is none, or it is the record of another file."""
+    content = record.read(record.record_path(path))
+    if content is None or (content.report is not None and Path(content.report).stem != path.stem):
         return None
-    return found
+    return content
 
 
-def suggestion(paths: Sequence[Path]) -> str | None:
-    """The `--rank-from` by which the one number in which names differ is their rank.
+def suggest_rank_from(paths: Sequence[Path]) -> str | None:
+    """Return the `--rank-from` that takes the one number in which names differ as the rank, or None.
 
-    Ranks begin at 0; where no name has that, the numbers are those of repeats.
+    Ranks begin at 0: numbers that do not are numbers of repeats, and None is returned.
     """
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for path in paths:
@@ -236,13 +234,18 @@ class _RankCompletion:
                 self._notes.append(Note("rank-clash", Severity.INFO, text, facts=_RANKS))
 
 
+# -- into a store
+
 Progress = Callable[[Path, str, int], None]
 """Called with the file, the table and the number of source rows just copied."""
+
+Done = Callable[[int, int], None]
+"""Called with the number of inputs that are done, and of all."""
 
 
 @dataclass(frozen=True)
 class FileResult:
-    """What became of one input: `imported` recordings, or `error`; `skipped` where a folder held it."""
+    """What became of one input: `imported` recordings, or `error`; `skipped` if it was in a folder."""
 
     path: Path
     imported: tuple[Imported, ...] = ()
@@ -252,63 +255,93 @@ class FileResult:
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What is asked for all inputs alike.
+    """What is asked of an import, for all inputs alike.
 
-    `label` None: each is called after its file; `run` None: ranks and jobs tell which run it is of.
-    `threads` may work on one input beside the one that copies rows.
+    The first fields mean what the parameters of `import_files` mean. `threads` is how many may work on
+    one input (None: one per core but for the core that copies rows), `processes` how many may decode it
+    (None: as many as pay).
     """
 
-    options: Options
-    label: str | None
-    tags: Mapping[str, str]
-    run: str | None
-    rank_from: re.Pattern[str] | None
-    replace: bool
-    strict: bool
-    progress: Progress
-    say: Say
-    threads: int
+    include: frozenset[str] = frozenset()
+    join: bool = False
+    label: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    run: str | None = None
+    rank_from: str | None = None
+    replace: bool = False
+    strict: bool = False
+    jobs: int | None = None
+    dask: str | None = None
+    progress: Progress = silent
+    done: Done = silent
+    say: Say = silent
+    threads: int | None = None
+    processes: int | None = None
+
+    @cached_property
+    def rank_pattern(self) -> re.Pattern[str] | None:
+        """Return the compiled `rank_from`, or None. Raises UsageError if it is wrong."""
+        return None if self.rank_from is None else compile_rank_pattern(self.rank_from)
+
+    @property
+    def reader(self) -> Options:
+        """Return what of it importers have to know."""
+        return Options(self.include, processes=self.processes)
+
+    def accept(self, notes: Sequence[Note]) -> None:
+        """Raise StrictError if `strict` forbids what these notes say of a profile."""
+        doubtful = [note for note in notes if note.severity is not Severity.INFO]
+        if self.strict and doubtful:
+            texts = "\n".join(f"  {note.slug}: {note.text} ({note.count})" for note in doubtful)
+            raise StrictError(
+                "not imported, because --strict allows nothing dropped or approximated", hint=texts
+            )
 
 
 Find = Callable[[str], tuple[Imported, ...]]
-"""What is in the store already, by the identity of its file."""
+"""Returns what is in the store already, by the identity of its file."""
 
 
-def take_in(
-    each: Input, writer: Writer, wishes: ImportOptions, find: Find | None = None
+def import_input(
+    item: Input, writer: Writer, options: ImportOptions, find: Find | None = None
 ) -> FileResult:
-    """One input into the store; what is wrong with it is in the result.
+    """Import one input into the store; what is wrong with it is in the result.
 
-    `find` is asked before rows are copied, for hashing first is cheaper than copying rows that are
-    there; without it the store is new.
+    `find` is asked before rows are copied: hashing a file is cheaper than copying rows that are there.
+    None: the store is new, and nothing can be there.
     """
     try:
-        if each.is_store:
-            return FileResult(each.path, tuple(_merged(each, writer, wishes)))
+        if item.is_store:
+            return FileResult(item.path, tuple(_import_store(item, writer, options)))
+        threads = options.threads or max(1, cores() - 1)
         with ExitStack() as stack:
             probes = [
-                stack.enter_context(detection.opened(one, wishes.say, threads=wishes.threads))
-                for one in each.paths
+                stack.enter_context(detection.opened(path, options.say, threads=threads))
+                for path in item.paths
             ]
             try:
-                importer = _detected(probes)
+                importer = _detect(probes)
             except InputError as error:
-                return FileResult(each.path, error=_kept(error), skipped=each.from_folder)
-            return FileResult(each.path, _written(each, probes, importer, writer, wishes, find))
+                return FileResult(
+                    item.path, error=_without_traceback(error), skipped=item.from_folder
+                )
+            return FileResult(
+                item.path, _import_files(item, probes, importer, writer, options, find)
+            )
     except (InputError, StrictError) as error:
         if not error.where:
-            error.where = str(each.path)
-        return FileResult(each.path, error=_kept(error))
+            error.where = str(item.path)
+        return FileResult(item.path, error=_without_traceback(error))
 
 
-def _kept(error: NsysconvError) -> NsysconvError:
-    """The error without where it was raised, which would keep all that was at hand there."""
+def _without_traceback(error: NsysconvError) -> NsysconvError:
+    # Frames keep what they hold alive: results of thousands of files must not keep their rows.
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
 def digest(digests: Sequence[str]) -> str:
-    """The digest of an input: its file's, or of those of the files that were joined."""
+    """Return the digest of an input: its file's, or one of all files that are joined."""
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
@@ -317,131 +350,129 @@ def digest(digests: Sequence[str]) -> str:
 def add_stored(
     item: Stored,
     writer: Writer,
-    wishes: ImportOptions,
-    run: Belonging,
-    told: Sequence[RankClaim],
+    options: ImportOptions,
+    run: RunMembership,
+    claims: Sequence[RankClaim],
     path: Path,
 ) -> tuple[Imported, ...]:
-    """A store's profile into another, unless it is there. `path` is the file that progress names."""
+    """Copy a profile of another store, unless it is there. `path` is what progress calls it."""
     existing = writer.find(item.origin.identity)
-    if existing and not wishes.replace:
+    if existing and not options.replace:
         writer.met(existing, run)
         return existing
     return writer.add(
-        [with_ranks(item.recording, told)],
+        [with_ranks(item.recording, claims)],
         lambda: replace(item.origin, run=run),
-        lambda table, rows: wishes.progress(path, table, rows),
-        _acceptance(wishes),
-        [one.profile_id for one in existing],
+        lambda table, rows: options.progress(path, table, rows),
+        options.accept,
+        [profile.profile_id for profile in existing],
     )
 
 
-def add_complete(
-    store: Path, writer: Writer, wishes: ImportOptions, there: dict[int, Imported], path: Path
+def add_store(
+    store: Path, writer: Writer, options: ImportOptions, added: dict[int, Imported], path: Path
 ) -> None:
-    """The profiles of a new store into the one that was made in its place; `there` tells by their numbers
-    what became of them, and which need not be added again. `path` is the file that progress names.
+    """Copy the profiles of a store that are not in `added`, and note there what became of each.
+
+    `added` is by the profiles' ids in `store`. `path` is what progress calls them.
     """
-    each = Input((store,), store=store)
+    item = Input((store,), store=store)
     with stored(store) as profiles:
-        for item in profiles:
-            if item.profile_id not in there:
-                run = _of_unit(item, each, wishes) or belonging(each, wishes)
-                (there[item.profile_id],) = add_stored(item, writer, wishes, run, [], path)
+        for profile in profiles:
+            if profile.profile_id not in added:
+                run = _run_of_store(profile, item, options) or run_membership(item, options)
+                (added[profile.profile_id],) = add_stored(profile, writer, options, run, [], path)
 
 
-def belonging(each: Input, wishes: ImportOptions) -> Belonging:
-    """What is known of an input's run before it is read. Ranks in one file are of one run."""
-    if each.together is None and not each.is_store:
-        return Belonging(wishes.run, f"file {each.path}", detection.label(each.path))
-    return Belonging(wishes.run, each.together, each.label)
+def run_membership(item: Input, options: ImportOptions) -> RunMembership:
+    """Return what is known of an input's run before it is read. Ranks in one file are of one run."""
+    if item.together is None and not item.is_store:
+        return RunMembership(options.run, f"file {item.path}", detection.label(item.path))
+    return RunMembership(options.run, item.together, item.label)
 
 
-def _merged(each: Input, writer: Writer, wishes: ImportOptions) -> Iterator[Imported]:
-    assert each.store is not None
-    with stored(each.store) as profiles:
-        every = list(profiles)
-        told = rank_claims(each.path, wishes.rank_from) if len(every) == 1 else []
-        for item in every:
-            label = wishes.label or item.origin.label
-            origin = replace(item.origin, label=label, tags={**item.origin.tags, **wishes.tags})
-            run = _of_unit(item, each, wishes) or belonging(each, wishes)
-            yield from add_stored(
-                replace(item, origin=origin), writer, wishes, run, told, each.path
-            )
+def _import_store(item: Input, writer: Writer, options: ImportOptions) -> Iterator[Imported]:
+    assert item.store is not None
+    with stored(item.store) as stored_profiles:
+        profiles = list(stored_profiles)
+        claims = rank_claims(item.path, options.rank_pattern) if len(profiles) == 1 else []
+        for profile in profiles:
+            label = options.label or profile.origin.label
+            tags = {**profile.origin.tags, **options.tags}
+            profile = replace(profile, origin=replace(profile.origin, label=label, tags=tags))
+            run = _run_of_store(profile, item, options) or run_membership(item, options)
+            yield from add_stored(profile, writer, options, run, claims, item.path)
 
 
-def _of_unit(item: Stored, each: Input, wishes: ImportOptions) -> Belonging | None:
-    """Profiles of one run stay one run; None for a run that is no more than its profile."""
-    run: StoredRun = item.run
-    if wishes.run is not None or (run.profile_count == 1 and run.label == item.origin.label):
+def _run_of_store(profile: Stored, item: Input, options: ImportOptions) -> RunMembership | None:
+    # Profiles of one run stay one run; a run that is no more than its profile is None.
+    run: StoredRun = profile.run
+    if options.run is not None or (run.profile_count == 1 and run.label == profile.origin.label):
         return None
     # Stores of parts of one run have it under one name.
-    return Belonging(
+    return RunMembership(
         together=f"run {run.label}",
         label=run.label,
-        unit=f"run {run.id} of {each.path}",
+        unit=f"run {run.id} of {item.path}",
         ranks=run.ranks,
     )
 
 
-def _written(
-    each: Input,
+def _import_files(
+    item: Input,
     probes: Sequence[Probe],
     importer: Importer,
     writer: Writer,
-    wishes: ImportOptions,
+    options: ImportOptions,
     find: Find | None,
 ) -> tuple[Imported, ...]:
-    """The recordings of an input into the store, or those that are there already."""
-    hashing: list[Future[str]] = []
+    hashes: list[Future[str]] = []
 
-    def hash_sources() -> None:
-        if not hashing:
-            hashing.extend(probe.beside(probe.sha256) for probe in probes)
+    def start_hashing() -> None:
+        if not hashes:
+            hashes.extend(probe.beside(probe.sha256) for probe in probes)
 
-    def hashed() -> str:
-        hash_sources()
-        return digest([one.result() for one in hashing])
-
-    replacing: Sequence[int] = ()
-    if find is not None:
-        existing = find(_identity(hashed(), importer, wishes.options))
-        if existing and not wishes.replace:
-            writer.met(existing, belonging(each, wishes))
-            return existing
-        replacing = [one.profile_id for one in existing]
+    def sha256() -> str:
+        start_hashing()
+        return digest([future.result() for future in hashes])
 
     def origin() -> Origin:
         return Origin(
-            wishes.label or detection.label(each.path),
+            options.label or detection.label(item.path),
             importer.NAME,
-            " + ".join(map(str, each.named or each.paths)),
-            hashed(),
-            _identity(hashed(), importer, wishes.options),
-            wishes.tags,
-            belonging(each, wishes),
+            " + ".join(map(str, item.named or item.paths)),
+            sha256(),
+            _identity(sha256(), importer, options),
+            options.tags,
+            run_membership(item, options),
         )
 
-    told = [] if len(each.paths) > 1 else rank_claims(each.path, wishes.rank_from, each.named)
-
-    def completed(recordings: Iterator[Recording]) -> Iterator[Recording]:
-        for recording in recordings:
+    def recordings() -> Iterator[Recording]:
+        for recording in reading_importer:
             # Not before: rows wait for what the importer has put in the queue, and for no hash.
-            hash_sources()
-            yield with_ranks(recording, told)
+            start_hashing()
+            yield with_ranks(recording, claims)
 
+    replacing: Sequence[int] = ()
+    if find is not None:
+        existing = find(_identity(sha256(), importer, options))
+        if existing and not options.replace:
+            writer.met(existing, run_membership(item, options))
+            return existing
+        replacing = [profile.profile_id for profile in existing]
+    joined = len(item.paths) > 1
+    claims = [] if joined else rank_claims(item.path, options.rank_pattern, item.named)
     try:
-        with closing(importer.read(probes, wishes.options)) as recordings:
+        with closing(importer.read(probes, options.reader)) as reading_importer:
             return writer.add(
-                completed(recordings),
+                recordings(),
                 origin,
-                lambda table, rows: wishes.progress(each.path, table, rows),
-                _acceptance(wishes),
+                lambda table, rows: options.progress(item.path, table, rows),
+                options.accept,
                 replacing,
             )
     except InputError as error:
-        # Users know nothing of the copy that is read where a journal lies beside the file.
+        # Users know nothing of the copy that is read if a journal lies beside the file.
         error.where = next(
             (str(probe.origin) for probe in probes if error.where == str(probe.readable)),
             error.where,
@@ -449,8 +480,8 @@ def _written(
         raise
 
 
-def _detected(probes: Sequence[Probe]) -> Importer:
-    """The importer of all files. Raises InputError where there is none, or none that joins them."""
+def _detect(probes: Sequence[Probe]) -> Importer:
+    # Raises InputError if no importer reads the files, or it cannot join them.
     importers = [detection.detect(probe) for probe in probes]
     first = importers[0]
     if len(probes) > 1 and not (first.JOINS and all(other is first for other in importers)):
@@ -463,36 +494,22 @@ def _detected(probes: Sequence[Probe]) -> Importer:
     return first
 
 
-def _identity(hashed: str, importer: Importer, options: Options) -> str:
-    asked = sorted(options.include & importer.INCLUDABLE.keys())
-    return ":".join((hashed, importer.NAME, str(importer.VERSION), *asked))
+def _identity(sha256: str, importer: Importer, options: ImportOptions) -> str:
+    included = sorted(options.include & importer.INCLUDABLE.keys())
+    return ":".join((sha256, importer.NAME, str(importer.VERSION), *included))
 
 
-def _acceptance(wishes: ImportOptions) -> Callable[[Sequence[Note]], None]:
-    return _strictly if wishes.strict else _everything
-
-
-def _everything(notes: Sequence[Note]) -> None:
-    pass
-
-
-def _strictly(notes: Sequence[Note]) -> None:
-    doubtful = [note for note in notes if note.severity is not Severity.INFO]
-    if doubtful:
-        texts = "\n".join(f"  {note.slug}: {note.text} ({note.count})" for note in doubtful)
-        raise StrictError(
-            "not imported, because --strict allows nothing dropped or approximated", hint=texts
-        )
+# -- in place
 
 
 class ProfileFile(AbstractContextManager["ProfileFile"]):
-    """A profile file, and stores over it: what they are without depends on what they were asked for.
+    """A profile file, and stores over it, which are open as long as the file.
 
-    `on_request` are the facts that a store has only where they were. Making one raises InputError where
-    the file cannot be read. The stores are open as long as the file.
+    `on_request` are the facts whose rows a store has only if it is asked to include them.
     """
 
     def __init__(self, path: Path, say: Say) -> None:
+        """Open the file. Raises InputError if it cannot be read."""
         self._path = path
         self._open = ExitStack()
         with ExitStack() as stack:
@@ -503,12 +520,13 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
         self.on_request = frozenset(Fact(word) for word in self._importer.INCLUDABLE)
 
     def __exit__(self, *exception: object) -> None:
+        """Close the file and the stores over it."""
         self._open.close()
 
     def store(self, include: frozenset[str]) -> Store:
-        """A store over the file as it is; where it has to be copied, over a private copy of its rows.
+        """Return a store over the file as it is, or over a private copy of its rows if need be.
 
-        Of rows that are left out of imports unless asked for, those that `include` names are in it.
+        `include` are words of rows that imports leave out unless asked for.
         """
         origin, recordings = self._source(include)
         try:
@@ -517,28 +535,22 @@ class ProfileFile(AbstractContextManager["ProfileFile"]):
             return self._open.enter_context(reading(self._copy(origin, recordings)))
 
     def copy(self) -> Path:
-        """A store in a private folder, with the rows that an import of the file would make."""
+        """Make a store in a private folder, with the rows that an import would make; return its path."""
         return self._copy(*self._source(frozenset()))
 
     def _source(self, include: frozenset[str]) -> tuple[Origin, Callable[[], Iterator[Recording]]]:
-        """What the file is, and what reads it; as an import does."""
         label = detection.label(self._path)
-        run = Belonging(together=f"file {self._path}", label=label)
+        run = RunMembership(together=f"file {self._path}", label=label)
         origin = Origin(label, self._importer.NAME, str(self._path), "", "", run=run)
         options = Options(include, in_place=True)
-        told = rank_claims(self._path, None)
-        return origin, partial(_recordings, self._importer, self._probe, options, told)
+        return origin, partial(self._recordings, options, rank_claims(self._path, None))
+
+    def _recordings(self, options: Options, claims: Sequence[RankClaim]) -> Iterator[Recording]:
+        for recording in self._importer.read([self._probe], options):
+            yield with_ranks(recording, claims)
 
     def _copy(self, origin: Origin, recordings: Callable[[], Iterator[Recording]]) -> Path:
         store = self._open.enter_context(private_folder()) / "store.db"
         with writing(store) as writer:
             writer.add(recordings(), lambda: origin, silent)
         return store
-
-
-def _recordings(
-    importer: Importer, probe: Probe, options: Options, told: Sequence[RankClaim]
-) -> Iterator[Recording]:
-    """The recordings of a file with what its name and the record beside it say of ranks."""
-    for recording in importer.read([probe], options):
-        yield with_ranks(recording, told)

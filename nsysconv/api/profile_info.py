@@ -1,4 +1,4 @@
-"""What profiles are, and what they can answer: `info`, of one profile or of all profiles of a run."""
+"""What profiles are and can answer: `info`, `runs`, the list of `reports`, and `sql` queries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import starmap
 from typing import Any
 
 from nsysconv import queries
@@ -13,8 +14,8 @@ from nsysconv.api.open_profile import (
     OpenProfile,
     ShownReport,
     check_limit,
-    file_at,
     open_run,
+    profile_path,
     shown_report,
 )
 from nsysconv.api.targets import Say, Target, Words, several, silent
@@ -23,19 +24,19 @@ from nsysconv.notes import Note, merged
 from nsysconv.queries import rules, stats
 from nsysconv.queries.contract import Query
 from nsysconv.report import Column, Said, report_table
-from nsysconv.store.census import (
-    Census,
-    Member,
-    census,
-    censuses,
-    censuses_of_profiles,
+from nsysconv.store.location import ask, parse_location, reading, split_target
+from nsysconv.store.location import redacted_target as shown_target
+from nsysconv.store.read import Profile
+from nsysconv.store.runs import (
+    ProfileProcesses,
+    RankCoverage,
+    coverage_by_profile,
+    coverage_by_run,
     in_rows,
+    rank_coverage,
     spans,
 )
-from nsysconv.store.places import place, split
-from nsysconv.store.places import shown as shown_target
-from nsysconv.store.profiles import tags_of
-from nsysconv.store.read import Profile, ask, reading
+from nsysconv.store.write import tags_of
 from nsysconv.timeline import steps as found_in
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit, human, utc
@@ -80,41 +81,40 @@ _PROFILES = (
 
 
 def info(target: Target, *, limit: int = 0, say: Say = silent) -> list[ShownReport]:
-    """What a profile is, and what it can answer: its attributes, and its facts with advice.
+    """Return what a profile is, and what it can answer: its attributes, and its facts with advice.
 
     Two reports, `profile` and `facts`; of a run of several profiles `profiles`, with a row for each
     (`limit` of them; 0: all), and `facts`, with how many recorded each. `target` is as for `open`, or a
-    store of one run, or STORE@RUN. Raises UsageError where a store holds several runs and none was named,
-    InputError where the file cannot be read.
+    store of one run, or STORE@RUN. Raises UsageError if a store holds several runs and none was named,
+    InputError if the file cannot be read.
     """
     check_limit(limit)
-    place, selector = split(target)
+    place, selector = split_target(target)
     with ExitStack() as stack:
         opened = open_run(place, selector, stack, say)
         if len(opened) == 1:
-            return about(opened[0])
-        profiles = [one.profile for one in opened]
+            return info_reports(opened[0])
+        profiles = [each.profile for each in opened]
         run = _run(profiles, shown_target(target)).limited(limit)
         return [shown_report(run), _facts_of_run(profiles)]
 
 
-def about(opened: OpenProfile) -> list[ShownReport]:
-    """The same of one profile that is open."""
-    profile = opened.profile
-    return [_one(profile), _facts(profile)]
+def info_reports(opened: OpenProfile) -> list[ShownReport]:
+    """Return the two reports of `info` for one profile that is open."""
+    return [_profile(opened.profile), _facts(opened.profile)]
 
 
-def row_of(profile: Profile, told: Census) -> dict[str, Any]:
-    """One profile as a row among others; `told` is what its processes say."""
+def _row(profile: Profile, ranks: RankCoverage) -> dict[str, Any]:
+    # The census is of this profile alone.
     return {
         **{name: profile.attributes[name] for name in _ATTRIBUTES},
         "id": profile.id,
         "label": profile.ref.label,
         "source": profile.ref.source,
         "path": profile.ref.path,
-        "ranks": spans(in_rows(told.ranks)) or None,
-        "host": profile.attributes["host"] or ", ".join(told.hosts) or None,
-        "job": ", ".join(told.jobs) or None,
+        "ranks": spans(in_rows(ranks.ranks)) or None,
+        "host": profile.attributes["host"] or ", ".join(ranks.hosts) or None,
+        "job": ", ".join(ranks.jobs) or None,
         "tags": _tags_text(tags_of(profile)),
         "kernel_count": profile.row_count("kernel"),
         "api_call_count": profile.row_count("api_call"),
@@ -122,40 +122,38 @@ def row_of(profile: Profile, told: Census) -> dict[str, Any]:
 
 
 def _tags_text(tags: Mapping[str, str]) -> str | None:
-    """The tags on one line, as a shell would split it."""
-    return " ".join(f"{key}={_word(value)}" for key, value in tags.items()) or None
+    # On one line, as a shell would split it.
+    return " ".join(f"{key}={_quoted(value)}" for key, value in tags.items()) or None
 
 
-def _word(text: str) -> str:
-    """The text as one word: in quotes where it has to be."""
+def _quoted(text: str) -> str:
     return shlex.quote(text) if set(text) & set(" '\"\\") else text
 
 
 # -- one profile
 
 
-def _one(profile: Profile) -> ShownReport:
-    """What is known of a profile as a whole, then its rows by table."""
-    known = {
+def _profile(profile: Profile) -> ShownReport:
+    attributes = {
         "source": profile.ref.source,
         "path": profile.ref.path,
         **{key: profile.attributes[key] for key in _ATTRIBUTES},
         # A tag may be called as an attribute is.
         **{f"tag {key}": value for key, value in tags_of(profile).items()},
     }
-    known = {key: value for key, value in known.items() if value is not None}
+    attributes = {key: value for key, value in attributes.items() if value is not None}
     counts = {table: profile.row_count(table) for table in _EVENTS}
     rows = {f"{table} rows": f"{count:,}" for table, count in counts.items() if count}
-    return report_of(
+    return _report(
         "profile",
         f"Profile {profile.ref.label}",
         (
             Column("attribute", Unit.TEXT, "What.", said=True),
             Column("value", Unit.TEXT, "Its value.", said=True),
         ),
-        [{"attribute": key, "value": str(value)} for key, value in {**known, **rows}.items()],
+        [{"attribute": key, "value": str(value)} for key, value in {**attributes, **rows}.items()],
         notes=profile.notes,
-        said=[Said("", (*(_line(key, value) for key, value in known.items()), *_counted(counts)))],
+        said=[Said("", (*starmap(_line, attributes.items()), *_row_counts(counts)))],
     )
 
 
@@ -168,7 +166,7 @@ def _facts(profile: Profile) -> ShownReport:
         }
         for fact in in_order(profile.facts | profile.missing)
     ]
-    return report_of(
+    return _report(
         "facts",
         "What it can answer",
         (
@@ -177,7 +175,7 @@ def _facts(profile: Profile) -> ShownReport:
             Column("advice", Unit.TEXT, "How to record it next time.", said=True),
         ),
         rows,
-        said=[*_held("recorded", rows), *_lacking("not recorded", "no", rows)],
+        said=[*_recorded("recorded", rows), *_unrecorded("not recorded", "no", rows)],
     )
 
 
@@ -185,31 +183,31 @@ def _facts(profile: Profile) -> ShownReport:
 
 
 def _run(profiles: Sequence[Profile], target: str) -> ShownReport:
-    """A row per profile. What is the same in all of them people are told once."""
-    members: list[Member] = [(p.ref.label, p.rows("process")) for p in profiles]
-    rows = [row_of(p, census([m])) for p, m in zip(profiles, members, strict=True)]
+    # A row per profile; text shows once what is the same in all of them.
+    members: list[ProfileProcesses] = [(p.ref.label, p.rows("process")) for p in profiles]
+    rows = [_row(p, rank_coverage([m])) for p, m in zip(profiles, members, strict=True)]
     same = {
         column.name: rows[0][column.name]
         for column in _PROFILES
         if len({row[column.name] for row in rows}) == 1
     }
-    known = [_line(name, value) for name, value in same.items() if value is not None]
+    shared = [_line(name, value) for name, value in same.items() if value is not None]
     counts = {table: sum(p.row_count(table) for p in profiles) for table in _EVENTS}
-    together = _counted(counts)
+    together = _row_counts(counts)
     # In a table it would be a length of time, in the unit of its column.
     zeros = [row["zero_utc_ns"] for row in rows if row["zero_utc_ns"] is not None]
     if zeros and "zero_utc_ns" not in same:
         together.append(f"zero_utc: {utc(min(zeros))} to {utc(max(zeros))}")
-    said = [Said("the same in all of them", tuple(known)), Said("together", tuple(together))]
+    said = [Said("the same in all of them", tuple(shared)), Said("together", tuple(together))]
     columns = [replace(c, said=c.name in same or c.name == "zero_utc_ns") for c in _PROFILES]
     notes = [note for profile in profiles for note in profile.notes]
-    return report_of(
+    return _report(
         "profiles",
         f"{len(profiles):,} profiles of {target}",
         columns,
         rows,
-        notes=merged([*census(members).notes(), *notes]),
-        said=[each for each in said if each.lines],
+        notes=merged([*rank_coverage(members).notes(), *notes]),
+        said=[lines for lines in said if lines.lines],
     )
 
 
@@ -228,7 +226,7 @@ def _facts_of_run(profiles: Sequence[Profile]) -> ShownReport:
         )
     of = f"{len(profiles):,}"
     some = [row | {"share": f", by {row['profile_count']:,} of {of}"} for row in rows]
-    return report_of(
+    return _report(
         "facts",
         "What they can answer",
         (
@@ -241,15 +239,14 @@ def _facts_of_run(profiles: Sequence[Profile]) -> ShownReport:
         ),
         rows,
         said=[
-            *_held("recorded by all", rows),
-            *_lacking("recorded by some", "some", some),
-            *_lacking("not recorded", "no", rows),
+            *_recorded("recorded by all", rows),
+            *_unrecorded("recorded by some", "some", some),
+            *_unrecorded("not recorded", "no", rows),
         ],
     )
 
 
 def _advice(fact: Fact, profiles: Sequence[Profile]) -> str | None:
-    """How to record a fact next time, as the first says of those that lack it."""
     return next((p.advice[fact] for p in profiles if fact in p.advice), None)
 
 
@@ -257,7 +254,7 @@ def _advice(fact: Fact, profiles: Sequence[Profile]) -> str | None:
 
 
 def _line(name: str, value: Any) -> str:
-    """An attribute for people, times with their units; they are stored as whole numbers of ns."""
+    # Times are shown with their units; attributes are whole numbers of ns.
     if name == "zero_utc_ns":
         return f"zero_utc: {utc(value)}"
     if name == "recording_ns":
@@ -267,19 +264,18 @@ def _line(name: str, value: Any) -> str:
     return f"{name}: {value}"
 
 
-def _counted(counts: Mapping[str, int]) -> list[str]:
-    """The rows by table, on one line; none where there are none."""
-    told = ", ".join(f"{count:,} {table}" for table, count in counts.items() if count)
-    return [f"rows: {told}"] if told else []
+def _row_counts(counts: Mapping[str, int]) -> list[str]:
+    text = ", ".join(f"{count:,} {table}" for table, count in counts.items() if count)
+    return [f"rows: {text}"] if text else []
 
 
-def _held(head: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
-    held = [row["fact"] for row in rows if row["recorded"] == "yes"]
-    return [Said(head, (", ".join(held),))] if held else []
+def _recorded(head: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
+    facts = [row["fact"] for row in rows if row["recorded"] == "yes"]
+    return [Said(head, (", ".join(facts),))] if facts else []
 
 
-def _lacking(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
-    """What is not there, or not everywhere, and how to record it; each advice once."""
+def _unrecorded(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> list[Said]:
+    # Facts with the same advice share a line.
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["recorded"] == state:
@@ -289,7 +285,7 @@ def _lacking(head: str, state: str, rows: Sequence[Mapping[str, Any]]) -> list[S
     return [Said(head, tuple(lines))] if lines else []
 
 
-def report_of(
+def _report(
     name: str,
     title: str,
     columns: Sequence[Column],
@@ -298,7 +294,7 @@ def report_of(
     notes: Sequence[Note] = (),
     said: Sequence[Said] = (),
 ) -> ShownReport:
-    """A report of rows, with what people are told in place of the columns that are said in words."""
+    # Text shows `said` in place of the columns that are said in words.
     table = report_table(columns, {c.name: [row[c.name] for row in rows] for c in columns})
     return ShownReport(
         name,
@@ -317,10 +313,10 @@ _ANSWERED = "Whether the profile, or one of the run's, can answer it: yes or no.
 def reports(
     target: Target | None = None, names: Words | None = None, *, say: Say = silent
 ) -> ShownReport:
-    """Every report (or those named): what it shows and needs; and whether a target can answer it.
+    """List every report (or those named): what it shows and needs; and whether a target can answer it.
 
     Of a run it is enough that one profile can. What is lacking for that is named; `info` says how to
-    record it. Raises UsageError for a name that there is not, and as `info` for the target.
+    record it. Raises UsageError for an unknown name, and as `info` for the target.
     """
     wanted = [queries.parse_spec(name).name for name in several(names)] if names else _BY_QUESTION
     columns = [
@@ -334,12 +330,12 @@ def reports(
         Column("uses", Unit.TEXT, "Further facts, whose columns are null without them.", said=True),
         Column("options", Unit.TEXT, "Its own options.", said=True),
     ]
-    rows = [_listed(name) for name in wanted]
+    rows = [_list_row(name) for name in wanted]
     if target is None:
-        return report_of("reports", "Reports", columns, rows, said=_in_words(rows))
+        return _report("reports", "Reports", columns, rows, said=_said_by_subject(rows))
     columns.insert(1, Column("answered", Unit.TEXT, _ANSWERED, said=True))
     columns.append(Column("missing", Unit.TEXT, "What it lacks for that.", said=True))
-    where, selector = split(target)
+    where, selector = split_target(target)
     with ExitStack() as stack:
         missing = _missing(wanted, open_run(where, selector, stack, say))
     for row in rows:
@@ -347,30 +343,29 @@ def reports(
         row["answered"] = "no" if lacking else "yes"
         row["missing"] = ", ".join(lacking) or None
     title = f"Reports on {shown_target(target)}"
-    return report_of("reports", title, columns, rows, said=_in_words(rows))
+    return _report("reports", title, columns, rows, said=_said_by_subject(rows))
 
 
 def _missing(names: Sequence[str], opened: Sequence[OpenProfile]) -> dict[str, list[str]]:
-    """What profiles lack for each report; nothing where one of them can answer it."""
-    ranks = {rank for one in opened for rank in one.timeline.ranks.values()}
+    # Nothing is missing for a report that one of the profiles can answer.
+    ranks = {rank for profile in opened for rank in profile.timeline.ranks.values()}
     missing: dict[str, dict[str, None]] = {name: {} for name in names}
     pending = list(missing)
-    for one in opened:
+    for profile in opened:
         for name in tuple(pending):
-            lacking = [fact.label for fact in queries.missing_facts(name, one.timeline)]
-            lacking = lacking or _not_there(name, one.timeline, len(ranks))
+            lacking = [fact.label for fact in queries.missing_facts(name, profile.timeline)]
+            lacking = lacking or _not_in_profile(name, profile.timeline, len(ranks))
             missing[name].update(dict.fromkeys(lacking))
             if not lacking:
                 missing[name] = {}
                 pending.remove(name)
-        one.forget()
+        profile.forget()
         if not pending:
             break
     return {name: list(words) for name, words in missing.items()}
 
 
-def _in_words(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
-    """The reports for people, by what they are about."""
+def _said_by_subject(rows: Sequence[Mapping[str, str | None]]) -> list[Said]:
     groups: dict[str, list[str]] = {}
     for row in rows:
         options = f"options {row['options']}" if row["options"] else ""
@@ -391,7 +386,7 @@ def _needs(module: Query) -> str:
     return ", ".join([*needs, *([f"one of: {', '.join(enough)}"] if enough else [])])
 
 
-def _listed(name: str) -> dict[str, str | None]:
+def _list_row(name: str) -> dict[str, str | None]:
     module = queries.query(name)
     return {
         "about": _about(name),
@@ -415,12 +410,12 @@ _QUESTIONS = {
     "rules": rules.REPORTS,
     "as nsys stats": stats.REPORTS,
 }
-"""What reports are about. Those in none of these stand last."""
+"""What reports are about, in the order of the list; reports that are not here come last."""
 
 _OTHERS = "others"
 _LISTED = tuple(name for names in _QUESTIONS.values() for name in names)
 _BY_QUESTION = (*_LISTED, *(name for name in queries.REPORTS if name not in _LISTED))
-# One alone is neither late nor early.
+# A rank alone is neither late nor early.
 _OF_SEVERAL_RANKS = ("stragglers", "collective_arrivals")
 
 
@@ -428,8 +423,8 @@ def _about(name: str) -> str:
     return next((about for about, names in _QUESTIONS.items() if name in names), _OTHERS)
 
 
-def _not_there(name: str, timeline: Timeline, rank_count: int) -> list[str]:
-    """What a report is about and the profile holds none of, although it was recorded."""
+def _not_in_profile(name: str, timeline: Timeline, rank_count: int) -> list[str]:
+    # Of what the report is about there is nothing, although it would have been recorded.
     if name in _OF_SEVERAL_RANKS and rank_count < 2:
         return ["several ranks: there is one"]
     if name == "steps" and not found_in.steps(timeline, found_in.STEP_RANGE):
@@ -438,20 +433,20 @@ def _not_there(name: str, timeline: Timeline, rank_count: int) -> list[str]:
 
 
 def runs(store: Target) -> ShownReport:
-    """The profiles of a store, one row each, with their runs, ranks and tags.
+    """List the profiles of a store, one row each, with their runs, ranks and tags.
 
-    Raises InputError where there is no store, UsageError where it is of another version.
+    Raises InputError if there is no store, UsageError if it is of another version.
     """
-    with reading(place(store)) as opened:
+    with reading(parse_location(store)) as opened:
         labels = {row["id"]: row["label"] for row in opened.runs()}
-        told = censuses_of_profiles(opened)
+        ranks = coverage_by_profile(opened)
         rows = [
-            {"run": labels.get(p.attributes["run_id"]), **row_of(p, told[p.id])}
+            {"run": labels.get(p.attributes["run_id"]), **_row(p, ranks[p.id])}
             for p in opened.profiles()
         ]
         notes = [
             replace(note, text=f"run {labels.get(run_id)}: {note.text}")
-            for run_id, of_run in censuses(opened).items()
+            for run_id, of_run in coverage_by_run(opened).items()
             if len(of_run.profiles) > 1
             for note in of_run.notes()
         ]
@@ -469,21 +464,20 @@ def runs(store: Target) -> ShownReport:
         Column("kernel_count", Unit.COUNT, "Kernels."),
         Column("api_call_count", Unit.COUNT, "API calls."),
     )
-    return report_of("runs", "Profiles in the store", columns, rows, notes=notes)
+    return _report("runs", "Profiles in the store", columns, rows, notes=notes)
 
 
 def sql(target: Target, text: str, *, say: Say = silent) -> ShownReport:
-    """The rows of a query on a store or a profile file, whose tables and views docs/schema.md describes.
+    """Return the rows of a query on a store or a profile file; docs/schema.md describes the tables.
 
     Nothing is changed. A file is imported into a private store first, which is removed afterwards: for
-    several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, where
-    the query is wrong or no select, InputError where the file cannot be read.
+    several queries import it once. Ctrl-C ends a query. Raises UsageError, in the database's words, if
+    the query is wrong or is not a select, InputError if the file cannot be read.
     """
-    where = place(target)
+    where = parse_location(target)
     with ExitStack() as stack:
-        file = file_at(where)
+        file = profile_path(where)
         if file is not None:
-            # Stores are opened without what reads files.
             from nsysconv.api.profile_file import ProfileFile
 
             where = stack.enter_context(ProfileFile(file, say)).copy()

@@ -1,11 +1,15 @@
-"""What the functions of the library share."""
+"""What functions of the library take: targets, words and callbacks; and the files that a target names."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
-from nsysconv.store.places import Url
+from nsysconv.errors import InputError, UsageError
+from nsysconv.store.address import Url
+from nsysconv.store.location import Location, split_target
 
 StrPath = str | os.PathLike[str]
 Target = StrPath | Url
@@ -17,11 +21,61 @@ Say = Callable[[str], None]
 Words = str | Iterable[str]
 """Words, or one."""
 
+_GLOB_CHARACTERS = frozenset("*?[")
+
 
 def several(words: Words) -> tuple[str, ...]:
-    """The words; a text alone is one, and not its letters."""
+    """Return the words as a tuple; a text alone is one word, and not its letters."""
     return (words,) if isinstance(words, str) else tuple(words)
 
 
 def silent(*_: object) -> None:
-    """Says nothing."""
+    """Do nothing, in place of a callback that nobody asked for."""
+
+
+def check_existing(places: Iterable[Location]) -> None:
+    """Raise one InputError that names all files and folders that do not exist."""
+    missing = [str(each) for each in places if isinstance(each, Path) and not _exists(each)]
+    if missing:
+        others = "\n".join(f"{path}: no such file" for path in missing[1:])
+        raise InputError("no such file", where=missing[0], hint=others)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # the error is raised again when the file is read
+    return True
+
+
+def files_of(target: Target) -> Iterator[tuple[Location, str | None]]:
+    """Yield the stores and files that a side of a comparison names, each with its `@WORD` or None.
+
+    A folder stands for all files below it, a glob for those that match. Raises InputError for an empty
+    folder, UsageError for a glob that nothing matches.
+    """
+    where, word = split_target(target)
+    if isinstance(where, Url):
+        yield where, word
+        return
+    path = where if word is None else Path(f"{where}@{word}")
+    if path.is_dir():
+        files = [file for file in sorted(path.rglob("*")) if _is_visible_file(file)]
+        if not files:
+            raise InputError("no files in it", where=str(path))
+        yield from ((file, None) for file in files)
+    elif not path.exists() and _GLOB_CHARACTERS & set(str(target)):
+        # pathlib knows relative patterns only.
+        matches = sorted(glob.glob(str(target), recursive=True))  # noqa: PTH207
+        if not matches:
+            raise UsageError("no file matches", where=str(target))
+        yield from ((Path(match), None) for match in matches if not Path(match).is_dir())
+    else:
+        yield split_target(target)
+
+
+def _is_visible_file(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -13,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from nsysconv.capture import command, homing, patterns, placing, running
-from nsysconv.capture.choice import choice
+from nsysconv.capture import atomic_move, child_process, command, patterns, stage_out
 from nsysconv.capture.command import Line, Output
-from nsysconv.capture.homing import Importing, Wishes
+from nsysconv.capture.stage_out import Importing, Wishes
 from nsysconv.errors import CaptureError
 from nsysconv.launch import Launch, launch_of
 from nsysconv.record import Record
@@ -78,7 +78,7 @@ def capture(
     )
     plan = replace(plan, first=_first(record, plan, say))
     try:
-        ended = running.run(
+        ended = child_process.run(
             line.with_outputs(plan.values), line.program, known, wishes.grace_s, say
         )
     except CaptureError:
@@ -94,14 +94,14 @@ def capture(
         end_utc_ns=time.time_ns(),
     )
     try:
-        home = homing.bring(plan, line, profiler, known, record, ended, wishes, importing, say)
+        home = stage_out.bring(plan, line, profiler, known, record, ended, wishes, importing, say)
     except Exception as error:  # the program has run: its status is worth more than ours
         say(f"internal error: {type(error).__name__}: {error}; what there is, is in {plan.scratch}")
         return Captured(ended.status, (), ("internal error",))
     return Captured(ended.status, home.records, home.problems)
 
 
-def _first(record: Record, plan: homing.Plan, say: Callable[[str], None]) -> Path | None:
+def _first(record: Record, plan: stage_out.Plan, say: Callable[[str], None]) -> Path | None:
     """Writes what a rank leaves that is killed before its end; None: it could not be written."""
     problem = (
         "no end is recorded: it is still running, or was killed outright; what it left is in "
@@ -109,7 +109,7 @@ def _first(record: Record, plan: homing.Plan, say: Callable[[str], None]) -> Pat
     )
     told = replace(record, problems=(problem,))
     try:
-        return placing.put_first_record(told, plan.destination, plan.expected)
+        return atomic_move.put_first_record(told, plan.destination, plan.expected)
     except OSError as error:
         say(f"{plan.destination}: the record could not be written: {error.strerror}")
         return None
@@ -122,7 +122,7 @@ def _planned(
     wishes: Wishes,
     environment: Mapping[str, str],
     say: Callable[[str], None],
-) -> homing.Plan:
+) -> stage_out.Plan:
     """Where everything goes; the folders are made. Raises CaptureError."""
     profiler = line.profiler
     given = line.outputs or (Output(0, "", profiler.default_name),)
@@ -137,16 +137,16 @@ def _planned(
     if not in_order:
         raise CaptureError("the line writes no file", hint="Name one: -o NAME")
     destination = places[in_order[0]]
-    root, about = placing.scratch_root(wishes.scratch, environment, destination)
+    root, about = atomic_move.scratch_root(wishes.scratch, environment, destination)
     if about:
         say(about)
-    scratch = placing.make_scratch(root)
+    scratch = atomic_move.make_scratch(root)
     temporary = scratch / "tmp"
     temporary.mkdir()
     made = {output: scratch / str(number) for number, output in enumerate(in_order)}
     for folder_of_one in made.values():
         folder_of_one.mkdir()
-    return homing.Plan(
+    return stage_out.Plan(
         scratch,
         temporary,
         tuple((made[output], places[output]) for output in in_order),
@@ -207,3 +207,73 @@ class ProgramNotRunError(CaptureError):
     """The program cannot be executed: a shell's status for it, as without nsysconv."""
 
     exit_status = 126
+
+
+_TERM = re.compile(r"(rank|local|node)?(?:(\d{1,9})(?:-(\d{1,9}))?|%([1-9]\d{0,8}))", re.ASCII)
+_WORDS = {"rank": "rank", "local": "local rank", "node": "number of the node"}
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Numbers of one kind: those of [first, last], or every one that `every` divides."""
+
+    kind: str
+    first: int = 0
+    last: int = 0
+    every: int | None = None
+
+    def holds(self, number: int) -> bool:
+        if self.every is not None:
+            return number % self.every == 0
+        return self.first <= number <= self.last
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of ranks: one of `any_of`, all of whose terms hold. None of them: every rank."""
+
+    any_of: tuple[tuple[_Term, ...], ...] = ()
+
+    def __contains__(self, launch: object) -> bool:
+        """Whether a process is chosen. Raises CaptureError where what is asked of it is not known."""
+        assert isinstance(launch, Launch)
+        if not self.any_of:
+            return True
+        numbers = {"rank": launch.rank, "local": launch.local_rank, "node": launch.node}
+        for kind in {term.kind for terms in self.any_of for term in terms}:
+            if numbers[kind] is None:
+                raise CaptureError(
+                    f"--ranks asks for the {_WORDS[kind]}, which no variable of a launcher tells",
+                    hint="Start it by srun, mpirun or the like; without --ranks every process is "
+                    "profiled.",
+                )
+        return any(
+            all(term.holds(numbers[term.kind] or 0) for term in terms) for terms in self.any_of
+        )
+
+
+def choice(text: str | None) -> Choice:
+    """Reads a choice: items are joined by `,` (any of them), their terms by `:` (all of them).
+
+    A term is `8`, `16-31` or `%8` (every eighth), of ranks, or with `local` or `node` before it of local
+    ranks or nodes. None or `all`: every rank. Raises CaptureError for anything else.
+    """
+    if text is None or text == "all":
+        return Choice()
+    return Choice(
+        tuple(tuple(_term(term, text) for term in item.split(":")) for item in text.split(","))
+    )
+
+
+def _term(term: str, text: str) -> _Term:
+    match = _TERM.fullmatch(term.strip())
+    if match is None:
+        raise CaptureError(
+            f"--ranks {text!r}: {term.strip()!r} names no ranks",
+            hint="Such as 0,8,16-31 or %8 (every eighth rank), local0 (the first of each node), "
+            "node%4:local0 (that of every fourth node).",
+        )
+    kind, first, last, every = match.groups()
+    if every is not None:
+        return _Term(kind or "rank", every=int(every))
+    return _Term(kind or "rank", int(first), int(last if last is not None else first))

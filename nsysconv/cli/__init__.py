@@ -1,6 +1,11 @@
 """The command line: flags in, one call of the library, a rendered answer out.
 
-What a command needs is imported when it runs: `--help` loads no pyarrow, numpy, SQLAlchemy or rich.
+**What is loaded when.** `--help` loads no pyarrow, numpy, SQLAlchemy or rich, and a command only what it
+needs. There is one way for that, in the whole package: a module imports at its top what all of its
+functions need; a function imports at its own top what is large and what only this function needs. So
+each function of `app` imports the module that does its work, and each function of `commands` the part of
+the library that it calls. Names of `nsysconv` and `nsysconv.api` are loaded on first use, too: by
+`__getattr__` there, with one table of the modules they are in.
 """
 
 from __future__ import annotations
@@ -14,20 +19,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from nsysconv.cli import runtime
-from nsysconv.cli.runtime import Ended, ending, say
+from nsysconv.cli.runtime import Interrupted, OutputLost, reader_may_go, say
 from nsysconv.errors import NsysconvError, UsageError
 from nsysconv.refusals import reason_of, refusal_error
 
-# Arrow's own allocator keeps 4 MB in reserve for workloads that nsysconv does not have. Read when
-# pyarrow is first imported, which is later.
-os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-# Nothing here multiplies matrices; the threads that numpy's library for it starts all the same keep a
-# core busy for a tenth of a second while they wait. Read when numpy is first imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-_OBJECTS = 30_000
-# A thread that comes back from numpy waits so long for one that does not leave Python.
-_TURN_S = 0.0002
 _INTERNAL = 70
 _INTERRUPTED = 130
 # What threads and libraries say where the system has no memory for them.
@@ -35,77 +30,69 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate
 
 
 def main() -> NoReturn:
-    """Runs the command line; the one place where errors become exit statuses."""
-    # What is loaded stays: looking through it for garbage takes a tenth of a short command. `begin_work`
-    # has it done for what comes after, and not at every 700th new object, which is Python's habit.
-    gc.disable()
-    gc.set_threshold(_OBJECTS)
-    # Reports are made by two threads that are in and out of numpy all the time: with Python's habit of
-    # 5 ms they take a twentieth longer.
-    sys.setswitchinterval(_TURN_S)
-    runtime.prepare()
+    """Run the command line and exit; the one place where errors become exit statuses."""
+    runtime.configure()
+    runtime.secure_streams()
+    status: object = 0
     try:
-        with ending():
-            status = _run()
-    except (Ended, KeyboardInterrupt) as end:
+        with runtime.signals_raise():
+            try:
+                # Loaded here, because it takes a while in which a signal can come, too.
+                from nsysconv.cli.app import app
+
+                with reader_may_go():
+                    status = app(prog_name="nsysconv", standalone_mode=False)
+                    sys.stdout.flush()
+            except Exception as error:
+                status = _print_error(error)
+    except (Interrupted, KeyboardInterrupt) as signal:
         say("nsysconv: interrupted")
-        status = end.exit_status if isinstance(end, Ended) else _INTERRUPTED
-    # Nor is it looked through at the end, which takes a fifth of a short command.
+        status = signal.exit_status if isinstance(signal, Interrupted) else _INTERRUPTED
+    # The last collection of garbage takes a fifth of a short command; what is frozen it leaves alone.
     gc.freeze()
-    sys.exit(status)
+    sys.exit(status if isinstance(status, int) else 0)
 
 
-def _run() -> int:
-    try:
-        # Here, because it takes a while in which a signal can come, too.
-        from nsysconv.cli.app import app
-
-        status = 0
-        with runtime.reader_may_go():
-            status = app(prog_name="nsysconv", standalone_mode=False)
-            sys.stdout.flush()
-        return status if isinstance(status, int) else 0
-    except NsysconvError as error:
+def _print_error(error: Exception) -> int:
+    if isinstance(error, NsysconvError):
         say(f"nsysconv: {error}")
         return error.exit_status
-    except runtime.OutputLost as error:
+    if isinstance(error, OutputLost):
         say(f"nsysconv: {error}")
         return UsageError.exit_status
-    except OSError as error:
-        return _refused(error)
-    except Exception as error:
-        usage = _usage_status(error)
-        if usage is not None:
-            return usage
-        if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
-            say(
-                f"nsysconv: not enough memory{f': {error}' if str(error) else ''}\n"
-                "Raise the limit (ulimit -v, the job's memory), or look at less of the profile."
-            )
-            return UsageError.exit_status
+    if isinstance(error, OSError):
+        return _print_refusal(error)
+    usage_status = _print_usage_error(error)
+    if usage_status is not None:
+        return usage_status
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
         say(
-            f"{traceback.format_exc()}"
-            f"nsysconv: internal error: {type(error).__name__}: {error}\n"
-            "This is a defect of nsysconv; please report it with the command you ran and the "
-            "lines above."
+            f"nsysconv: not enough memory{f': {error}' if str(error) else ''}\n"
+            "Raise the limit (ulimit -v, the job's memory), or look at less of the profile."
         )
-        return _INTERNAL
+        return UsageError.exit_status
+    say(
+        f"{traceback.format_exc()}"
+        f"nsysconv: internal error: {type(error).__name__}: {error}\n"
+        "This is a defect of nsysconv; please report it with the command you ran and the "
+        "lines above."
+    )
+    return _INTERNAL
 
 
-def _refused(error: OSError) -> int:
-    """Says what the system refused, such as room on a disk; returns the exit status."""
+def _print_refusal(error: OSError) -> int:
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        # Whichever file was the next, such as a module of Python's.
+        # The file that could not be opened may be any, such as a module of Python's: it is not named.
         say(f"nsysconv: {refusal_error(error, '')}")
         return UsageError.exit_status
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
     say(f"nsysconv: {where}{reason_of(error)}")
-    if isinstance(error, FileNotFoundError) and not _folder_exists():
+    if isinstance(error, FileNotFoundError) and not _current_folder_exists():
         say("The current folder has been removed; go to another.")
     return UsageError.exit_status
 
 
-def _folder_exists() -> bool:
+def _current_folder_exists() -> bool:
     try:
         Path.cwd()
     except OSError:
@@ -113,8 +100,9 @@ def _folder_exists() -> bool:
     return True
 
 
-def _usage_status(error: Exception) -> int | None:
-    """The exit status of an error of the command line's own library, which shows itself; else None."""
+def _print_usage_error(error: Exception) -> int | None:
+    # Errors of the library that parses flags print themselves; they are known by what they can do, so
+    # that nothing of that library is loaded for others.
     show, status = getattr(error, "show", None), getattr(error, "exit_code", None)
     if status is None:
         return None

@@ -173,15 +173,14 @@ def import_(
     dask: DaskOption = None,
 ) -> int:
     """Import profiles into a store; say what came in and what did not."""
+    from nsysconv.api.profile_file import ImportOptions
     from nsysconv.cli import imports
 
-    return imports.run(
-        inputs,
-        output,
-        include or [],
+    options = ImportOptions(
+        include=frozenset(include or ()),
         join=join,
         label=label,
-        tags=tag or [],
+        tags=imports.parse_tags(tag or ()),
         run=run,
         rank_from=rank_from,
         replace=replace,
@@ -189,6 +188,7 @@ def import_(
         jobs=jobs,
         dask=dask,
     )
+    return imports.import_(inputs, output, options)
 
 
 @app.command(
@@ -283,29 +283,24 @@ def report(
     dask: DaskOption = None,
 ) -> int:
     """Print reports on a profile, or on all ranks of a run."""
+    from nsysconv.api.open_profile import ReportOptions
     from nsysconv.cli import commands
 
     if list_:
-        return commands.listed(target, reports, format.value if format else None, output)
-    kinds = [kind.value for kind in idle] if idle else ["no_op"]
-    return commands.report(
-        target,
-        reports,
-        format.value if format else None,
-        output,
+        return commands.list_reports(target, reports, format, output)
+    options = ReportOptions(
+        names=tuple(reports or ()) or None,
+        by=by.value if by else None,
         limit=limit,
-        part=commands.parse(
+        slice=commands.parse_slice(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
         ),
-        idle=kinds,
+        idle=tuple(kind.value for kind in idle or (Idle.NO_OP,)),
         kernel_names=names.value,
-        by=by.value if by else None,
         step_range=step_range,
-        strict=strict,
-        jobs=jobs,
-        dask=dask,
-        include=include or [],
+        include=tuple(include or ()),
     )
+    return commands.report(target, options, format, output, strict=strict, jobs=jobs, dask=dask)
 
 
 @app.command(
@@ -329,7 +324,7 @@ def info(
     """Say what a profile or a run is, what it can answer, what is missing and how to record it."""
     from nsysconv.cli import commands
 
-    return commands.info(target, format.value if format else None, output, limit)
+    return commands.info(target, format, output, limit)
 
 
 @app.command(
@@ -345,7 +340,7 @@ def runs(
     """List the runs and profiles in a store."""
     from nsysconv.cli import commands
 
-    return commands.runs(store, format.value if format else None, output)
+    return commands.runs(store, format, output)
 
 
 @app.command(
@@ -375,7 +370,7 @@ def sql(
     """Run a query on a store or a profile file; nothing is changed."""
     from nsysconv.cli import commands
 
-    return commands.sql(target, query, format.value if format else None, output, limit)
+    return commands.sql(target, query, format, output, limit)
 
 
 @app.command(
@@ -446,7 +441,7 @@ def export(
         to,
         output,
         names=names,
-        part=commands.parse(
+        part=commands.parse_slice(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
         ),
         step_range=step_range,
@@ -549,28 +544,26 @@ def diff(
     name: NameOption = None,
 ) -> int:
     """Compare two runs: what changed, and whether it can be trusted."""
+    from nsysconv.api.diffing import DiffOptions
     from nsysconv.cli import commands
 
-    return commands.diff(
-        base,
-        other,
-        reports,
-        format.value if format else None,
-        output,
-        match=match.value if match else None,
-        fail_on=fail_on or [],
+    options = DiffOptions(
+        reports=tuple(reports or ()) or None,
+        match=match,
+        fail_on=tuple(fail_on or ()),
         limits=limits,
         run_noise=run_noise,
-        cannot_tell=cannot_tell.value if cannot_tell else None,
+        cannot_tell=cannot_tell,
         limit=limit,
-        part=commands.parse(
+        slice=commands.parse_slice(
             time, range_, step, skip_first, projected, device, stream, rank, process, thread, name
         ),
         step_range=step_range,
     )
+    return commands.diff(base, other, options, format, output)
 
 
-# Its flags are many, and it shares none with the others.
+# `profile` has flags of its own; captures.py is all of it.
 app.command(
     "profile",
     cls=ProfileCommand,

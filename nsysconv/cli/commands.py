@@ -1,4 +1,4 @@
-"""The flags that say what of a profile to look at."""
+"""What the commands do: one call of the library, and its reports rendered to where -f and -o say."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nsysconv import api, render
-from nsysconv.cli.runtime import begin_work, reader_may_go, say, tell
+from nsysconv import render
+from nsysconv.cli.runtime import begin_work, print_line, reader_may_go, say
 from nsysconv.errors import NotRecorded, UsageError
 from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
@@ -22,20 +22,186 @@ from nsysconv.queries import CORE, ROWS_FOR_PEOPLE
 from nsysconv.refusals import refusal_error
 from nsysconv.render.contract import Options, Render
 from nsysconv.report import Report
-from nsysconv.store.places import split
-from nsysconv.store.publish import check_folder, followed
-from nsysconv.store.publish import replace as replace_file
+from nsysconv.store.filesystem import check_folder, followed
+from nsysconv.store.filesystem import replace as replace_file
+from nsysconv.store.location import split_target
 from nsysconv.timeline.slices import Moment, Percent, Slice
 
 if TYPE_CHECKING:
-    from nsysconv.api.diffing import DiffResult
+    from nsysconv.api.diffing import DiffOptions, DiffResult
+    from nsysconv.api.open_profile import ReportOptions
 
 _TIME = re.compile(r"(-?\d{1,18})(?:\.(\d{1,30}))?(ns|us|µs|ms|s|%)?")
-_NS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
+_DECIMALS = {"ns": 0, "us": 3, "µs": 3, "ms": 6, "s": 9, None: 0}
 _EXAMPLES = "For example: --time 1.5s:2s, --time 10%:90%, --time 3s:"
 
+_INFO_COUNT = 2  # what a profile is, and what it can answer
+_DIFF_FORMATS_FOR_PEOPLE = ("text", "markdown")
 
-def parse(
+# -- the commands
+
+
+def report(
+    target: str | None,
+    options: ReportOptions,
+    format_name: str | None,
+    output: str | None,
+    *,
+    strict: bool,
+    jobs: int | None,
+    dask: str | None,
+) -> int:
+    """Run `nsysconv report`; return the exit status."""
+    from nsysconv.api.reporting import report_target
+
+    if target is None:
+        raise UsageError(
+            "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
+        )
+    destination = parse_destination(format_name, output, len(options.names or CORE))
+    begin_work()
+    reports: Sequence[Report]
+    if destination.is_page:
+        if jobs is not None or dask is not None:
+            raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
+        from nsysconv.api.html_report import page_of
+
+        reports = page_of(target, options, say)
+    else:
+        options = replace(options, for_people=destination.for_people)
+        reports = report_target(target, options, dask=dask, jobs=jobs, say=say)
+    write(reports, destination)
+    missing = [each for each in reports if each.table is None]
+    if options.names and missing:
+        return NotRecorded.exit_status
+    if not destination.for_people and not destination.is_page:
+        for each in missing:
+            say(f"{each.name}: not recorded: {', '.join(each.not_recorded)}")
+    return _strict_status(reports) if strict else 0
+
+
+def list_reports(
+    target: str | None, names: Sequence[str] | None, format_name: str | None, output: str | None
+) -> int:
+    """Run `nsysconv report --list`; return the exit status."""
+    from nsysconv.api.profile_info import reports
+
+    destination = parse_destination(format_name, output)
+    write([reports(target, names or None, say=say)], destination, target)
+    return 0
+
+
+def _strict_status(reports: Sequence[Report]) -> int:
+    doubts = {
+        note.slug for each in reports for note in each.notes if note.severity is not Severity.INFO
+    }
+    if doubts:
+        say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
+    return 3 if doubts else 0
+
+
+def info(target: str, format_name: str | None, output: str | None, limit: int | None) -> int:
+    """Run `nsysconv info`; return the exit status."""
+    from nsysconv.api.profile_info import info
+
+    destination = parse_destination(format_name, output, _INFO_COUNT)
+    begin_work()
+    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
+    write(info(target, limit=rows, say=say), destination, target)
+    return 0
+
+
+def runs(store: str, format_name: str | None, output: str | None) -> int:
+    """Run `nsysconv runs`; return the exit status."""
+    from nsysconv.api.profile_info import runs
+
+    destination = parse_destination(format_name, output)
+    begin_work()
+    write([runs(store)], destination)
+    return 0
+
+
+def sql(target: str, query: str, format_name: str | None, output: str | None, limit: int) -> int:
+    """Run `nsysconv sql`; return the exit status."""
+    from nsysconv.api.profile_info import sql
+
+    destination = parse_destination(format_name, output)
+    begin_work()
+    write([sql(target, query, say=say).limited(limit)], destination, target)
+    return 0
+
+
+def diff(
+    base: str, other: str, options: DiffOptions, format_name: str | None, output: str | None
+) -> int:
+    """Run `nsysconv diff`; return the exit status."""
+    from nsysconv.api.diffing import DEFAULT, compare_targets
+
+    # The verdicts on limits are one report more.
+    count = len(options.reports or DEFAULT) + bool(options.fail_on or options.limits)
+    destination = parse_destination(format_name, output, count)
+    for_people = destination.format in _DIFF_FORMATS_FOR_PEOPLE
+    begin_work()
+    result = compare_targets(base, other, replace(options, for_people=for_people), say)
+    reports = _in_reading_order(result)
+    if render.holds_one(destination.format) and not destination.is_folder:
+        say(result.answer)
+        reports = list(result.reports)
+    elif for_people and not destination.is_folder:
+        reports = _with_notes_once(reports)
+    write(reports, destination)
+    return result.exit_status
+
+
+def _with_notes_once(reports: Sequence[Report]) -> list[Report]:
+    # Most notes are on what all reports are made of: each comes below the first that has it.
+    shown: set[Note] = set()
+    result = []
+    for each in reports:
+        notes = tuple(note for note in each.notes if note not in shown)
+        shown.update(notes)
+        result.append(replace(each, notes=notes))
+    return result
+
+
+def _in_reading_order(result: DiffResult) -> list[Report]:
+    # The answer, the verdicts on limits, then what explains the answer.
+    limits = [each for each in result.reports if each.name == "limits"]
+    return [result.headline, *limits, *(each for each in result.reports if each not in limits)]
+
+
+def export(
+    target: str,
+    to: str | None,
+    output: Path | None,
+    *,
+    names: bool,
+    part: Slice | None,
+    step_range: str | None,
+) -> int:
+    """Run `nsysconv export`; return the exit status."""
+    from nsysconv.api.exporting import export_profiles
+
+    if step_range is not None:
+        if part is None:
+            raise UsageError(
+                "--step-range without steps", hint="Name some: --step 5, --skip-first 3"
+            )
+        part = replace(part, step_range=step_range)
+    begin_work()
+    exported = export_profiles(target, to, output, slice=part, names=names, say=say)
+    rows = [f"{count:,} {name}" for name, count in exported.written.counts.items() if count]
+    print_line(f"{exported.path}: {', '.join(rows) if rows else 'no events'}")
+    for note in exported.written.notes:
+        count = f" ({note.count:,})" if note.count > 1 else ""
+        say(f"{note.severity.value}: {note.text}{count} [{note.slug}]")
+    return 0
+
+
+# -- which part of a profile
+
+
+def parse_slice(
     time: str | None,
     range_: str | None,
     step: str | None,
@@ -48,8 +214,8 @@ def parse(
     thread: Sequence[int] | None,
     name: str | None,
 ) -> Slice | None:
-    """The slice that these flags ask for; None: the whole profile. Raises UsageError."""
-    found = Slice(
+    """Return the slice that these flags ask for; None for the whole profile. Raises UsageError."""
+    part = Slice(
         time=_time(time),
         range=range_,
         step=step,
@@ -62,11 +228,11 @@ def parse(
         threads=tuple(thread or ()),
         name=name,
     )
-    return None if found.is_whole else found
+    return None if part.is_whole else part
 
 
 def _time(text: str | None) -> tuple[Moment | None, Moment | None] | None:
-    """A:B (or A/B, as nsys spells it); either may be empty."""
+    # A:B, or A/B as nsys spells it; either end may be empty.
     if text is None:
         return None
     ends = re.split("[:/]", text)
@@ -77,7 +243,7 @@ def _time(text: str | None) -> tuple[Moment | None, Moment | None] | None:
 
 
 def _moment(text: str) -> Moment:
-    """A number with a unit in ns, decimals exact; those beyond a ns are cut off."""
+    # Decimals are exact; those beyond a ns are cut off.
     match = _TIME.fullmatch(text)
     if match is None:
         raise UsageError(
@@ -91,12 +257,14 @@ def _moment(text: str) -> Moment:
         if not 0 <= share <= 100:
             raise UsageError(f"{text} of a profile", hint="From 0% to 100%.")
         return Percent(share)
-    places = _NS[unit]
+    places = _DECIMALS[unit]
     digits = (decimals or "")[:places].ljust(places, "0")
     sign = -1 if whole.startswith("-") else 1
     value: int = sign * (int(whole.lstrip("-")) * 10**places + int(digits or 0))
     return value
 
+
+# -- where reports go
 
 _NARROWEST = 40
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -104,7 +272,7 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Destination:
-    """The format and, unless stdout, the file or folder."""
+    """The format and, unless it is stdout, the file or folder."""
 
     format: str
     path: Path | None
@@ -112,20 +280,20 @@ class Destination:
 
     @property
     def for_people(self) -> bool:
-        """Whether rows are to be read rather than parsed."""
+        """Return whether rows are to be read rather than parsed."""
         return self.format == "text"
 
     @property
     def is_page(self) -> bool:
-        """Whether it is one page that has room for everything."""
+        """Return whether it is one page that has room for everything."""
         return self.format == "html" and not self.is_folder
 
 
 def parse_destination(format_name: str | None, output: str | None, count: int = 1) -> Destination:
-    """What -f and -o mean together, for so many reports. To be asked before they are made.
+    """Return what -f and -o mean together, for `count` reports. Call it before they are made.
 
-    Raises UsageError for a suffix that names no format, for a format that has no room for so many, for a
-    link that is not followed, and where there is no folder for the file.
+    Raises UsageError for a suffix that names no format, a format that has no room for so many, a link
+    that is not followed, and a file whose folder does not exist.
     """
     name, path = format_name, None
     if output is not None:
@@ -141,26 +309,26 @@ def parse_destination(format_name: str | None, output: str | None, count: int = 
 
 
 def write(reports: Sequence[Report], to: Destination, source: str | None = None) -> None:
-    """Renders the reports. Notes go to stderr where the format has no place for them.
+    """Render the reports. Notes go to stderr if the format has no place for them.
 
-    `source` is what was asked, where the reports do not name the profiles that they are of: none of these
-    is replaced.
+    `source` is the target, if the reports do not name the profiles that they are of: neither it nor they
+    are replaced.
     """
-    files = {profile.path for report in reports for profile in report.profiles}
-    files |= set() if source is None else {source, str(split(source)[0])}
+    inputs = {profile.path for each in reports for profile in each.profiles}
+    inputs |= set() if source is None else {source, str(split_target(source)[0])}
     draw = render.renderer(to.format)
     with phase("render"):
         if to.path is None:
             with reader_may_go():
-                draw(reports, sys.stdout, _options())
+                draw(reports, sys.stdout, _terminal_options())
                 sys.stdout.flush()
         elif to.is_folder:
             to.path.mkdir(parents=True, exist_ok=True)
             for each in reports:
                 name = each.name.replace(":", "_") + render.suffix(to.format)
-                _write_file(draw, [each], to.path / name, files)
+                _write_file(draw, [each], to.path / name, inputs)
         else:
-            _write_file(draw, reports, to.path, files)
+            _write_file(draw, reports, to.path, inputs)
     for shown in [[each] for each in reports] if to.is_folder else [reports]:
         if render.notes_beside(to.format, shown):
             from nsysconv.render.text import notes_text
@@ -169,21 +337,21 @@ def write(reports: Sequence[Report], to: Destination, source: str | None = None)
                 say(notes_text(each).rstrip("\n"))
 
 
-def _write_file(draw: Render, reports: Sequence[Report], path: Path, files: Iterable[str]) -> None:
-    _refuse_to_replace_data(files, path)
+def _write_file(draw: Render, reports: Sequence[Report], path: Path, inputs: Iterable[str]) -> None:
+    _check_replaceable(path, inputs)
     try:
         replace_file(path, lambda file: draw(reports, file, Options()))
     except OSError as error:
         raise refusal_error(error, str(path)) from error
 
 
-def _refuse_to_replace_data(files: Iterable[str], path: Path) -> None:
-    """A slip such as `report trace.json -o trace.json` must not cost the profile, or a store."""
+def _check_replaceable(path: Path, inputs: Iterable[str]) -> None:
+    # A slip such as `report trace.json -o trace.json` must not cost the profile, or a store.
     if not path.is_file():
         return
     with suppress(OSError), path.open("rb") as file:
         is_data = file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
-        for profile in files:
+        for profile in inputs:
             with suppress(OSError):
                 is_data = is_data or path.samefile(profile)
         if is_data:
@@ -194,224 +362,10 @@ def _refuse_to_replace_data(files: Iterable[str], path: Path) -> None:
             )
 
 
-def _options() -> Options:
+def _terminal_options() -> Options:
     if not sys.stdout.isatty():
         return Options()
     width = max(shutil.get_terminal_size().columns, _NARROWEST)
     # https://no-color.org; a dumb terminal would show the sequences themselves.
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return Options(width=width, color=not plain)
-
-
-def say_missing(reports: Sequence[Report]) -> None:
-    """Names on stderr the reports that the profile cannot answer."""
-    for each in reports:
-        say(f"{each.name}: not recorded: {', '.join(each.not_recorded)}")
-
-
-_INFO_COUNT = 2  # what it is, and what it can answer
-
-
-def report(
-    target: str | None,
-    names: Sequence[str] | None,
-    format_name: str | None,
-    path: str | None,
-    *,
-    limit: int | None,
-    part: Slice | None,
-    idle: Sequence[str],
-    kernel_names: str,
-    by: str | None,
-    step_range: str | None,
-    strict: bool,
-    jobs: int | None,
-    dask: str | None,
-    include: Sequence[str],
-) -> int:
-    """`nsysconv report`. Returns the exit status."""
-    if target is None:
-        raise UsageError(
-            "report on what?", hint="nsysconv report TARGET [REPORT]...; --list names reports."
-        )
-    destination = parse_destination(format_name, path, len(names or CORE))
-    begin_work()
-    found: Sequence[Report]
-    if destination.is_page:
-        if jobs is not None or dask is not None:
-            raise UsageError("a page is made by this process alone", hint="Omit --jobs and --dask.")
-        found = api.page(
-            target,
-            names or None,
-            limit=limit,
-            slice=part,
-            idle=idle,
-            kernel_names=kernel_names,
-            by=by,
-            step_range=step_range,
-            include=include,
-            say=say,
-        )
-    else:
-        found = api.report_on(
-            target,
-            names or None,
-            for_people=destination.for_people,
-            limit=limit,
-            slice=part,
-            idle=idle,
-            kernel_names=kernel_names,
-            by=by,
-            step_range=step_range,
-            dask=dask,
-            workers=jobs,
-            include=include,
-            say=say,
-        )
-    write(found, destination)
-    missing = [each for each in found if each.table is None]
-    if names and missing:
-        return NotRecorded.exit_status
-    if not destination.for_people and not destination.is_page:
-        say_missing(missing)
-    return _strict_status(found) if strict else 0
-
-
-def listed(
-    target: str | None, names: Sequence[str] | None, format_name: str | None, path: str | None
-) -> int:
-    """`nsysconv report --list`. Returns the exit status."""
-    destination = parse_destination(format_name, path)
-    write([api.reports(target, names or None, say=say)], destination, target)
-    return 0
-
-
-def _strict_status(reports: Sequence[Report]) -> int:
-    doubts = {
-        note.slug for each in reports for note in each.notes if note.severity is not Severity.INFO
-    }
-    if doubts:
-        say(f"--strict: dropped or approximated: {', '.join(sorted(doubts))}")
-    return 3 if doubts else 0
-
-
-def info(target: str, format_name: str | None, path: str | None, limit: int | None) -> int:
-    """`nsysconv info`. Returns the exit status."""
-    destination = parse_destination(format_name, path, _INFO_COUNT)
-    begin_work()
-    rows = (ROWS_FOR_PEOPLE if destination.for_people else 0) if limit is None else limit
-    write(api.info(target, limit=rows, say=say), destination, target)
-    return 0
-
-
-def runs(store: str, format_name: str | None, path: str | None) -> int:
-    """`nsysconv runs`. Returns the exit status."""
-    destination = parse_destination(format_name, path)
-    begin_work()
-    write([api.runs(store)], destination)
-    return 0
-
-
-def sql(target: str, query: str, format_name: str | None, path: str | None, limit: int) -> int:
-    """`nsysconv sql`. Returns the exit status."""
-    destination = parse_destination(format_name, path)
-    begin_work()
-    write([api.sql(target, query, say=say).limited(limit)], destination, target)
-    return 0
-
-
-_FOR_PEOPLE = ("text", "markdown")
-
-
-def diff(
-    base: str,
-    other: str,
-    names: Sequence[str] | None,
-    format_name: str | None,
-    path: str | None,
-    *,
-    match: str | None,
-    fail_on: Sequence[str],
-    limits: str | None,
-    run_noise: str | None,
-    cannot_tell: str | None,
-    limit: int | None,
-    part: Slice | None,
-    step_range: str | None,
-) -> int:
-    """`nsysconv diff`. Returns the exit status."""
-    from nsysconv.api.diffing import DEFAULT, compare
-
-    # What is said of limits is one report more.
-    count = len(names or DEFAULT) + bool(fail_on or limits)
-    destination = parse_destination(format_name, path, count)
-    for_people = destination.format in _FOR_PEOPLE
-    begin_work()
-    result = compare(
-        base,
-        other,
-        names or None,
-        match=match,
-        fail_on=fail_on,
-        limits=limits,
-        run_noise=run_noise,
-        cannot_tell=cannot_tell,
-        limit=limit,
-        slice=part,
-        for_people=for_people,
-        step_range=step_range,
-        say=say,
-    )
-    reports = _in_reading_order(result)
-    if render.holds_one(destination.format) and not destination.is_folder:
-        say(result.answer)
-        reports = list(result.reports)
-    elif for_people and not destination.is_folder:
-        reports = _noted_once(reports)
-    write(reports, destination)
-    return result.exit_status
-
-
-def _noted_once(reports: Sequence[Report]) -> list[Report]:
-    """The reports with each note below the first that bears it: most are on what all are made of."""
-    shown: set[Note] = set()
-    result = []
-    for report in reports:
-        notes = tuple(note for note in report.notes if note not in shown)
-        shown.update(notes)
-        result.append(replace(report, notes=notes))
-    return result
-
-
-def _in_reading_order(result: DiffResult) -> list[Report]:
-    """The answer, what is said of limits, then what explains it."""
-    limits = [report for report in result.reports if report.name == "limits"]
-    return [result.headline, *limits, *(each for each in result.reports if each not in limits)]
-
-
-def export(
-    target: str,
-    to: str | None,
-    path: Path | None,
-    *,
-    names: bool,
-    part: Slice | None,
-    step_range: str | None,
-) -> int:
-    """`nsysconv export`. Returns the exit status."""
-    from nsysconv.api.exporting import export_profiles
-
-    if step_range is not None:
-        if part is None:
-            raise UsageError(
-                "--step-range without steps", hint="Name some: --step 5, --skip-first 3"
-            )
-        part = replace(part, step_range=step_range)
-    begin_work()
-    made = export_profiles(target, to, path, slice=part, names=names, say=say)
-    rows = [f"{count:,} {name}" for name, count in made.written.counts.items() if count]
-    tell(f"{made.path}: {', '.join(rows) if rows else 'no events'}")
-    for note in made.written.notes:
-        count = f" ({note.count:,})" if note.count > 1 else ""
-        say(f"{note.severity.value}: {note.text}{count} [{note.slug}]")
-    return 0

@@ -6,71 +6,49 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from nsysconv.api.importing import Done, ImportResult, RunResult, import_files
+from nsysconv.api.importing import ImportResult, RunResult, import_targets
 from nsysconv.api.inputs import missing_rank_lines
-from nsysconv.api.profile_file import FileResult, Progress
-from nsysconv.cli.runtime import begin_work, say, tell
+from nsysconv.api.profile_file import Done, FileResult, ImportOptions, Progress
+from nsysconv.cli.runtime import begin_work, print_line, say
 from nsysconv.errors import InputError, NsysconvError, UsageError
 from nsysconv.facts import Fact
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.notes import Note
-from nsysconv.store.places import Place
+from nsysconv.store.location import Location
 from nsysconv.store.write import Imported
 
 _SHOWN_AFTER_S = 1.0
+# So many outcomes of a kind are shown one by one, and so many reasons with their counts.
+_MOST_SHOWN = 20
+_MOST_REASONS = 10
+
+Print = Callable[[str], None]
 
 
-def run(
-    inputs: list[str],
-    store: str | None,
-    include: list[str],
-    *,
-    join: bool,
-    label: str | None,
-    tags: Sequence[str],
-    run: str | None,
-    rank_from: str | None,
-    replace: bool,
-    strict: bool,
-    jobs: int | None,
-    dask: str | None,
-) -> int:
-    """`nsysconv import`. Returns the exit status. Raises UsageError for `tags` that are no KEY=VALUE."""
-    kept = _tags(tags)
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: one file at least is read at a time")
+def import_(inputs: list[str], store: str | None, options: ImportOptions) -> int:
+    """Run `nsysconv import`; return the exit status."""
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageError(f"--jobs {options.jobs}: one file at least is read at a time")
     begin_work()
     with _progress() as (progress, done):
-        result = import_files(
-            inputs,
-            store,
-            include=include,
-            join=join,
-            label=label,
-            tags=kept,
-            run=run,
-            rank_from=rank_from,
-            replace=replace,
-            strict=strict,
-            jobs=jobs,
-            dask=dask,
-            progress=progress,
-            done=done,
-            say=say,
-        )
-    write(result, tell, say, named=label is not None or bool(kept))
+        options = replace(options, progress=progress, done=done, say=say)
+        result = import_targets(inputs, store, options)
+    named = options.label is not None or bool(options.tags)
+    _print_result(result, print_line, say, named=named)
     if result.errors or not any(file.imported for file in result.files):
         return InputError.exit_status
     return 0
 
 
-def _tags(given: Sequence[str]) -> dict[str, str]:
+def parse_tags(texts: Sequence[str]) -> dict[str, str]:
+    """Return the tags that `--tag KEY=VALUE` gives. Raises UsageError for other texts, or a key twice."""
     tags: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         key, sign, value = text.partition("=")
         if not sign:
             raise UsageError(
@@ -84,9 +62,7 @@ def _tags(given: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Progress, Done]]:
-    """Rows copied and files done so far, on stderr, once an import takes more than a second; none off a
-    terminal.
-    """
+    # On stderr, if that is a terminal, once an import takes more than a second.
     if not sys.stderr.isatty():
         yield (lambda path, table, rows: None), (lambda number, count: None)
         return
@@ -101,20 +77,22 @@ def _progress() -> Iterator[tuple[Progress, Done]]:
         transient=True,
     )
     task = bar.add_task("")
-    began, shown, total = time.monotonic(), False, 0
-    files, what = "", ""
+    start, is_shown, row_count = time.monotonic(), False, 0
+    files, rows_text = "", ""
 
     def show() -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - began > _SHOWN_AFTER_S:
+        nonlocal is_shown
+        if not is_shown and time.monotonic() - start > _SHOWN_AFTER_S:
             bar.start()
-            shown = True
-        bar.update(task, description=escaped(": ".join(part for part in (files, what) if part)))
+            is_shown = True
+        bar.update(
+            task, description=escaped(": ".join(part for part in (files, rows_text) if part))
+        )
 
     def advance(path: Path, table: str, rows: int) -> None:
-        nonlocal total, what
-        total += rows
-        what = f"{path.name}: {table}, {total:,} rows"
+        nonlocal row_count, rows_text
+        row_count += rows
+        rows_text = f"{path.name}: {table}, {row_count:,} rows"
         show()
 
     def done(number: int, count: int) -> None:
@@ -125,80 +103,71 @@ def _progress() -> Iterator[tuple[Progress, Done]]:
     try:
         yield advance, done
     finally:
-        if shown:
+        if is_shown:
             bar.stop()
 
 
-# Of a kind of outcome so many are told one by one.
-_SHOWN = 20
-_REASONS_SHOWN = 10
-
-Say = Callable[[str], None]
+# -- what came in, and what did not
 
 
-def write(result: ImportResult, tell: Say, say: Say, *, named: bool) -> None:
-    """What came in, by `tell`; what did not, by `say`. `named`: a label or tags were asked for."""
-    came = [each for file in result.files for each in file.imported]
-    several = len(result.files) + len(result.passed) + len(result.lost) > 1 or len(came) > 1
-    shown = 0
-    for file in result.files:
-        for each in file.imported:
-            shown += 1
-            if shown <= _SHOWN:
-                _profile(each, result.store, tell, named=named)
-    _further(came[_SHOWN:], tell)
-    _failed([file for file in result.files if not file.skipped], "nsysconv: ", str, say)
+def _print_result(result: ImportResult, out: Print, err: Print, *, named: bool) -> None:
+    # Of few files each is shown, of many the first, and how many there were. `named`: a label or tags
+    # were asked for.
+    imported = [profile for file in result.files for profile in file.imported]
+    is_several = len(result.files) + len(result.passed) + len(result.lost) > 1 or len(imported) > 1
+    for profile in imported[:_MOST_SHOWN]:
+        _print_profile(profile, result.store, out, named=named)
+    _print_further(imported[_MOST_SHOWN:], out)
+    _print_errors([file for file in result.files if not file.skipped], "nsysconv: ", str, err)
     skipped = [file for file in result.files if file.skipped]
-    _failed(skipped, "skipped: ", lambda error: error.brief, say)
+    _print_errors(skipped, "skipped: ", lambda error: error.brief, err)
     if any(file.error and file.error.hint for file in skipped):
-        say("`nsysconv info FILE` says more of a file that was skipped.")
-    _listed_lines(
-        [f"not read: {each.path}: {each.reason}" for each in result.passed],
-        "recordings that are there in another form",
-        say,
-    )
-    for line in missing_rank_lines(result.lost, alone=not came):
-        say(escaped(line))
-    if several and came:
-        _summary(result, came, tell)
+        err("`nsysconv info FILE` says more of a file that was skipped.")
+    for file in result.passed[:_MOST_SHOWN]:
+        err(escaped(f"not read: {file.path}: {file.reason}"))
+    if len(result.passed) > _MOST_SHOWN:
+        rest = len(result.passed) - _MOST_SHOWN
+        err(f"and {rest:,} more recordings that are there in another form")
+    for line in missing_rank_lines(result.lost, alone=not imported):
+        err(escaped(line))
+    if is_several and imported:
+        _print_summary(result, imported, out)
     if result.rank_from is not None:
-        say(
+        err(
             "No rank is known. If the number in the files' names is the rank, "
             f"import again with --replace --rank-from '{escaped(result.rank_from)}'"
         )
-    if came:
-        _next(result, came, tell)
+    if imported:
+        _print_next_command(result, imported, out)
 
 
-def _next(result: ImportResult, came: Sequence[Imported], tell: Say) -> None:
-    """What to do now: how to learn what was not recorded, and the next command."""
+def _print_next_command(result: ImportResult, imported: Sequence[Imported], out: Print) -> None:
     store = shlex.quote(str(result.store))
-    missing = [each for each in came if each.missing]
+    missing = [profile for profile in imported if profile.missing]
     if missing:
         rest = len(missing) - 1
         others = f", and of {rest:,} more {_plural('profile', rest)}" if rest else ""
         target = shlex.quote(f"{result.store}@{missing[0].label}")
-        tell(f"not recorded: {_facts(missing[0].missing)}{others}; see nsysconv info {target}")
+        out(f"not recorded: {_facts(missing[0].missing)}{others}; see nsysconv info {target}")
     if result.is_one_run:
-        tell(f"now: nsysconv report {store}")
+        out(f"now: nsysconv report {store}")
     elif len(result.runs) == 1:
-        tell(f"now: nsysconv report {shlex.quote(f'{result.store}@{result.runs[0].label}')}")
+        out(f"now: nsysconv report {shlex.quote(f'{result.store}@{result.runs[0].label}')}")
     else:
-        tell(f"now: nsysconv runs {store}")
+        out(f"now: nsysconv runs {store}")
 
 
-def _profile(imported: Imported, store: Place, tell: Say, *, named: bool) -> None:
-    """What became of a recording. `named`: a label or tags were asked for it."""
+def _print_profile(imported: Imported, store: Location, out: Print, *, named: bool) -> None:
     if imported.existing:
-        # The label and tags asked for may be others: then it must be plain that they were not taken.
+        # If a label or tags were asked for, it must be plain that they were not taken.
         under = f" as {imported.label}" if named else ""
         advice = "; --replace gives new labels and tags" if named else ""
-        tell(f"{store}@{imported.label}: already imported{under}, nothing changed{advice}")
+        out(f"{store}@{imported.label}: already imported{under}, nothing changed{advice}")
         return
     rows = [f"{count:,} {name}" for name, count in imported.row_counts.items() if count]
-    tell(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
+    out(f"{store}@{imported.label}: {', '.join(rows) if rows else 'no events'}")
     for note in imported.notes:
-        tell(_note(note))
+        out(_note(note))
 
 
 def _note(note: Note) -> str:
@@ -212,68 +181,56 @@ def _facts(missing: Sequence[Fact]) -> str:
     return f"{count} {_plural('kind', count)} of information"
 
 
-def _further(rest: Sequence[Imported], tell: Say) -> None:
-    """Profiles that are not told one by one."""
-    if not rest:
-        return
-    there = sum(each.existing for each in rest)
-    if there < len(rest):
+def _print_further(rest: Sequence[Imported], out: Print) -> None:
+    existing = sum(each.existing for each in rest)
+    if existing < len(rest):
         rows = sum(sum(each.row_counts.values()) for each in rest if not each.existing)
-        tell(f"and {len(rest) - there:,} more profiles: {rows:,} rows")
+        out(f"and {len(rest) - existing:,} more profiles: {rows:,} rows")
         notes = Counter(note.slug for each in rest for note in each.notes)
-        for text in _counted(notes):
-            tell(f"  with the note {text}")
-    if there:
-        tell(f"and {there:,} more that were imported already")
+        for text in _most_frequent(notes):
+            out(f"  with the note {text}")
+    if existing:
+        out(f"and {existing:,} more that were imported already")
 
 
-def _failed(
-    files: Sequence[FileResult], prefix: str, spelled: Callable[[NsysconvError], str], say: Say
+def _print_errors(
+    files: Sequence[FileResult], prefix: str, text_of: Callable[[NsysconvError], str], err: Print
 ) -> None:
     errors = [file.error for file in files if file.error]
-    for error in errors[:_SHOWN]:
-        say(f"{prefix}{escaped_lines(spelled(error))}")
-    rest = errors[_SHOWN:]
+    for error in errors[:_MOST_SHOWN]:
+        err(f"{prefix}{escaped_lines(text_of(error))}")
+    rest = errors[_MOST_SHOWN:]
     if rest:
-        say(f"{prefix}{len(rest):,} more files")
-        for text in _counted(Counter(error.what for error in rest)):
-            say(f"  {escaped(text)}")
+        err(f"{prefix}{len(rest):,} more files")
+        for text in _most_frequent(Counter(error.what for error in rest)):
+            err(f"  {escaped(text)}")
 
 
-def _listed_lines(lines: Sequence[str], what: str, say: Say) -> None:
-    for line in lines[:_SHOWN]:
-        say(escaped(line))
-    if len(lines) > _SHOWN:
-        say(f"and {len(lines) - _SHOWN:,} more {what}")
-
-
-def _counted(counts: Counter[str]) -> Iterable[str]:
-    """The most frequent, with their numbers."""
-    for text, count in counts.most_common(_REASONS_SHOWN):
+def _most_frequent(counts: Counter[str]) -> Iterator[str]:
+    for text, count in counts.most_common(_MOST_REASONS):
         yield f"{text} ({count:,})"
-    rest = len(counts) - _REASONS_SHOWN
+    rest = len(counts) - _MOST_REASONS
     if rest > 0:
         yield f"and {rest:,} others"
 
 
-def _summary(result: ImportResult, came: Sequence[Imported], tell: Say) -> None:
-    """How much it was altogether, and who is there of each run of ranks."""
-    new = sum(not each.existing for each in came)
+def _print_summary(result: ImportResult, imported: Sequence[Imported], out: Print) -> None:
+    new = sum(not profile.existing for profile in imported)
     parts = [f"{new:,} {_plural('profile', new)} of {_files(result)}"]
-    if new < len(came):
-        parts.append(f"{len(came) - new:,} already there")
+    if new < len(imported):
+        parts.append(f"{len(imported) - new:,} already there")
     parts.append(f"{len(result.runs):,} {_plural('run', len(result.runs))}")
-    tell(f"{result.store}: {', '.join(parts)}")
+    out(f"{result.store}: {', '.join(parts)}")
     least = 1 if result.lost else 2
     ranked = [r for r in result.runs if r.census.ranks and len(r.census.profiles) >= least]
-    for run in ranked[:_SHOWN]:
-        for line in _run(run):
-            tell(line)
-    if len(ranked) > _SHOWN:
-        tell(f"and {len(ranked) - _SHOWN:,} more runs; see nsysconv runs {result.store}")
+    for run in ranked[:_MOST_SHOWN]:
+        for line in _run_lines(run):
+            out(line)
+    if len(ranked) > _MOST_SHOWN:
+        out(f"and {len(ranked) - _MOST_SHOWN:,} more runs; see nsysconv runs {result.store}")
 
 
-def _run(run: RunResult) -> list[str]:
+def _run_lines(run: RunResult) -> list[str]:
     ranks, hosts = len(run.census.ranks), len(run.census.hosts)
     text = f"run {run.label}: {ranks:,} {_plural('rank', ranks)}"
     if hosts:

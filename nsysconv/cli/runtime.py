@@ -1,4 +1,4 @@
-"""How the process gets and gives back memory."""
+"""The process that a command runs in: garbage, threads and memory, signals, the standard streams."""
 
 from __future__ import annotations
 
@@ -25,16 +25,27 @@ from nsysconv.errors import UsageError
 from nsysconv.names import escaped, escaped_lines
 from nsysconv.refusals import reason_of
 
+# -- how it runs
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEEP_BYTES = (1 << 31) - 1  # the largest number that mallopt takes
 _LARGE_BYTES = 10 << 20
 _LIBRARIES_BYTES, _THREAD_BYTES = 480 << 20, 16 << 20
 
 
-def begin_work() -> None:
-    """To be called once a command is loaded, before it starts threads.
+def configure() -> None:
+    """Set what is to hold for the whole command. Call it before anything large is loaded."""
+    # What is loaded stays: looking through it for garbage takes a tenth of a short command.
+    # `begin_work` turns the collector on again.
+    gc.disable()
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-    Garbage is looked for from now on, where that had to wait, and not in what is loaded.
+
+def begin_work() -> None:
+    """Turn on the garbage collector, not for what is loaded; call it once a command is loaded.
+
+    To be called before the command starts threads, for it sets how they get memory, too.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -43,12 +54,10 @@ def begin_work() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Makes the C library reuse freed arrays of less than 10 MB, and return larger ones to the kernel.
-
-    Blocks of arrays are made and dropped by the thousand; glibc would give many back at once and get
-    zeroed pages for the next. Of arrays that are as long as a table there are few, of many sizes: where
-    they went, holes would stay that nothing fits in. Where there is no glibc, nothing happens.
-    """
+    # Freed arrays of less than 10 MB are reused, larger ones return to the kernel. Blocks of arrays are
+    # made and dropped by the thousand; glibc would give many back at once and get zeroed pages for the
+    # next. Of arrays that are as long as a table there are few, of many sizes: where they went, holes
+    # would stay that nothing fits in. Without glibc, nothing happens.
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -62,10 +71,9 @@ def _keep_freed_memory() -> None:
 
 
 def check_addresses() -> None:
-    """Raises UsageError where addresses are limited (`ulimit -v`) to less than the libraries take.
+    """Raise UsageError if addresses are limited (`ulimit -v`) to less than the libraries take.
 
-    Some of them crash there before they can say why. Measured with two threads of numpy's own library:
-    they crash below 440 MB.
+    Some of them crash then before they can say why: with two threads of numpy's own library below 440 MB.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     needed = _LIBRARIES_BYTES + _threads_of_numpy() * _THREAD_BYTES
@@ -78,68 +86,72 @@ def check_addresses() -> None:
 
 
 def _threads_of_numpy() -> int:
-    """How many the library that multiplies its matrices starts as it is loaded."""
-    asked = os.environ.get("OPENBLAS_NUM_THREADS", "")
-    return min(int(asked), cores()) if asked.isdecimal() and int(asked) > 0 else cores()
+    # The library that multiplies its matrices starts them as it is loaded.
+    count = os.environ.get("OPENBLAS_NUM_THREADS", "")
+    return min(int(count), cores()) if count.isdecimal() and int(count) > 0 else cores()
 
 
-_ENDING = tuple(
+# -- signals
+
+ENDING_SIGNALS = tuple(
     number
     for name in ("SIGINT", "SIGTERM", "SIGHUP")
     if (number := getattr(signal, name, None)) is not None
 )
-_SAME_S = 1.0
-"""Signals within this are one: terminals, `timeout` and batch systems send several at once."""
+_SAME_SIGNAL_S = 1.0
+"""Signals that come within this count as one: terminals, `timeout` and batch systems send several."""
+_RAISE_AGAIN_S = 0.02
 
-_AGAIN_S = 0.02
 
-
-class Ended(BaseException):
-    """A signal to end has come. No Exception: nothing but the end of the program may take it."""
+class Interrupted(BaseException):
+    """A signal to end has come. Not an Exception: nothing but the end of the program may catch it."""
 
     def __init__(self, number: signal.Signals) -> None:
+        """Keep the signal's number."""
         super().__init__(number)
         self.number = number
 
     @property
     def exit_status(self) -> int:
-        """What a shell says of a program that such a signal has ended."""
+        """Return the status that a shell gives a program which this signal has ended."""
         return 128 + self.number
 
 
 @contextmanager
-def ending() -> Iterator[None]:
-    """Within the block a signal to end raises Ended in the main thread. Ignored ones stay ignored."""
+def signals_raise() -> Iterator[None]:
+    """Raise Interrupted in the main thread on a signal to end, within the block; ignored ones stay."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    last = -_SAME_S
+    last = -_SAME_SIGNAL_S
 
-    def take(number: int, frame: FrameType | None) -> None:
+    def raise_interrupted(number: int, frame: FrameType | None) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _SAME_S:
+        if now - last >= _SAME_SIGNAL_S:
             last = now
-            raise Ended(signal.Signals(number))
+            raise Interrupted(signal.Signals(number))
 
-    def unraisable(what: sys.UnraisableHookArgs) -> None:
-        # It came where nothing can be raised, such as while an object was being freed: once more,
-        # a little later, for here nothing can be raised either.
+    def raise_later(args: sys.UnraisableHookArgs) -> None:
+        # The signal came where nothing can be raised, such as while an object was being freed. Nothing
+        # can be raised here either, so it is sent again a little later.
         nonlocal last
-        if isinstance(what.exc_value, Ended):
-            last = -_SAME_S
-            again = threading.Timer(_AGAIN_S, _thread.interrupt_main, (what.exc_value.number,))
+        if isinstance(args.exc_value, Interrupted):
+            last = -_SAME_SIGNAL_S
+            again = threading.Timer(
+                _RAISE_AGAIN_S, _thread.interrupt_main, (args.exc_value.number,)
+            )
             again.daemon = True
             again.start()
         else:
-            hook(what)
+            hook(args)
 
-    # When the interpreter ends the command has been done: there is nothing to break off.
+    # When the interpreter exits the command is done: there is nothing left to interrupt.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     hook = sys.unraisablehook
-    heard = [n for n in _ENDING if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, take) for number in heard}
-    sys.unraisablehook = unraisable
+    handled = [n for n in ENDING_SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, raise_interrupted) for number in handled}
+    sys.unraisablehook = raise_later
     try:
         yield
     finally:
@@ -148,59 +160,59 @@ def ending() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+# -- the standard streams
+
+
 class OutputLost(Exception):  # noqa: N818 - says what became of it
-    """Stdout took no more. No OSError: the library of the command line has its own ways with those."""
+    """Stdout took no more. Not an OSError: typer would handle that in its own way."""
 
     def __init__(self, reason: OSError) -> None:
+        """Keep whether the reader has gone, which is no failure."""
         super().__init__(f"stdout: {reason_of(reason)}")
         self.reader_gone = reason.errno == errno.EPIPE
 
 
 class _Output(io.FileIO):
-    """A standard stream's file. Once it took no more, what is written goes nowhere."""
-
-    _lost = False
+    _is_lost = False
 
     def write(self, data: Any) -> int:
-        if self._lost:
+        if self._is_lost:
             return memoryview(data).nbytes
         try:
-            # None: the stream is another program's, too, and was made not to wait.
+            # None: the stream is shared with a program that made it non-blocking.
             while (written := super().write(data)) is None:
                 select.select((), (self,), ())
         except OSError as error:
-            self._lost = True
-            return self._ended(error, memoryview(data).nbytes)
+            self._is_lost = True
+            return self._after_failure(error, memoryview(data).nbytes)
         return written
 
-    def _ended(self, error: OSError, size: int) -> int:
-        return size  # nobody can be told
+    def _after_failure(self, error: OSError, size: int) -> int:
+        return size  # of stderr: there is nowhere left to report it
 
 
 class _Stdout(_Output):
-    """As any, but it has to be told once."""
-
-    def _ended(self, error: OSError, size: int) -> int:
+    def _after_failure(self, error: OSError, size: int) -> int:
         raise OutputLost(error) from error
 
 
-def prepare() -> None:
-    """Makes the standard streams safe to use. Called once, before anything is opened.
+def secure_streams() -> None:
+    """Make the standard streams safe to use. Call it once, before anything is opened.
 
     A stream that was closed (`>&-`) becomes the null device: otherwise the next file to be opened would
-    get its number. Stdout raises OutputLost; neither raises anything else, and what a stream cannot
-    encode is spelled out.
+    get its number. Stdout raises OutputLost when it takes no more, stderr drops what is written then;
+    neither raises anything else. Characters that a stream cannot encode are written as escapes.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _safe(sys.stdout, _Stdout)
+        sys.stdout = _secured(sys.stdout, _Stdout)
     if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = _safe(sys.stderr, _Output)
+        sys.stderr = _secured(sys.stderr, _Output)
 
 
-def _safe(stream: io.TextIOWrapper, kind: type[_Output]) -> io.TextIOWrapper:
+def _secured(stream: io.TextIOWrapper, kind: type[_Output]) -> io.TextIOWrapper:
     return io.TextIOWrapper(
         io.BufferedWriter(kind(stream.fileno(), "w", closefd=False)),
         encoding=stream.encoding,
@@ -211,7 +223,7 @@ def _safe(stream: io.TextIOWrapper, kind: type[_Output]) -> io.TextIOWrapper:
 
 @contextmanager
 def reader_may_go() -> Iterator[None]:
-    """Ends the block early where stdout's reader has gone (`| head`): it has what it wanted."""
+    """End the block early when stdout's reader has gone (`| head`): it has what it wanted."""
     try:
         yield
     except OutputLost as lost:
@@ -219,13 +231,13 @@ def reader_may_go() -> Iterator[None]:
             raise
 
 
-def tell(text: str) -> None:
-    """A line of the answer."""
+def print_line(text: str) -> None:
+    """Print a line of the answer on stdout, control characters escaped."""
     with reader_may_go():
         sys.stdout.write(escaped(text) + "\n")
 
 
 def say(text: str) -> None:
-    """Lines beside the answer, none for an empty text."""
+    """Print lines beside the answer on stderr, control characters escaped; nothing for an empty text."""
     if text:
         print(escaped_lines(text), file=sys.stderr)  # noqa: T201

@@ -5,19 +5,21 @@ Definitions, with a worked example: docs/definitions.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from math import floor
+from typing import Any, Protocol
 
-from nsysconv.diff.rows import Key, Naming, Spelling, naming
+from nsysconv.diff.names import NameKey
+from nsysconv.diff.rows import Key, RowMatcher, row_matcher
 from nsysconv.notes import Note, Severity
 from nsysconv.report import Column, ProfileRef, Report, report_table
 from nsysconv.timeline.account import CLASSES, Account, Accounts
 from nsysconv.units import Unit
 
-Run = Sequence[Accounts]
+RunAccounts = Sequence[Accounts]
 """One run of a side: the accounts of its profile, or those of each of its ranks."""
 
 BY_COUNT, BY_MEAN, OVERLAP = (
@@ -33,7 +35,7 @@ PARTS = tuple(
 )
 """The parts of a change: the classes of an account, computation split in three."""
 
-WORDS = {
+PART_TITLES = {
     "before": "before the first GPU operation",
     BY_COUNT: "kernels: another number of launches",
     BY_MEAN: "kernels: longer or shorter launches",
@@ -95,7 +97,7 @@ class DeviceChange:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeAccount:
     """The account of a change; `devices` None where a side does not record what it needs.
 
     `steps`: how many steps a run of base and of other has, on average, by which times are divided; None
@@ -111,9 +113,9 @@ class Change:
     not_recorded: tuple[str, ...] = ()
 
 
-def account_of_change(
-    base: Sequence[Run], other: Sequence[Run], spelling: Spelling = str
-) -> Change:
+def account_for_change(
+    base: Sequence[RunAccounts], other: Sequence[RunAccounts], spelling: NameKey = str
+) -> ChangeAccount:
     """What the change of each device's time is made of, from base to other.
 
     Per step where all profiles of both sides that hold GPU work have steps, each divided by its own
@@ -127,31 +129,31 @@ def account_of_change(
         for fact in dict.fromkeys(fact for run in runs for each in run for fact in each.missing)
     ]
     if missing:
-        return Change(None, not_recorded=tuple(missing))
+        return ChangeAccount(None, not_recorded=tuple(missing))
     by_step = all(_has_steps(runs) for runs in sides)
     by_run = [[_of_run(run, by_step) for run in runs] for runs in sides]
     rows = [
         [{"rank": each.rank, "device_id": each.device_id} for each in chain.from_iterable(runs)]
         for runs in by_run
     ]
-    names = naming(_KEYS, (rows[0], rows[1]), {})
-    before, after = (_means(side, runs, names, spelling) for side, runs in enumerate(by_run))
+    names = row_matcher(_KEYS, (rows[0], rows[1]), {})
+    before, after = (_device_means(side, runs, names, spelling) for side, runs in enumerate(by_run))
     devices = [
-        _device(key, names, before.get(key, _Mean()), after.get(key, _Mean()))
+        _device_change(key, names, before.get(key, _DeviceMean()), after.get(key, _DeviceMean()))
         for key in dict.fromkeys((*before, *after))
     ]
     steps = _steps(by_run[0]), _steps(by_run[1])
     counts = _device_count(by_run[0]), _device_count(by_run[1])
-    return Change(tuple(devices), steps if by_step else None, counts, names.dropped)
+    return ChangeAccount(tuple(devices), steps if by_step else None, counts, names.dropped)
 
 
-def _has_steps(runs: Sequence[Run]) -> bool:
+def _has_steps(runs: Sequence[RunAccounts]) -> bool:
     """Whether each profile of a side that has accounts has those of steps, and there is such a one."""
     used = [each for run in runs for each in run if each.of_window]
     return bool(used) and all(each.of_steps for each in used)
 
 
-def _of_run(run: Run, by_step: bool) -> list[Account]:
+def _of_run(run: RunAccounts, by_step: bool) -> list[Account]:
     """The accounts of all devices of a run."""
     return [
         account
@@ -172,7 +174,7 @@ def _device_count(runs: Sequence[Sequence[Account]]) -> Fraction:
 
 
 @dataclass
-class _Mean:
+class _DeviceMean:
     """A device on one side: times of classes, and count and time of kernels that compute, by name; all
     per step where there are steps, and means over the runs."""
 
@@ -192,7 +194,7 @@ class _Mean:
         spent = sum((spent for _, spent in self.kernels.values()), Fraction(0))
         return spent - self.times["computation"]
 
-    def add(self, account: Account, parts: int, spelling: Spelling) -> None:
+    def add(self, account: Account, parts: int, spelling: NameKey) -> None:
         """Adds one of so many equal parts of an account."""
         self.of = self.of or account
         self.not_recorded |= account.not_recorded
@@ -208,31 +210,33 @@ class _Mean:
                 )
 
 
-def _means(
-    side: int, runs: Sequence[Sequence[Account]], names: Naming, spelling: Spelling
-) -> dict[Key, _Mean]:
+def _device_means(
+    side: int, runs: Sequence[Sequence[Account]], names: RowMatcher, spelling: NameKey
+) -> dict[Key, _DeviceMean]:
     """The devices of a side by what they are called on both."""
-    devices: dict[Key, _Mean] = {}
+    devices: dict[Key, _DeviceMean] = {}
     for run in runs:
         rows = [{"rank": each.rank, "device_id": each.device_id} for each in run]
         for key, account in zip(names.named(side, rows), run, strict=True):
             parts = len(runs) * (account.span.steps or 1)
-            devices.setdefault(key, _Mean()).add(account, parts, spelling)
+            devices.setdefault(key, _DeviceMean()).add(account, parts, spelling)
     return devices
 
 
-def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:
+def _device_change(
+    key: Key, names: RowMatcher, base: _DeviceMean, other: _DeviceMean
+) -> DeviceChange:
     """The change of one device."""
     whole = round(base.whole), round(other.whole)
     before, after = (
-        dict(zip(CLASSES, rounded([mean.times[name] for name in CLASSES], total), strict=True))
+        dict(zip(CLASSES, round_to_sum([mean.times[name] for name in CLASSES], total), strict=True))
         for mean, total in zip((base, other), whole, strict=True)
     )
     more = after["computation"] - before["computation"]
-    by_count, by_mean = split(base.kernels, other.kernels)
+    by_count, by_mean = split_change(base.kernels, other.kernels)
     in_three = [by_count, by_mean, base.overlap - other.overlap]
     least = _MINOR_SHARE * (whole[0] or whole[1])
-    computation = zip((BY_COUNT, BY_MEAN, OVERLAP), rounded(in_three, more), strict=True)
+    computation = zip((BY_COUNT, BY_MEAN, OVERLAP), round_to_sum(in_three, more), strict=True)
     parts = {
         name: Part(name, None, None, change, abs(change) < least) for name, change in computation
     }
@@ -255,7 +259,7 @@ def _device(key: Key, names: Naming, base: _Mean, other: _Mean) -> DeviceChange:
     )
 
 
-def split(
+def split_change(
     base: Mapping[str, tuple[Fraction, Fraction]], other: Mapping[str, tuple[Fraction, Fraction]]
 ) -> tuple[Fraction, Fraction]:
     """What another count, and what another mean makes of the change of sums, each (count, sum) by name.
@@ -279,7 +283,7 @@ def split(
     return by_count, whole - by_count
 
 
-def rounded(values: Sequence[Fraction], whole: int) -> list[int]:
+def round_to_sum(values: Sequence[Fraction], whole: int) -> list[int]:
     """The values as whole numbers that add up to `whole`: each rounded down, and what is then missing
     given to those with the largest remainders, of equal ones to the first."""
     result = [floor(value) for value in values]
@@ -292,7 +296,7 @@ def rounded(values: Sequence[Fraction], whole: int) -> list[int]:
 
 # -- the report
 
-COLUMNS = (
+ACCOUNT_COLUMNS = (
     *_KEYS,
     Column(
         "part",
@@ -320,14 +324,14 @@ COLUMNS = (
 )
 
 
-def joined(change: Change) -> Change:
+def with_minor_parts_joined(change: ChangeAccount) -> ChangeAccount:
     """The account with the minor parts of each device as one, which is called `other` and stands last."""
     if change.devices is None:
         return change
-    return replace(change, devices=tuple(map(_joined, change.devices)))
+    return replace(change, devices=tuple(map(_device_with_minor_joined, change.devices)))
 
 
-def _joined(device: DeviceChange) -> DeviceChange:
+def _device_with_minor_joined(device: DeviceChange) -> DeviceChange:
     minor = [part for part in device.parts if part.is_minor]
     if not any(part.change for part in minor):
         return replace(device, parts=tuple(part for part in device.parts if not part.is_minor))
@@ -340,7 +344,7 @@ def _joined(device: DeviceChange) -> DeviceChange:
 
 
 def account_report(
-    change: Change, profiles: Sequence[ProfileRef] = (), notes: Sequence[Note] = ()
+    change: ChangeAccount, profiles: Sequence[ProfileRef] = (), notes: Sequence[Note] = ()
 ) -> Report:
     """The account of a change as a report: per device all of the time, then its parts, the greatest
     change first."""
@@ -355,14 +359,14 @@ def account_report(
         whole = "window" if change.steps is None else "time from step to step"
         if change.dropped and max(change.device_counts) > 1:
             whole += ", all devices added up"
-        rows = [row for device in change.devices for row in _rows(device, whole)]
-        names = [column.name for column in COLUMNS]
+        rows = [row for device in change.devices for row in _account_rows(device, whole)]
+        names = [column.name for column in ACCOUNT_COLUMNS]
         cells = {name: [row[i] for row in rows] for i, name in enumerate(names)}
-        table, count = report_table(COLUMNS, cells), len(rows)
+        table, count = report_table(ACCOUNT_COLUMNS, cells), len(rows)
     return Report(
         name="account",
         title="What the change is made of",
-        columns=COLUMNS,
+        columns=ACCOUNT_COLUMNS,
         table=table,
         profiles=tuple(profiles),
         notes=tuple(said),
@@ -371,7 +375,7 @@ def account_report(
     )
 
 
-def _rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
+def _account_rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
     """The rows of a device, in the order of COLUMNS; `name` is what all of its time is called."""
     whole = Part(name, device.base, device.other, device.change, is_minor=False)
     ordered = sorted(device.parts, key=lambda part: (part.name == MINOR, -abs(part.change)))
@@ -379,7 +383,7 @@ def _rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
         (
             device.rank,
             device.device_id,
-            WORDS.get(part.name, part.name),
+            PART_TITLES.get(part.name, part.name),
             part.change,
             100 * part.change / device.base if device.base else None,
             part.base,
@@ -388,3 +392,208 @@ def _rows(device: DeviceChange, name: str) -> list[tuple[object, ...]]:
         )
         for part in (whole, *ordered)
     ]
+
+
+class ComparedRow(Protocol):
+    """A row of both sides of a comparison: what it is about, and its values by measure."""
+
+    @property
+    def base(self) -> Mapping[str, Any]:
+        """The row as base spells it; empty where base has none."""
+
+    @property
+    def other(self) -> Mapping[str, Any]:
+        """The row as other spells it; empty where other has none."""
+
+    @property
+    def base_values(self) -> Mapping[str, Any]:
+        """Base's values, of several runs their means."""
+
+    @property
+    def other_values(self) -> Mapping[str, Any]:
+        """Other's values, of several runs their means."""
+
+
+@dataclass(frozen=True)
+class _CulpritKind:
+    """Rows of one report: their sum, its count, what tells them apart, and words for what changed."""
+
+    name: str
+    sum_ns: str
+    count: str
+    keys: tuple[str, ...]
+    more: str
+    less: str
+    times: str
+    each: str
+
+
+_KERNEL = _CulpritKind(
+    "kernel", "kernel_sum_ns", "kernel_count", ("name",),
+    "launched {} more often", "launched {} less often", "launched {} times as often", "each launch",
+)  # fmt: skip
+_CALL = _CulpritKind(
+    "call", "api_sum_ns", "call_count", ("name", "layer"),
+    "called {} more often", "called {} less often", "called {} times as often", "each call",
+)  # fmt: skip
+_IDLE = _CulpritKind(
+    "idle", "host_sum_ns", "gap_count", ("name", "activity"),
+    "in {} more gaps", "in {} fewer gaps", "in {} times as many gaps", "each time",
+)  # fmt: skip
+
+CULPRIT_COLUMNS = (
+    Column(
+        "kind",
+        Unit.TEXT,
+        "kernel; call of the API; idle: what the host did while a device was idle. Each kind looks at "
+        "the same change from another side: the call that waits for a kernel takes longer with it. Rows "
+        "of several kinds do not add up.",
+        key=True,
+    ),
+    Column(
+        "name", Unit.TEXT, "Name of the kernel, of the call, or of what the host did.", key=True
+    ),
+    Column(
+        "activity",
+        Unit.TEXT,
+        "Of calls the layer, of what the host did which activity it was; null for kernels.",
+        key=True,
+        brief=False,
+    ),
+    Column("change_ns", Unit.NS, "Other less base, of the sums.", better="less"),
+    Column("why", Unit.TEXT, "In words: whether it is the count, or the mean."),
+    Column("by_count_ns", Unit.NS, "What comes from another count, at base's mean.", brief=False),
+    Column("by_mean_ns", Unit.NS, "What comes from another mean.", brief=False),
+    Column("base_ns", Unit.NS, "Base's sum.", better="less"),
+    Column("other_ns", Unit.NS, "Other's sum.", better="less"),
+)
+
+_WORTH_SAYING = Fraction(1, 4)
+
+
+@dataclass(frozen=True)
+class _Culprit:
+    """One name: counts and sums of both sides."""
+
+    kind: _CulpritKind
+    key: tuple[Any, ...]
+    base: tuple[Fraction, Fraction]
+    other: tuple[Fraction, Fraction]
+
+    @property
+    def change(self) -> Fraction:
+        """Other's sum less base's."""
+        return self.other[1] - self.base[1]
+
+
+def culprits(
+    kernels: Sequence[ComparedRow],
+    calls: Sequence[ComparedRow],
+    gaps: Sequence[ComparedRow],
+    most: int = 5,
+    *,
+    of: ChangeAccount | None = None,
+    profiles: Sequence[ProfileRef] = (),
+) -> Report:
+    """The names whose sums changed most, so many of all three kinds together, greatest change first.
+
+    `kernels`, `calls` and `gaps` are the rows of the comparisons of `kernels`, `api_vs_kernel` and
+    `idle_host`; those of several ranks and devices are added up. `of`: the account of the same change.
+    With it, values are those of one device (the mean over devices), and of one step where the account is.
+    """
+    per = (Fraction(1), Fraction(1)) if of is None else _step_device_counts(of)
+    listed: list[_Culprit] = []
+    for kind, rows in ((_KERNEL, kernels), (_CALL, calls), (_IDLE, gaps)):
+        listed += (each for each in _by_name(kind, rows, per) if round(each.change))
+    listed.sort(key=lambda each: -abs(each.change))
+    cells = [_culprit_row(each) for each in listed[:most]]
+    data = {column.name: [row[i] for row in cells] for i, column in enumerate(CULPRIT_COLUMNS)}
+    return Report(
+        name="culprits",
+        title=_culprits_title(of),
+        columns=CULPRIT_COLUMNS,
+        table=report_table(CULPRIT_COLUMNS, data),
+        profiles=tuple(profiles),
+        row_count=len(cells),
+    )
+
+
+def _culprits_title(of: ChangeAccount | None) -> str:
+    parts = ["The largest parts of the change, by name"]
+    if of is not None and of.steps is not None:
+        parts.append("per step")
+    if of is not None and max(of.device_counts) > 1:
+        parts.append("mean of all devices")
+    return ", ".join(parts)
+
+
+def _step_device_counts(of: ChangeAccount) -> tuple[Fraction, Fraction]:
+    """How many steps of devices the values of each side are of."""
+    base, other = of.steps or (Fraction(1), Fraction(1))
+    base_devices, other_devices = of.device_counts
+    return (base * base_devices or Fraction(1)), (other * other_devices or Fraction(1))
+
+
+def _by_name(
+    kind: _CulpritKind, rows: Sequence[ComparedRow], per: tuple[Fraction, Fraction]
+) -> Iterator[_Culprit]:
+    """The rows of one kind by name, those that have a sum and a count."""
+    totals: dict[tuple[Any, ...], list[list[Fraction]]] = {}
+    for row in rows:
+        spelled = row.base or row.other
+        of_sides = row.base_values, row.other_values
+        values = [(side[kind.count], side[kind.sum_ns]) for side in of_sides]
+        if any(value is None for pair in values for value in pair):
+            continue
+        key = tuple(spelled.get(name) for name in kind.keys)
+        entry = totals.setdefault(key, [[Fraction(0), Fraction(0)], [Fraction(0), Fraction(0)]])
+        for side, (count, spent) in enumerate(values):
+            entry[side][0] += Fraction(count) / per[side]
+            entry[side][1] += Fraction(spent) / per[side]
+    for key, (base, other) in totals.items():
+        yield _Culprit(kind, key, (base[0], base[1]), (other[0], other[1]))
+
+
+def _culprit_row(each: _Culprit) -> tuple[Any, ...]:
+    """A row, in the order of COLUMNS."""
+    base, other = round(each.base[1]), round(each.other[1])
+    parts = split_change({"": each.base}, {"": each.other})
+    by_count, by_mean = round_to_sum(parts, other - base)
+    name, *rest = each.key
+    activity = rest[0] if rest else None
+    why = _why(each, *parts)
+    return each.kind.name, name, activity, other - base, why, by_count, by_mean, base, other
+
+
+def _why(each: _Culprit, by_count: Fraction, by_mean: Fraction) -> str:
+    """The larger cause in words, and the smaller if it is worth saying."""
+    kind, (count, spent), (count_after, spent_after) = each.kind, each.base, each.other
+    if not count or not count_after:
+        return "only in other" if count_after else "only in base"
+    largest = max(abs(by_count), abs(by_mean))
+    words = []
+    if abs(by_count) >= _WORTH_SAYING * largest and count_after != count:
+        ratio = count_after / count
+        if ratio >= 2:
+            words.append((abs(by_count), kind.times.format(f"{float(ratio):.1f}")))
+        else:
+            words.append(
+                (abs(by_count), (kind.more if ratio > 1 else kind.less).format(_percent(ratio)))
+            )
+    if abs(by_mean) >= _WORTH_SAYING * largest and by_mean:
+        ratio = (spent_after / count_after) / (spent / count) if spent else Fraction(0)
+        if ratio >= 2:
+            text = f"{float(ratio):.1f} times as long"
+        elif spent:
+            text = f"{_percent(ratio)} {'longer' if ratio > 1 else 'shorter'}"
+        else:
+            text = "longer"  # than nothing
+        words.append((abs(by_mean), f"{kind.each} {text}"))
+    words.sort(key=lambda word: -word[0])
+    return ", ".join(text for _, text in words)
+
+
+def _percent(ratio: Fraction) -> str:
+    """How far a ratio is from 1: whole per cent, of less than 10 with one decimal."""
+    distance = abs(float(ratio) - 1) * 100
+    return f"{distance:.0f} %" if distance >= 9.95 else f"{distance:.1f} %"

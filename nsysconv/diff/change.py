@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nsysconv.diff.noise import Interval, pp_floor, repeats, repeats_difference, single
+from nsysconv.diff.noise import (
+    ConfidenceInterval,
+    percentage_point_deviation,
+    runs_difference_interval,
+    runs_ratio_interval,
+    single_run_half_width,
+)
 from nsysconv.report import Better, Column
 from nsysconv.units import Unit, human
 
@@ -21,7 +27,7 @@ Verdict = Literal["worse", "better", "more", "less", "same", "~"]
 UNCERTAIN: Verdict = "~"
 _NORMAL = 1.96
 # What adding up in another order makes of a ratio.
-_DUST = 1e-9
+_REL_TOL = 1e-9
 SAME_SHARE = 0.03
 """An interval inside ±3 % shows that a figure is the same, for all that matters."""
 SAME_POINTS = 1.0
@@ -51,7 +57,7 @@ class Change:
     points: bool = False
 
     def __post_init__(self) -> None:
-        if self.half < _DUST:
+        if self.half < _REL_TOL:
             object.__setattr__(self, "half", 0.0)
 
     @property
@@ -63,7 +69,7 @@ class Change:
         return first, second
 
     @property
-    def ratio(self) -> Interval | None:
+    def ratio(self) -> ConfidenceInterval | None:
         """The interval of other / base; None for percentages, for values that are not positive, and
         where nothing shows how the figure varies.
         """
@@ -71,31 +77,33 @@ class Change:
             return None
         before, after = self.means
         if self.basis == "exact":
-            return Interval(after / before, after / before)
+            return ConfidenceInterval(after / before, after / before)
         if self.basis == "repeats":
-            return repeats(self.base, self.other)
-        return Interval(after / before * math.exp(-self.half), after / before * math.exp(self.half))
+            return runs_ratio_interval(self.base, self.other)
+        return ConfidenceInterval(
+            after / before * math.exp(-self.half), after / before * math.exp(self.half)
+        )
 
-    def difference(self, scale: float = 1.0) -> Interval | None:
+    def difference(self, scale: float = 1.0) -> ConfidenceInterval | None:
         """The interval of other - scale * base; None where nothing shows how the figure varies."""
         before, after = self.means
         if self.basis == "none":
             return None
         if self.basis == "exact":
             exact = after - before if scale == 1 else after - scale * before
-            return Interval(exact, exact)
+            return ConfidenceInterval(exact, exact)
         if self.basis == "repeats":
-            return repeats_difference([scale * value for value in self.base], self.other)
+            return runs_difference_interval([scale * value for value in self.base], self.other)
         middle = after - scale * before
         if self.points:
-            reach = _NORMAL * pp_floor(self.noise, (before + after) / 200)
-            return Interval(middle - reach, middle + reach)
+            reach = _NORMAL * percentage_point_deviation(self.noise, (before + after) / 200)
+            return ConfidenceInterval(middle - reach, middle + reach)
         if before > 0 and after > 0:
             low, high = (after * math.exp(sign * self.half) for sign in (-1, 1))
-            return Interval(low - scale * before, high - scale * before)
+            return ConfidenceInterval(low - scale * before, high - scale * before)
         # Of a side without any, nothing varies; the other's value may be as far off as any.
         reach = math.expm1(self.half) * (abs(after) + abs(scale * before))
-        return Interval(middle - reach, middle + reach)
+        return ConfidenceInterval(middle - reach, middle + reach)
 
     @property
     def excludes_no_change(self) -> bool:
@@ -113,7 +121,7 @@ class Change:
         if self.points or self.basis in ("exact", "none") or min(*self.base, *self.other) <= 0:
             return None
         if self.basis != "repeats":
-            return self.half / single(1.0)
+            return self.half / single_run_half_width(1.0)
         squares = [
             (math.log(value) - mean) ** 2
             for side in (self.base, self.other)
@@ -197,7 +205,7 @@ def change_of(
         return Change(before, after, "none", points=points)
     if half is not None:
         return Change(before, after, "within run", half, noise, points)
-    return Change(before, after, "single run", single(noise), noise, points)
+    return Change(before, after, "single run", single_run_half_width(noise), noise, points)
 
 
 def _is_counted(column: Column) -> bool:

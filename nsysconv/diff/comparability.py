@@ -12,21 +12,20 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from statistics import median
 
-from nsysconv.diff.answers import (
-    devices_used,
-    has_graph_intervals,
-    op_count,
-    step_counts,
-    window_lengths,
-)
+from nsysconv.diff.rows import BOTH, RowPair
 from nsysconv.facts import Fact, in_order
 from nsysconv.notes import Note, Severity
 from nsysconv.report import MISSING
 from nsysconv.store.read import Row
-from nsysconv.timeline.steps import STEP_RANGE
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.idle import window
+from nsysconv.timeline.steps import STEP_RANGE, in_slice
+from nsysconv.timeline.steps import steps as steps_of
+from nsysconv.timeline.timeline import Timeline, cached_small
+from nsysconv.timeline.totals import GPU_KINDS, Total, totals
 from nsysconv.units import Unit, human
 
 _Run = tuple[Timeline, ...]
@@ -79,7 +78,7 @@ class _Property:
     facts: frozenset[Fact] = _ALL
 
 
-def differences(
+def comparability_notes(
     base: Sequence[Timeline], other: Sequence[Timeline], *, steps: str | None = None
 ) -> list[Note]:
     """What makes figures of the two sides incomparable, or explains why they differ; worst first.
@@ -102,9 +101,9 @@ def differences(
     return sorted(found, key=lambda note: _WORST_FIRST.index(note.severity))
 
 
-def look(timeline: Timeline, *, steps: str | None = None) -> None:
-    """Looks at all of a profile that `differences` asks for, so that it may forget its events."""
-    differences([timeline], [timeline], steps=steps)
+def compute_properties(timeline: Timeline, *, steps: str | None = None) -> None:
+    """Looks at all of a profile that `comparability_notes` asks for, so that it may forget its events."""
+    comparability_notes([timeline], [timeline], steps=steps)
 
 
 def is_empty(timelines: Iterable[Timeline]) -> bool:
@@ -228,7 +227,7 @@ def _joined(values: Iterable[object]) -> str | None:
 def _gpus(columns: tuple[str, ...], run: _Run) -> str | None:
     """What these columns say of the GPUs in use."""
     rows = [(row, t) for t in run for row in t.profile.rows("device")]
-    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in devices_used(t)]
+    cells = [[row[c] for c in columns] for row, t in rows if row["device_id"] in used_devices(t)]
     # Newer drivers put the vendor before the names of older ones.
     return _joined(
         ".".join(map(str, each)).removeprefix("NVIDIA ") for each in cells if None not in each
@@ -239,7 +238,7 @@ def _gpu_count(run: _Run) -> str | None:
     """How many GPUs the run worked on: those of several ranks may be the same."""
     found: set[Hashable] = set()
     for timeline in run:
-        used = devices_used(timeline)
+        used = used_devices(timeline)
         if None in used:
             return None
         rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
@@ -414,3 +413,127 @@ def _ratio(base: Sequence[int], other: Sequence[int]) -> float:
 def _length(lengths: Sequence[int]) -> str:
     text = human(median(lengths), Unit.NS)
     return text if len(lengths) == 1 else f"{text} (median of {len(lengths)})"
+
+
+@cached_small
+def op_count(timeline: Timeline) -> int:
+    """Return how many GPU operations a profile holds, by its events or its totals."""
+    return len(timeline.ops) or sum(total.count for total in _totals(timeline))
+
+
+def used_devices(timeline: Timeline) -> set[int | None]:
+    """Return the devices with GPU operations; None among them for operations that name none."""
+    devices = {None if device == MISSING else device for device in timeline.devices}
+    return devices or {total.device_id for total in _totals(timeline)}
+
+
+def _totals(timeline: Timeline) -> list[Total]:
+    return totals(timeline, *chain.from_iterable(GPU_KINDS.values()))
+
+
+@cached_small
+def step_counts(timeline: Timeline, pattern: str) -> list[int]:
+    """Return how many steps each process has."""
+    return [len(of_process) for of_process in in_slice(timeline, steps_of(timeline, pattern))]
+
+
+@cached_small
+def step_period(timeline: Timeline, pattern: str) -> float | None:
+    """Return the mean time in ns from the begin of a step to that of the next, or None without steps.
+
+    Of several processes it is that of the process where it is the longest.
+    """
+    processes = in_slice(timeline, steps_of(timeline, pattern))
+    means = [int(mine.end[-1] - mine.start[0]) / len(mine) for mine in processes if len(mine)]
+    return max(means, default=None)
+
+
+def gpu_uuids(side: Iterable[Timeline]) -> set[str]:
+    """Return the UUIDs of the GPUs of a side that were used; empty where one is not recorded."""
+    used = {
+        row["uuid"]
+        for timeline in side
+        for row in timeline.profile.rows("device")
+        if row["device_id"] in used_devices(timeline)
+    }
+    return set() if None in used else used
+
+
+@cached_small
+def has_graph_intervals(timeline: Timeline) -> bool:
+    """Return whether a launch of a graph was recorded as one interval."""
+    return bool((timeline.ops.kind == Kind.GRAPH).any())
+
+
+@cached_small
+def window_lengths(timeline: Timeline) -> dict[int, int]:
+    """Return the length in ns of the window of each device that has one."""
+    windows = {
+        device: window(timeline, device, timeline.ops_on(device)) for device in timeline.devices
+    }
+    return {device: span.length for device, span in windows.items() if span is not None}
+
+
+# Launches that differ by a smaller share are those of a program that does not do the same every time.
+_LITTLE = 0.01
+# A program is the same as far as it runs the same kernels, for this share of their time at least.
+_MOST = 0.5
+_STEPS = "steps-differ"
+_UNLIKE = ("gpu-differs", "capture-options-differ")
+
+
+def work_differences(notes: Iterable[Note], *, have_steps: bool) -> list[str]:
+    """What of the comparability of two sides makes their sums incomparable, in words.
+
+    Other numbers of steps, where both sides have steps; another GPU, other options of the profiler.
+    """
+    slugs = (_STEPS, *_UNLIKE) if have_steps else _UNLIKE
+    return [work_note.text for work_note in notes if work_note.slug in slugs]
+
+
+def kernel_mix_difference(kernels: Sequence[RowPair]) -> str | None:
+    """That the sides run other kernels for more than half of their time, in words; else None.
+
+    To be asked where no steps say how much was done. `kernels` are the rows of that report.
+    """
+    shares = []
+    for side in ("base_values", "other_values"):
+        spent = [(row.where == BOTH, getattr(row, side)["kernel_sum_ns"] or 0) for row in kernels]
+        whole = sum(each for _, each in spent)
+        shares.append(sum(each for both, each in spent if both) / whole if whole else 1.0)
+    if min(shares) >= _MOST:
+        return None
+    return f"only {100 * min(shares):.0f} % of the kernel time is of kernels that both sides run"
+
+
+def launch_count_difference(kernels: Sequence[RowPair]) -> str | None:
+    """That one side launched most of its kernels less often than the other, in words; else None.
+
+    So it is where a recording was stopped after some time: it holds more of a program that became
+    faster. A changed program launches some kernels more or less often, and the others as before. Most are
+    more than half of the names that both sides have, and of base's time. To be asked where no steps say
+    how much was done. `kernels` are the rows of that report.
+    """
+    rows = [row for row in kernels if row.where == BOTH and row.base_values["kernel_sum_ns"]]
+    whole = sum(row.base_values["kernel_sum_ns"] or 0 for row in kernels)
+    for sign, word in ((-1, "fewer"), (1, "more")):
+        other = [row for row in rows if sign * _share(row) > _LITTLE]
+        spent = sum(row.base_values["kernel_sum_ns"] for row in other)
+        if 2 * len(other) > len(rows) and 2 * spent > whole:
+            before, after = (
+                sum(values["kernel_count"] or 0 for values in side)
+                for side in zip(*((r.base_values, r.other_values) for r in kernels), strict=True)
+            )
+            return f"{100 * abs(after - before) / before:.1f} % {word} launches, of most kernels"
+    return None
+
+
+def _share(row: RowPair) -> float:
+    before, after = row.base_values["kernel_count"], row.other_values["kernel_count"]
+    return (after - before) / before if before and after is not None else 0.0
+
+
+def work_note(reasons: Sequence[str]) -> Note:
+    """That sums are not comparable, and why."""
+    text = f"not the same work ({'; '.join(reasons)}): sums and counts have no verdict"
+    return Note("work-differs", Severity.APPROXIMATED, text)

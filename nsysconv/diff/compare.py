@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 from nsysconv.diff.change import UNCERTAIN, Change, change_of
-from nsysconv.diff.compared import (
+from nsysconv.diff.names import NameKey
+from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
+from nsysconv.diff.rows import (
     BOTH,
     ONLY_BASE,
     ONLY_OTHER,
     PER_STEP,
-    Compared,
+    Key,
+    Row,
+    RowMatcher,
+    RowPair,
+    SummedRow,
     main_measure,
     measures_of,
+    row_matcher,
+    sum_by_key,
 )
-from nsysconv.diff.noise import UNKNOWN_RUN_NOISE
-from nsysconv.diff.rows import Key, Merged, Naming, Row, Spelling, merged, naming
 from nsysconv.diff.steps import STEP_COUNT
-from nsysconv.diff.table import changes_report
 from nsysconv.notes import Note, Severity
 from nsysconv.notes import merged as merged_notes
-from nsysconv.report import Column, Report
+from nsysconv.report import Column, Report, common_slice, report_table
 from nsysconv.units import Unit
 
 _FEW_REPEATS = 4
 # One of so many intervals at 95 % does not hold what is there.
 _BY_CHANCE = 0.05
-_DUST = 1e-9
+_REL_TOL = 1e-9
 
-HalfWidths = Callable[[Naming], Mapping[Key, Mapping[str, float]]]
+HalfWidths = Callable[[RowMatcher], Mapping[Key, Mapping[str, float]]]
 """Of sides that are one run each, per row and measure half the width of the interval of its ratio's
 logarithm; rows and measures that have no values by step are left out."""
 
@@ -55,14 +61,14 @@ class Comparison:
     """A report of changes, and all rows, changed or not; `rows` None where it could not be made."""
 
     report: Report
-    rows: tuple[Compared, ...] | None
+    rows: tuple[RowPair, ...] | None
 
 
 def compare_reports(
     base: Sequence[Report],
     other: Sequence[Report],
     *,
-    spelling: Mapping[str, Spelling],
+    spelling: Mapping[str, NameKey],
     half_widths: HalfWidths = lambda names: {},
     notes: Sequence[Note] = (),
     comparable: Callable[[Column], bool] = lambda column: True,
@@ -89,17 +95,19 @@ def compare_reports(
         report = changes_report(base, other, main, notes=notes, not_recorded=tuple(lacking))
         return Comparison(report, None)
     told = [[report.rows() for report in reports] for reports in (base, other)]
-    names = naming(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
+    names = row_matcher(first.columns, (list(chain(*told[0])), list(chain(*told[1]))), spelling)
     measures = measures_of(first.columns)
     of_base, of_other = sides = [
-        _Side([_Run.of(merged(rows, measures, names, i), measures) for rows in runs], measures)
+        _SideRows(
+            [_RunRows.of(sum_by_key(rows, measures, names, i), measures) for rows in runs], measures
+        )
         for i, runs in enumerate(told)
     ]
     halves = half_widths(names) if len(base) == len(other) == 1 else {}
     judged = frozenset(column.name for column in measures if comparable(column))
     by_name = {column.name: column for column in measures}
     rows = [
-        _compared(by_name, key, of_base, of_other, halves.get(key, {}), noise, judged)
+        _row_pair(by_name, key, of_base, of_other, halves.get(key, {}), noise, judged)
         for key in dict.fromkeys(key for side in sides for run in side.runs for key in run.rows)
     ]
     if not one_sided:
@@ -111,17 +119,17 @@ def compare_reports(
     changed.sort(key=lambda row: (-abs(row.differences[main.name] or 0), repr(row.key)))
     said = [
         *notes,
-        *_on_names(sides),
+        *_merged_name_notes(sides),
         *_notes(names, len(rows) - len(changed), len(base), len(other)),
-        *_on_counts(rows, measures),
-        *_on_chance(rows, main),
+        *_count_notes(rows, measures),
+        *_false_positive_notes(rows, main),
     ]
     report = changes_report(base, other, main, names.keys, changed, merged_notes(said))
     return Comparison(report, tuple(rows))
 
 
 def _main_of(
-    columns: Sequence[Column], rows: Sequence[Compared], comparable: Callable[[Column], bool]
+    columns: Sequence[Column], rows: Sequence[RowPair], comparable: Callable[[Column], bool]
 ) -> Column:
     """The measure that rows are sorted and judged by: of other amounts of work, what a step takes."""
     main = main_measure(columns)
@@ -134,14 +142,14 @@ def _main_of(
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunRows:
     """The rows of one run by key. What adds up is 0 where it has no such row but tells of others."""
 
-    rows: Mapping[Key, Merged]
+    rows: Mapping[Key, SummedRow]
     absent: Mapping[str, Any]
 
     @classmethod
-    def of(cls, rows: Mapping[Key, Merged], measures: Sequence[Column]) -> _Run:
+    def of(cls, rows: Mapping[Key, SummedRow], measures: Sequence[Column]) -> _RunRows:
         """The run with these rows, of columns with these measures."""
 
         def is_told(name: str) -> bool:
@@ -151,10 +159,10 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _SideRows:
     """The runs of a side, which have these measures."""
 
-    runs: Sequence[_Run]
+    runs: Sequence[_RunRows]
     measures: Sequence[Column]
 
     def row(self, key: Key) -> tuple[Row | None, Mapping[str, Any]]:
@@ -176,15 +184,15 @@ class _Side:
         return [absent[name] if row is None else row.values[name] for row, absent in rows]
 
 
-def _compared(
+def _row_pair(
     measures: Mapping[str, Column],
     key: Key,
-    base: _Side,
-    other: _Side,
+    base: _SideRows,
+    other: _SideRows,
     halves: Mapping[str, float],
     noise: RunNoise,
     judged: frozenset[str],
-) -> Compared:
+) -> RowPair:
     """A row of both sides."""
     (here, before), (there, after) = base.row(key), other.row(key)
     where = ONLY_OTHER if here is None else ONLY_BASE if there is None else BOTH
@@ -196,19 +204,19 @@ def _compared(
         assumed = noise.single if half is None else noise.stepped
         return change_of(measures[name], *values, noise=assumed, half=half)
 
-    return Compared(key, where, here or {}, there or {}, before, after, differences, change, judged)
+    return RowPair(key, where, here or {}, there or {}, before, after, differences, change, judged)
 
 
 def _difference(before: Any, after: Any) -> Any:
     """After less before; 0 of floats that differ by what adding in another order makes."""
     if before is None or after is None:
         return None
-    if isinstance(before, float) and math.isclose(before, after, rel_tol=_DUST, abs_tol=0.0):
+    if isinstance(before, float) and math.isclose(before, after, rel_tol=_REL_TOL, abs_tol=0.0):
         return 0.0
     return after - before
 
 
-def _on_names(sides: Sequence[_Side]) -> list[Note]:
+def _merged_name_notes(sides: Sequence[_SideRows]) -> list[Note]:
     """What names of one profile are one here."""
     merged_rows = [r for side in sides for run in side.runs for r in run.rows.values() if r.also]
     if not merged_rows:
@@ -218,7 +226,7 @@ def _on_names(sides: Sequence[_Side]) -> list[Note]:
     return [Note("names-merged", Severity.INFO, text, len(merged_rows))]
 
 
-def _notes(names: Naming, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
+def _notes(names: RowMatcher, unchanged: int, base_runs: int, other_runs: int) -> list[Note]:
     notes = []
     if names.dropped:
         text = f"rows are added up over {', '.join(names.dropped)}, which the sides tell otherwise"
@@ -231,7 +239,7 @@ def _notes(names: Naming, unchanged: int, base_runs: int, other_runs: int) -> li
     return notes
 
 
-def _on_counts(rows: Sequence[Compared], measures: Sequence[Column]) -> list[Note]:
+def _count_notes(rows: Sequence[RowPair], measures: Sequence[Column]) -> list[Note]:
     """That what is counted differs between the runs of a side."""
     counted = [c.name for c in measures if c.unit in (Unit.COUNT, Unit.BYTES) and not c.real]
     vary = [
@@ -245,7 +253,7 @@ def _on_counts(rows: Sequence[Compared], measures: Sequence[Column]) -> list[Not
     return [Note("counts-vary", Severity.INFO, text, len(vary))]
 
 
-def _on_chance(rows: Sequence[Compared], main: Column) -> list[Note]:
+def _false_positive_notes(rows: Sequence[RowPair], main: Column) -> list[Note]:
     """How many rows were tested, and how many of them would differ though nothing changed."""
     verdicts = [
         row.verdict(main)
@@ -260,3 +268,262 @@ def _on_chance(rows: Sequence[Compared], main: Column) -> list[Note]:
     differ = sum(verdict not in ("same", UNCERTAIN) for verdict in verdicts)
     text = f"rows tested against noise; {differ} differ, {by_chance} would by chance"
     return [Note("rows-tested", Severity.INFO, text, len(verdicts))]
+
+
+_OF_ONE_NAME = ("name", "path")
+_UNIT = re.compile(r"(?:_bytes_per_s|_ns|_bytes)$")
+
+
+def changes_report(
+    base: Sequence[Report],
+    other: Sequence[Report],
+    main: Column,
+    keys: Sequence[str] = (),
+    rows: Sequence[RowPair] | None = None,
+    notes: Sequence[Note] = (),
+    not_recorded: tuple[str, ...] = (),
+) -> Report:
+    """The rows of two sides' reports as one report; `main` is the measure that they are judged by.
+
+    `rows` None: the comparison could not be made.
+    """
+    columns = base[0].columns
+    several = len(base) > 1 or len(other) > 1
+    declared = _columns(columns, main, keys, rows or (), several=several)
+    table = None
+    if rows is not None:
+        table = report_table(declared, _cells(columns, main, keys, rows))
+    return Report(
+        name=f"diff_{base[0].name}",
+        title=f"What changed: {base[0].title}",
+        columns=declared,
+        table=table,
+        profiles=tuple(ref for report in (*base, *other) for ref in report.profiles),
+        slice=common_slice((*base, *other)),
+        notes=tuple(notes),
+        not_recorded=not_recorded,
+        advice=tuple(dict.fromkeys(a for report in (*base, *other) for a in report.advice)),
+        row_count=len(rows or ()),
+        folded=True,
+    )
+
+
+def without_unit(column: Column) -> str:
+    """The name of a measure without its unit, which ratios and shares of it do not have."""
+    return _UNIT.sub("", column.name)
+
+
+def _columns(
+    columns: Sequence[Column],
+    main: Column,
+    keys: Sequence[str],
+    rows: Sequence[RowPair],
+    *,
+    several: bool,
+) -> tuple[Column, ...]:
+    result = [replace(column, brief=True) for column in columns if column.name in keys]
+    result += [
+        Column(
+            "where",
+            Unit.TEXT,
+            "both; or only in base, only in other: rows of one side.",
+            brief=any(row.where != BOTH for row in rows),
+        ),
+        Column(
+            "verdict",
+            Unit.TEXT,
+            f"better or worse by the declaration of {main.name} (more or less where neither is better); "
+            "same: by less than 3 %; ~: noise alone may have made the change.",
+            optional=True,
+        ),
+        *_of_main(main, _counted_by(main, columns), several=several),
+    ]
+    for column in measures_of(columns):
+        if column is not main:
+            result += _of_measure(column, several=several)
+        if has_verdict(column):
+            result += _verdict_of(column)
+    result += [
+        Column(
+            "basis",
+            Unit.TEXT,
+            "What the verdict rests on: exact (counted), repeats (Student's t over runs), within run "
+            "(how steps vary, and what runs are assumed to differ by), single run (that alone).",
+            brief=False,
+        ),
+        Column(
+            "ratio_low", Unit.REAL, f"Least ratio of {main.name} that noise allows.", brief=False
+        ),
+        Column("ratio_high", Unit.REAL, "Greatest.", brief=False),
+    ]
+    if "name" in keys:
+        text = "How the other side spells the name, if otherwise."
+        result.append(Column("other_name", Unit.TEXT, text, brief=False))
+    return tuple(result)
+
+
+def _of_main(main: Column, counted_by: str, *, several: bool) -> list[Column]:
+    """The columns of the measure that rows are judged by: the change before the values."""
+    real = main.real or several
+    plain = replace(main, real=real, brief=True)
+    result = [
+        replace(plain, name=f"diff_{main.name}", doc=f"Other minus base: {main.doc}"),
+        Column("diff_pct", Unit.PCT, "That as a share of base.", real=True),
+        Column(
+            "interval",
+            Unit.TEXT,
+            "How far noise may have moved that share, at 95 %, and what the interval rests on.",
+            optional=True,
+        ),
+        replace(plain, name=f"base_{main.name}", doc=f"Base: {main.doc}"),
+        replace(plain, name=f"other_{main.name}", doc=f"Other: {main.doc}"),
+        Column(f"ratio_{without_unit(main)}", Unit.REAL, "Other divided by base.", brief=False),
+    ]
+    if counted_by:
+        by_count = f"What of the difference comes from another {counted_by}, at base's mean."
+        by_mean = "The rest: what comes from another mean."
+        result += [
+            Column(f"{name}_{main.name}", main.unit, doc, real=real)
+            for name, doc in (("by_count", by_count), ("by_mean", by_mean))
+        ]
+    return result
+
+
+def _of_measure(column: Column, *, several: bool) -> list[Column]:
+    """The columns of another measure: both values, the difference and the ratio, and its verdict."""
+    plain = replace(column, real=column.real or several, brief=False)
+    says = {"base": "Base", "other": "Other", "diff": "Other minus base"}
+    result = [
+        replace(plain, name=f"{which}_{column.name}", doc=f"{words}: {column.doc}")
+        for which, words in says.items()
+    ]
+    ratio = Column(f"ratio_{without_unit(column)}", Unit.REAL, "Other divided by base.")
+    return [*result, replace(ratio, brief=False, optional=column.optional)]
+
+
+def _verdict_of(column: Column) -> list[Column]:
+    """The columns of a measure's own verdict."""
+    columns = (
+        Column(f"verdict_{column.name}", Unit.TEXT, "As verdict, of this column."),
+        Column(f"ratio_low_{without_unit(column)}", Unit.REAL, "As ratio_low."),
+        Column(f"ratio_high_{without_unit(column)}", Unit.REAL, "As ratio_high."),
+    )
+    return [replace(each, brief=False, optional=column.optional) for each in columns]
+
+
+def has_verdict(column: Column) -> bool:
+    """Whether a column has a verdict: less or more of it is better, or it is counted."""
+    return column.better is not None or column.unit is Unit.COUNT
+
+
+def _counted_by(main: Column, columns: Sequence[Column]) -> str:
+    """What counts the operations that a sum is of, where its change is split by that; else nothing.
+
+    Only of rows that are of one name each: where a row holds several kernels, the mean changes with how
+    often each of them runs.
+    """
+    of_one_name = any(each.key and each.name in _OF_ONE_NAME for each in columns)
+    whole = main_measure(columns) if main.name == PER_STEP else main
+    is_main = whole is main_measure(columns)
+    return whole.counted_by if of_one_name and is_main else ""
+
+
+def _cells(
+    columns: Sequence[Column], main: Column, keys: Sequence[str], rows: Sequence[RowPair]
+) -> dict[str, list[Any]]:
+    """The report's columns."""
+    spelled = [row.base or row.other for row in rows]
+    cells: dict[str, list[Any]] = {name: [row[name] for row in spelled] for name in keys}
+    cells["where"] = [row.where for row in rows]
+    cells["verdict"] = [row.verdict(main) for row in rows]
+    for column in measures_of(columns):
+        name = column.name
+        base = [row.base_values[name] for row in rows]
+        other = [row.other_values[name] for row in rows]
+        cells[f"base_{name}"], cells[f"other_{name}"] = base, other
+        cells[f"diff_{name}"] = [row.differences[name] for row in rows]
+        cells[f"ratio_{without_unit(column)}"] = [
+            after / before if before and after is not None else None
+            for before, after in zip(base, other, strict=True)
+        ]
+        if has_verdict(column):
+            cells[f"verdict_{name}"] = [row.verdict(column) for row in rows]
+            low, high = f"ratio_low_{without_unit(column)}", f"ratio_high_{without_unit(column)}"
+            cells[low], cells[high] = _ends(rows, name)
+    difference = cells[f"diff_{main.name}"]
+    cells["diff_pct"] = [
+        100 * more / before if before and more is not None else None
+        for before, more in zip(cells[f"base_{main.name}"], difference, strict=True)
+    ]
+    cells["interval"] = [_interval(row, main) for row in rows]
+    cells["basis"] = [_basis(row, main.name) for row in rows]
+    cells["ratio_low"], cells["ratio_high"] = _ends(rows, main.name)
+    counted_by = _counted_by(main, columns)
+    if counted_by:
+        whole = main_measure(columns).name
+        more = [_from_count(row, main.name, whole, counted_by) for row in rows]
+        cells[f"by_count_{main.name}"] = more
+        cells[f"by_mean_{main.name}"] = [
+            None if part is None or all_of_it is None else all_of_it - part
+            for part, all_of_it in zip(more, difference, strict=True)
+        ]
+    if "name" in keys:
+        there = [row.other.get("name") if row.base else None for row in rows]
+        cells["other_name"] = [
+            name if name != row["name"] else None for name, row in zip(there, spelled, strict=True)
+        ]
+    return cells
+
+
+def _interval(row: RowPair, main: Column) -> str | None:
+    change = row.change(main.name) if main.name in row.judged else None
+    if change is None:
+        return None
+    # Of what one side alone has there is no share.
+    return change.described(main.unit) if row.where == BOTH else change.runs
+
+
+def _basis(row: RowPair, name: str) -> str | None:
+    change = row.change(name) if name in row.judged else None
+    return None if change is None else change.basis
+
+
+def _ends(rows: Sequence[RowPair], name: str) -> tuple[list[float | None], list[float | None]]:
+    """Both ends of the intervals of a measure's ratio."""
+    ratios = [
+        change.ratio if name in row.judged and (change := row.change(name)) is not None else None
+        for row in rows
+    ]
+    low, high = (
+        [None if r is None else getattr(r, end) for r in ratios] for end in ("low", "high")
+    )
+    return low, high
+
+
+def _from_count(row: RowPair, main: str, whole: str, counted_by: str) -> Any:
+    """The part of a sum's difference that another count makes at base's mean.
+
+    (n1 - n0) * sum0 / n0; where one side has none, all of the difference. Whole where the sums are. Of
+    a sum per step the counts are those per step.
+    """
+    difference = row.differences[main]
+    spent, spent_after = row.base_values[main], row.other_values[main]
+    before, after = row.base_values.get(counted_by), row.other_values.get(counted_by)
+    if difference is None or before is None or after is None:
+        return None
+    if not before or not after:
+        return difference
+    if main != whole:
+        before = _per_step(row.base_values, before, spent, whole)
+        after = _per_step(row.other_values, after, spent_after, whole)
+        if before is None or after is None:
+            return None
+    if isinstance(spent, int) and isinstance(before, int) and isinstance(after, int):
+        twice = 2 * (after - before) * spent + before
+        return twice // (2 * before)
+    return (after - before) * spent / before
+
+
+def _per_step(values: Mapping[str, Any], count: float, per_step: float, whole: str) -> float | None:
+    """A count divided by the number of steps, which is the sum divided by the sum per step."""
+    return count * per_step / values[whole] if values[whole] else None

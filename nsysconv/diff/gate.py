@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import Literal
 
 from nsysconv.diff.change import Change
-from nsysconv.diff.noise import runs_needed, smallest_visible
+from nsysconv.diff.noise import minimum_detectable_change, required_runs
 from nsysconv.errors import UsageError, available_hint
 from nsysconv.report import Column, Report, report_table
 from nsysconv.units import Unit, human, scale_for
 
-Kind = Literal["share", "points", "absolute"]
+LimitKind = Literal["share", "points", "absolute"]
 State = Literal["within", "exceeded", "cannot tell"]
 Number = int | float
 
@@ -85,13 +85,13 @@ class Limit:
     pattern: re.Pattern[str] | None
     column: str
     amount: Number
-    kind: Kind
+    kind: LimitKind
     text: str
     where: str = ""
 
 
 @dataclass(frozen=True)
-class Row:
+class LimitRow:
     """A row of both sides: its text keys joined by a space, and the column's value on each side.
 
     `change` says how far noise may have moved the values; None where one is missing.
@@ -104,7 +104,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstRow:
     """The row that became worse the most (or better the least). `change` is other minus base.
 
     `interval` says in words how far noise may have moved it.
@@ -119,7 +119,7 @@ class Worst:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LimitVerdict:
     """Whether a limit holds, why, and the worst of its rows.
 
     `worst` is one of the rows that exceed, else of those that leave the question open; None where no
@@ -129,12 +129,12 @@ class Verdict:
     limit: Limit
     state: State
     reason: str
-    worst: Worst | None
+    worst: WorstRow | None
 
 
 @dataclass(frozen=True)
-class _Measured:
-    row: Row
+class _JudgedRow:
+    row: LimitRow
     change: Change
     base: Number
     other: Number
@@ -142,7 +142,7 @@ class _Measured:
     state: State
 
 
-def parse(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
+def parse_limit(text: str, columns: Mapping[str, Sequence[Column]], where: str = "") -> Limit:
     """Parse the limit that `METRIC:LIMIT` says, about one of these reports' columns.
 
     `where` is the line of the file that it stands in. Raises UsageError.
@@ -172,12 +172,12 @@ def grows_with_work(column: Column) -> bool:
     return whole and not column.is_extreme
 
 
-def cannot_tell(limit: Limit, reason: str) -> Verdict:
+def undecided(limit: Limit, reason: str) -> LimitVerdict:
     """That nothing can be said of a limit, and why."""
-    return Verdict(limit, "cannot tell", reason, None)
+    return LimitVerdict(limit, "cannot tell", reason, None)
 
 
-def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
+def judge_limit(limit: Limit, column: Column, rows: Sequence[LimitRow] | None) -> LimitVerdict:
     """Whether the limit holds in these rows; `rows` None: a side lacks the report.
 
     A row exceeds the limit if it became worse for certain, which is that its interval holds no "no
@@ -186,27 +186,27 @@ def judge(limit: Limit, column: Column, rows: Sequence[Row] | None) -> Verdict:
     exceeded if a row exceeds it, and holds if all rows are within.
     """
     if rows is None:
-        return cannot_tell(limit, f"{limit.report} is not recorded on both sides")
+        return undecided(limit, f"{limit.report} is not recorded on both sides")
     chosen = [row for row in rows if limit.pattern is None or limit.pattern.search(row.keys)]
     if not chosen:
-        return cannot_tell(limit, _no_row(limit, len(rows)))
+        return undecided(limit, _no_row(limit, len(rows)))
     least = _least(limit, column, chosen)
-    measured = [m for row in chosen if (m := _measured(limit, column, row, least)) is not None]
-    without = [row for row in chosen if not (_is_value(row.base) and _is_value(row.other))]
+    measured = [m for row in chosen if (m := _judged_row(limit, column, row, least)) is not None]
+    without = [row for row in chosen if not (_is_finite(row.base) and _is_finite(row.other))]
     exceeding, unclear = (
         [each for each in measured if each.state == state] for state in ("exceeded", "cannot tell")
     )
     state: State = "exceeded" if exceeding else "cannot tell" if without or unclear else "within"
-    worst = _worst(exceeding or unclear or measured)
+    worst = _worst_of(exceeding or unclear or measured)
     reason = _reason(limit, column, len(chosen), exceeding, unclear, without)
-    shown = None if worst is None else Worst(
+    shown = None if worst is None else WorstRow(
         worst.row.keys, worst.base, worst.other, worst.other - worst.base, column.unit,
         worst.change.described(column.unit, in_units=limit.kind == "absolute"),
     )  # fmt: skip
-    return Verdict(limit, state, reason, shown)
+    return LimitVerdict(limit, state, reason, shown)
 
 
-def _least(limit: Limit, column: Column, chosen: Sequence[Row]) -> Fraction:
+def _least(limit: Limit, column: Column, chosen: Sequence[LimitRow]) -> Fraction:
     """Give by how much a row may become worse at least, in the column's unit, whatever share that is.
 
     Of many rows some vary beyond a limit by chance: of 54 kernels that did not change, in five runs a
@@ -214,10 +214,12 @@ def _least(limit: Limit, column: Column, chosen: Sequence[Row]) -> Fraction:
     """
     if limit.kind != "share" or len(chosen) == 1 or not column.adds_up:
         return Fraction(0)
-    return _SLACK * sum(abs(_exact(row.base)) for row in chosen if _is_value(row.base) and row.base)
+    return _SLACK * sum(
+        abs(_exact(row.base)) for row in chosen if _is_finite(row.base) and row.base
+    )
 
 
-def exit_status(verdicts: Iterable[Verdict]) -> int:
+def exit_status(verdicts: Iterable[LimitVerdict]) -> int:
     """0: every limit holds, 1: one is exceeded, 4: of one it cannot be told (and none is exceeded)."""
     states = {verdict.state for verdict in verdicts}
     if "exceeded" in states:
@@ -254,7 +256,7 @@ _COLUMNS = (
 )
 
 
-def verdict_report(verdicts: Sequence[Verdict]) -> Report:
+def limits_report(verdicts: Sequence[LimitVerdict]) -> Report:
     """The verdicts as a report of texts for people, a row per limit in the order given."""
     worst = [verdict.worst for verdict in verdicts]
     data: dict[str, list[str | None]] = {
@@ -307,7 +309,7 @@ def _pattern(source: str) -> re.Pattern[str]:
         ) from error
 
 
-def _amount(text: str, report: str, column: Column) -> tuple[Number, Kind]:
+def _amount(text: str, report: str, column: Column) -> tuple[Number, LimitKind]:
     """Amount and kind of the limit, in percent, points or the column's unit."""
     units = _UNITS.get(column.unit, {})
     example = _EXAMPLES.get(column.unit)
@@ -344,16 +346,16 @@ def _exact(value: Number) -> Fraction:
     return Fraction(str(value)) if isinstance(value, float) else Fraction(int(value))
 
 
-def _is_value(value: Number | None) -> bool:
+def _is_finite(value: Number | None) -> bool:
     return value is not None and not (isinstance(value, float) and not math.isfinite(value))
 
 
-def _measured(limit: Limit, column: Column, row: Row, least: Fraction) -> _Measured | None:
+def _judged_row(limit: Limit, column: Column, row: LimitRow, least: Fraction) -> _JudgedRow | None:
     """The row, how much worse it is, and what follows; None where a value is missing."""
     if column.name != limit.column or not _can_be_limited(column):
         raise AssertionError(f"{limit.text!r} is no limit of the column {column.name}")
     base, other, change = row.base, row.other, row.change
-    if base is None or other is None or not (_is_value(base) and _is_value(other)):
+    if base is None or other is None or not (_is_finite(base) and _is_finite(other)):
         return None
     change = change or Change((base,), (other,), "none")
     before, after = _exact(base), _exact(other)
@@ -373,10 +375,12 @@ def _measured(limit: Limit, column: Column, row: Row, least: Fraction) -> _Measu
         state = "exceeded"
     elif not is_beyond and _is_inside(change, limit.kind, sign, allowed, bool(before)):
         state = "within"
-    return _Measured(row, change, base, other, worsening, state)
+    return _JudgedRow(row, change, base, other, worsening, state)
 
 
-def _is_inside(change: Change, kind: Kind, sign: int, allowed: Fraction, of_base: bool) -> bool:
+def _is_inside(
+    change: Change, kind: LimitKind, sign: int, allowed: Fraction, of_base: bool
+) -> bool:
     """Whether all of an interval is inside the limit; `sign` says which way is worse.
 
     The limit is a share of the base, in percent, or an amount: always where the base is 0.
@@ -396,43 +400,47 @@ def _is_inside(change: Change, kind: Kind, sign: int, allowed: Fraction, of_base
     return (beyond.high if sign > 0 else -beyond.low) <= limit
 
 
-def _worst(measured: Sequence[_Measured]) -> _Measured | None:
+def _worst_of(measured: Sequence[_JudgedRow]) -> _JudgedRow | None:
     return max(measured, key=lambda one: one.worsening) if measured else None
 
 
 def _no_row(limit: Limit, count: int) -> str:
     if limit.pattern is None or not count:
         return f"{limit.report} has no row on either side"
-    return f"no row of {limit.report} matches /{limit.pattern.pattern}/ ({_rows(count)} in all)"
+    return (
+        f"no row of {limit.report} matches /{limit.pattern.pattern}/ ({_row_count(count)} in all)"
+    )
 
 
 def _reason(
     limit: Limit,
     column: Column,
     chosen: int,
-    exceeding: Sequence[_Measured],
-    unclear: Sequence[_Measured],
-    without: Sequence[Row],
+    exceeding: Sequence[_JudgedRow],
+    unclear: Sequence[_JudgedRow],
+    without: Sequence[LimitRow],
 ) -> str:
     """What the rows say of the limit, in one sentence."""
     parts = []
     if exceeding or not (unclear or without):
-        parts.append(f"{len(exceeding) or 'none'} of {_rows(chosen)} worse by more than the limit")
-    worst = _worst(exceeding)
+        parts.append(
+            f"{len(exceeding) or 'none'} of {_row_count(chosen)} worse by more than the limit"
+        )
+    worst = _worst_of(exceeding)
     sign = -1 if column.better == "more" else 1
     if worst is not None and worst.change.basis != "exact" and _reaches(limit, worst, sign):
         parts.append("the limit lies inside the interval")
-    worst = _worst(unclear)
+    worst = _worst_of(unclear)
     if worst is not None:
-        of_rows = f"{len(unclear)} of {_rows(chosen)} cannot be told: " if chosen > 1 else ""
+        of_rows = f"{len(unclear)} of {_row_count(chosen)} cannot be told: " if chosen > 1 else ""
         parts.append(of_rows + _unseen(limit, worst))
     if without:
         first = f" (first: {without[0].keys})" if without[0].keys else ""
-        parts.append(f"{_rows(len(without))} without a value on a side{first}")
+        parts.append(f"{_row_count(len(without))} without a value on a side{first}")
     return "; ".join(parts)
 
 
-def _reaches(limit: Limit, worst: _Measured, sign: int) -> bool:
+def _reaches(limit: Limit, worst: _JudgedRow, sign: int) -> bool:
     """Whether the interval of a row that exceeds reaches down to the limit."""
     ratio, difference = worst.change.ratio, worst.change.difference()
     if limit.kind == "share":
@@ -446,7 +454,7 @@ def _reaches(limit: Limit, worst: _Measured, sign: int) -> bool:
     return nearest <= float(limit.amount)
 
 
-def _unseen(limit: Limit, worst: _Measured) -> str:
+def _unseen(limit: Limit, worst: _JudgedRow) -> str:
     """Why nothing can be said of a row, what could have been seen, and how many runs would do."""
     change = worst.change
     if change.basis == "none":
@@ -458,23 +466,23 @@ def _unseen(limit: Limit, worst: _Measured) -> str:
     if ratio is None or spread is None or not math.isfinite(ratio.high):
         if difference is None:
             return f"{runs}too few values"
-        reach = smallest_visible((difference.high - difference.low) / 2)
+        reach = minimum_detectable_change((difference.high - difference.low) / 2)
         unit = _POINTS if change.points else ""
         return f"{runs}no change below ±{reach:,.3g} {unit}".rstrip() + " can be seen"
-    half = smallest_visible(math.log(ratio.high / ratio.low) / 2)
+    half = minimum_detectable_change(math.log(ratio.high / ratio.low) / 2)
     text = f"{runs}no change below ±{100 * half:.2g} % can be seen"
     share = float(limit.amount) / 100 if limit.kind == "share" else limit.amount / worst.base
-    needed = runs_needed(spread, share) if share > 0 else None
+    needed = required_runs(spread, share) if share > 0 else None
     if needed is None:
         return text
     return f"{text}; {needed} runs a side would show {100 * share:.3g} %"
 
 
-def _rows(count: int) -> str:
+def _row_count(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
-def _change(worst: Worst) -> str:
+def _change(worst: WorstRow) -> str:
     """Other minus base with its sign and, where there is a base, as a share of it."""
     text = _signed(worst.change, worst.unit)
     if worst.unit is Unit.PCT:

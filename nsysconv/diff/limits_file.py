@@ -45,7 +45,7 @@ class LimitsFile:
     cannot_tell: str | None
 
 
-def read(path: str | Path) -> LimitsFile:
+def read_limits_file(path: str | Path) -> LimitsFile:
     """Reads a file of limits.
 
     Raises InputError where it cannot be read or is not TOML, UsageError where it says what no file of

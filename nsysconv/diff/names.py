@@ -1,4 +1,4 @@
-"""Keys under which two profiles' kernels are matched, however their tools spell the names.
+"""Keys under which two profiles' names are matched, however their tools spell them.
 
 The demanglers of NVIDIA, GNU and LLVM, and that of an old profiler, write one C++ name in different
 ways. The key keeps what they agree on (definitions.md, "Names and the name key"): qualified names and
@@ -9,13 +9,22 @@ no recursion: names come from files of others, and may be long, deep, cut or no 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from functools import cache
 from typing import Literal, cast, get_args
+
+from nsysconv.notes import Note, Severity
+from nsysconv.report import MISSING, Report, report_table
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.timeline import Timeline
 
 Match = Literal["exact", "signature", "name"]
 MATCHES: tuple[Match, ...] = get_args(Match)
+
+NameKey = Callable[[str], str]
+"""Returns the key of a name: names with one key are the same to a comparison."""
 
 # Names without brackets and spaces: symbols, extern "C", and what compilers other than C++'s generate.
 _PLAIN = re.compile(r"[\w.$@~-]*")
@@ -359,3 +368,92 @@ def _closure(text: str) -> str:
         return f"{{lambda#{int(digits[0]) + 1}}}"
     word = "lambda" if text.startswith("'lambda") else "unnamedtype"
     return f"{{{word}#{int(digits[0]) + 2 if digits else 1}}}"
+
+
+_SYMBOLS_ONLY = "symbols-only"
+_AMD = re.compile(r"AMD|Instinct|Radeon|gfx[0-9]", re.IGNORECASE)
+_INTEL = re.compile("Intel", re.IGNORECASE)
+_HIP = re.compile(r"^hip(?=[A-Z])")
+
+
+def vendors_differ(base: Iterable[Timeline], other: Iterable[Timeline]) -> bool:
+    """Whether the GPUs of the sides are of other makers, as far as both sides tell what they are."""
+    first, second = _vendors(base), _vendors(other)
+    return bool(first and second) and not first & second
+
+
+def _vendors(side: Iterable[Timeline]) -> set[str]:
+    names = [row["name"] for timeline in side for row in timeline.profile.rows("device")]
+    return {_vendor(name) for name in names if name}
+
+
+def _vendor(name: str) -> str:
+    """Who made a GPU of this name. NVIDIA's older ones have no maker in their names."""
+    return "AMD" if _AMD.search(name) else "Intel" if _INTEL.search(name) else "NVIDIA"
+
+
+def call_name_key() -> NameKey:
+    """HIP's functions as those of CUDA that they stand for: `hipMemcpyAsync` is `cudaMemcpyAsync`."""
+    return lambda name: _HIP.sub("cuda", name)
+
+
+def kernel_name_key(base: Iterable[Timeline], other: Iterable[Timeline], match: Match) -> NameKey:
+    """Kernels' names as `match` says; a symbol counts as the name that the other side has for it."""
+    base, other = list(base), list(other)
+    names: dict[str, str] = {}
+    if symbols_only_notes(base, other):
+        for timeline in (*base, *other):
+            names |= _names_by_symbol(timeline)
+
+    def spelling(text: str) -> str:
+        return kernel_key(names.get(text, text), match)
+
+    return cache(spelling)
+
+
+def symbols_only_notes(base: Iterable[Timeline], other: Iterable[Timeline]) -> list[Note]:
+    """That a side's kernels are shown by their symbols, and the other's by their names."""
+    told = {
+        name: note
+        for name, side in (("base", base), ("other", other))
+        for timeline in side
+        for note in timeline.profile.notes
+        if note.slug == _SYMBOLS_ONLY
+    }
+    if len(told) != 1:
+        return []
+    ((name, note),) = told.items()
+    text = f"{name}: {note.text}; kernels that have no symbol on the other side stand alone"
+    return [Note(_SYMBOLS_ONLY, Severity.INFO, text, note.count, facts=note.facts)]
+
+
+def _names_by_symbol(timeline: Timeline) -> dict[str, str]:
+    """Demangled names of kernels by their symbols, as far as the profile holds both."""
+    profile = timeline.profile
+    columns = profile.columns("kernel", ("name_id", "mangled_name_id"))
+    _, (ids, symbols) = number(columns["name_id"], columns["mangled_name_id"])
+    pairs = [(i, s) for i, s in zip(ids.tolist(), symbols.tolist(), strict=True)
+             if i != s and MISSING not in (i, s)]  # fmt: skip
+    texts = profile.names(each for pair in pairs for each in pair)
+    return {texts[s]: texts[i] for i, s in pairs}
+
+
+# PyTorch numbers the operators of a run: `aten::mm, seq = 47588, op_id = 999618`.
+_OPERATOR_NUMBERS = re.compile(
+    r",? (?:stashed )?(?:seq|op_id|seqid|input_op_ids) = (?:\[[^\]]*\]|[^,]*)"
+)
+
+
+def range_key(name: str) -> str:
+    """The name of a range without the numbers that a framework gives its operators."""
+    return _OPERATOR_NUMBERS.sub("", name)
+
+
+def without_operator_numbers(report: Report) -> Report:
+    """A report whose names of ranges are such names."""
+    if report.table is None:
+        return report
+    place = report.table.column_names.index("name")
+    names = [range_key(name) for name in report.table.column(place).to_pylist()]
+    renamed = report_table([report.columns[place]], {"name": names})
+    return replace(report, table=report.table.set_column(place, "name", renamed.column(0)))

@@ -1,7 +1,7 @@
 """Intervals of a change, for telling it from noise: all of 95 %, and all without random numbers.
 
-Several runs: `repeats` of a ratio, `repeats_difference` of a difference. One run a side: `within` where
-there is a value per step, else `single`.
+Several runs: `runs_ratio_interval` of a ratio, `runs_difference_interval` of a difference. One run a
+side: `step_half_widths` where there is a value per step, else `single_run_half_width`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _CELLS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """Where the ratio other / base, or the difference other - base, may be; `high` may be infinite."""
 
     low: float
@@ -79,18 +79,20 @@ class Interval:
 # -- several runs
 
 
-def repeats(base: Sequence[float], other: Sequence[float]) -> Interval | None:
+def runs_ratio_interval(base: Sequence[float], other: Sequence[float]) -> ConfidenceInterval | None:
     """The interval of the ratio of the geometric means, of one value per run.
 
-    As `repeats_difference`, of the logarithms. None also where a value is not positive.
+    As `runs_difference_interval`, of the logarithms. None also where a value is not positive.
     """
     if not all(0 < x < math.inf for side in (base, other) for x in side):
         return None
-    change = repeats_difference(*([math.log(x) for x in side] for side in (base, other)))
-    return None if change is None else Interval(_exp(change.low), _exp(change.high))
+    change = runs_difference_interval(*([math.log(x) for x in side] for side in (base, other)))
+    return None if change is None else ConfidenceInterval(_exp(change.low), _exp(change.high))
 
 
-def repeats_difference(base: Sequence[float], other: Sequence[float]) -> Interval | None:
+def runs_difference_interval(
+    base: Sequence[float], other: Sequence[float]
+) -> ConfidenceInterval | None:
     """The interval of the difference of the means, other - base, of one value per run, in their unit.
 
     Of Student's t, the wider of two intervals. Welch's (Biometrika 34, 1947), with the degrees of
@@ -115,12 +117,12 @@ def repeats_difference(base: Sequence[float], other: Sequence[float]) -> Interva
     half = t_quantile(CONFIDENCE, count - 2) * math.sqrt(square) if square else 0.0
     if all(degrees):
         squares = [v / len(side) for v, side in zip(variances, sides, strict=True)]
-        half = max(half, _half_of_both(squares, degrees))
+        half = max(half, _welch_half_width(squares, degrees))
     change = means[1] - means[0]
-    return Interval(change - half, change + half)
+    return ConfidenceInterval(change - half, change + half)
 
 
-def _half_of_both(squares: Sequence[float], degrees: Sequence[float]) -> float:
+def _welch_half_width(squares: Sequence[float], degrees: Sequence[float]) -> float:
     """Half of Welch's interval, of the squared standard errors of both means."""
     square = sum(squares)
     if not square:
@@ -131,7 +133,7 @@ def _half_of_both(squares: Sequence[float], degrees: Sequence[float]) -> float:
     return t_quantile(CONFIDENCE, 1 / inverse) * math.sqrt(square)
 
 
-def runs_needed(deviation: float, limit: float) -> int | None:
+def required_runs(deviation: float, limit: float) -> int | None:
     """How many runs a side show that nothing changed by the limit, in four of five comparisons.
 
     The least n with (t(.975, 2n-2) + t(.80, 2n-2)) deviation sqrt(2/n) <= limit, but no fewer than 3,
@@ -149,7 +151,7 @@ def runs_needed(deviation: float, limit: float) -> int | None:
     return possible[place] if place < len(possible) else None
 
 
-def smallest_visible(half: float) -> float:
+def minimum_detectable_change(half: float) -> float:
     """The least change that an interval of this half width would tell from none, four times in five.
 
     In the unit of the half width: (t(.975) + t(.80)) / t(.975) of it, which is 1.34 at 4 degrees of
@@ -161,7 +163,7 @@ def smallest_visible(half: float) -> float:
 # -- one run a side
 
 
-def single(noise: float) -> float:
+def single_run_half_width(noise: float) -> float:
     """Half the interval of the logarithm of the ratio of two runs, each with this standard deviation.
 
     The noise is a share: RUN_NOISE, UNKNOWN_RUN_NOISE or what is known of the machine.
@@ -169,10 +171,10 @@ def single(noise: float) -> float:
     return _NORMAL * math.sqrt(2) * noise
 
 
-def pp_floor(noise: float, share: float) -> float:
+def percentage_point_deviation(noise: float, share: float) -> float:
     """Standard deviation, in percentage points, of the difference of two runs' percentages.
 
-    The noise is a share, as of `single`, by which the whole and the part vary; `share` (0 to 1) is the
+    The noise is a share, by which the whole and the part vary; `share` (0 to 1) is the
     mean percentage of both sides. The interval's half is 1.96 times that.
     """
     return math.sqrt(2) * noise * share * (1 - share) * 100
@@ -229,11 +231,11 @@ def _shares(values: Array, mean: Array, about: float = 1.0) -> Array:
     return shares
 
 
-def within(base: Array, other: Array, noise: float) -> Array:
+def step_half_widths(base: Array, other: Array, noise: float) -> Array:
     """Per row half the interval of the logarithm of the ratio of the means, of two runs' deviations.
 
     The sides (rows x steps, of `deviations` and the like) may differ in their number of steps. `noise` is
-    that between runs, as of `single`. NaN for all where a side has fewer than FEWEST_STEPS, and for a
+    that between runs. NaN for all where a side has fewer than FEWEST_STEPS, and for a
     row that holds NaN. Deviations in a unit, with a noise in it, give the half of a difference.
 
     Three parts are added as squares:
@@ -246,8 +248,8 @@ def within(base: Array, other: Array, noise: float) -> Array:
     - Drift, where the two slowest cosines hold more than the others: how far the means of each run's
       quarters are apart. What a run drifts by within itself, its mean may have drifted from the
       other's. No number of steps makes this part smaller.
-    - That of `single`, for nothing in a run shows how runs differ: by another clock of the GPU, another
-      node, another placement in memory. Only repeats do.
+    - `single_run_half_width`, for nothing in a run shows how runs differ: by another clock of the GPU,
+      another node, another placement in memory. Only repeats do.
     """
     halves = np.full(len(base), np.nan)
     if min(base.shape[1], other.shape[1]) < FEWEST_STEPS:
@@ -261,7 +263,7 @@ def within(base: Array, other: Array, noise: float) -> Array:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _StepDeviations:
     """What is looked at of one side's deviations, a row each. All of it is linear in them: that of the
     difference of two sides is the difference of both."""
 
@@ -270,8 +272,8 @@ class _Run:
     quarters: Array
     blocks: Array
 
-    def __sub__(self, other: _Run) -> _Run:
-        return _Run(
+    def __sub__(self, other: _StepDeviations) -> _StepDeviations:
+        return _StepDeviations(
             self.steps,
             self.cosines - other.cosines,
             self.quarters - other.quarters,
@@ -281,7 +283,7 @@ class _Run:
     @property
     def degrees(self) -> int:
         """How many cosines the variance of the mean is taken from."""
-        return _cosines_of_noise(self.steps)
+        return _noise_cosine_count(self.steps)
 
     def square(self) -> Array:
         """The variance of the mean: that of the slowest cosines, which hold what steps share."""
@@ -302,14 +304,14 @@ class _Run:
 
 
 def _half_widths(base: Array, other: Array, noise: float) -> Array:
-    """`within` of rows without NaN, of enough steps."""
-    runs = _run_of(base), _run_of(other)
+    """`step_half_widths` of rows without NaN, of enough steps."""
+    runs = _step_deviations(base), _step_deviations(other)
     paired = _are_paired(base, other)
     halves, drift = np.empty(len(base)), np.empty(len(base))
     apart = np.flatnonzero(~paired)
     squares = zip(*(run.square()[apart].tolist() for run in runs), strict=True)
     degrees = [run.degrees for run in runs]
-    halves[apart] = [_half_of_both(both, degrees) for both in squares]
+    halves[apart] = [_welch_half_width(both, degrees) for both in squares]
     drift[apart] = _drift_half(_WALK_DEGREES, runs[0].drift()[apart] + runs[1].drift()[apart])
     if paired.any():
         change = runs[1] - runs[0]
@@ -317,7 +319,7 @@ def _half_widths(base: Array, other: Array, noise: float) -> Array:
         halves[paired] = t * np.sqrt(change.square()[paired])
         drift[paired] = _drift_half(_PAIRED_WALK_DEGREES, change.drift()[paired])
     drift[~_show_drift(*runs)] = 0
-    return np.maximum(np.sqrt(halves**2 + drift**2 + single(noise) ** 2), _ROUNDING)
+    return np.maximum(np.sqrt(halves**2 + drift**2 + single_run_half_width(noise) ** 2), _ROUNDING)
 
 
 def _drift_half(degrees: float, square: Array) -> Array:
@@ -325,14 +327,16 @@ def _drift_half(degrees: float, square: Array) -> Array:
     return half
 
 
-def _run_of(values: Array) -> _Run:
+def _step_deviations(values: Array) -> _StepDeviations:
     steps = values.shape[1]
-    cosines = _cosines(values, max(_STEADY, _cosines_of_noise(steps)))
+    cosines = _cosines(values, max(_STEADY, _noise_cosine_count(steps)))
     blocks = steps // round(math.sqrt(steps))
-    return _Run(steps, cosines, _means_of_pieces(values, _PIECES), _means_of_pieces(values, blocks))
+    return _StepDeviations(
+        steps, cosines, _block_means(values, _PIECES), _block_means(values, blocks)
+    )
 
 
-def _cosines_of_noise(steps: int) -> int:
+def _noise_cosine_count(steps: int) -> int:
     return max(2, round(0.4 * math.pow(steps, 2 / 3)))
 
 
@@ -349,7 +353,7 @@ def _cosines(values: Array, count: int) -> Array:
     return coefficients * math.sqrt(2 / steps)
 
 
-def _means_of_pieces(values: Array, count: int) -> Array:
+def _block_means(values: Array, count: int) -> Array:
     """The means of so many pieces of each row, as equal in length as can be."""
     edges = np.arange(count + 1) * values.shape[1] // count
     means: Array = np.add.reduceat(values, edges[:-1], axis=1) / np.diff(edges)
@@ -368,7 +372,7 @@ def _are_paired(base: Array, other: Array) -> Array:
     return together
 
 
-def _show_drift(base: _Run, other: _Run) -> Array:
+def _show_drift(base: _StepDeviations, other: _StepDeviations) -> Array:
     """Per row whether the slowest cosines of both sides hold more than the others do."""
     squares = [run.cosines**2 for run in (base, other)]
     slowest = np.hstack([each[:, :_DRIFTING] for each in squares])

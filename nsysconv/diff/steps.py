@@ -46,24 +46,27 @@ _OF_ALL = (
 )
 
 
-def whole_only(report: Report) -> bool:
+def has_no_annotated_steps(report: Report) -> bool:
     """Whether a report with a row per step has no annotated step, but all of each process as one."""
     rows = report.rows()
     return bool(rows) and all(row["step"] == WHOLE for row in rows)
 
 
-def without_rows(report: Report) -> Report:
+def without_unannotated(report: Report) -> Report:
     """The report as one that was not recorded, where it has no annotated step; else as it is."""
-    if not whole_only(report):
+    if not has_no_annotated_steps(report):
         return report
     return replace(report, table=None, not_recorded=("annotated steps",), row_count=0)
 
 
-def not_annotated(base: Sequence[Report], other: Sequence[Report]) -> tuple[Note, ...]:
+def unannotated_notes(base: Sequence[Report], other: Sequence[Report]) -> tuple[Note, ...]:
     """What keeps the steps of two sides from being compared: one has annotated steps, the other has
     profiles that are a step as a whole. Nothing where all are alike.
     """
-    without = [[whole_only(report) for report in side if report.rows()] for side in (base, other)]
+    without = [
+        [has_no_annotated_steps(report) for report in side if report.rows()]
+        for side in (base, other)
+    ]
     of_all = [each for side in without for each in side]
     if all(of_all) or not any(of_all):
         return ()
@@ -77,7 +80,7 @@ def not_annotated(base: Sequence[Report], other: Sequence[Report]) -> tuple[Note
 
 
 @dataclass
-class _Steps:
+class _StepTotals:
     """The steps of one rank, one at least: their durations, and the sums of each measure over them.
 
     `between` is the time between them, None where no step is annotated.
@@ -116,7 +119,7 @@ class _Steps:
         }
 
 
-def in_all(report: Report) -> Report:
+def steps_per_rank(report: Report) -> Report:
     """A report with a row per step as one with a row per rank: sums, counted by `step_count`.
 
     Steps of two runs have nothing in common but what they are called, and not always that.
@@ -131,11 +134,11 @@ def in_all(report: Report) -> Report:
     )
     if report.table is None:
         return replace(report, columns=columns)
-    found: dict[tuple[object, ...], _Steps] = {}
+    found: dict[tuple[object, ...], _StepTotals] = {}
     for step in report.rows():
         key = tuple(step[column.name] for column in keys)
         if key not in found:
-            found[key] = _Steps({column.name: 0 for column in measures})
+            found[key] = _StepTotals({column.name: 0 for column in measures})
         found[key].add(step)
     names = [column.name for column in keys]
     rows = [dict(zip(names, key, strict=True)) | steps.measures() for key, steps in found.items()]

@@ -16,7 +16,7 @@ FORMATS: tuple[str, ...] = ("parquet", "arrow", "chrome", "perfetto")
 
 
 def exporter(name: str) -> Exporter:
-    """The module of a format. Raises UsageError with the names there are."""
+    """Return the module of a format. Raises UsageError with the names of all formats."""
     if name not in FORMATS:
         raise UsageError(f"no export format {name!r}", hint=f"There are: {', '.join(FORMATS)}")
     # The contract test holds that each has what Exporter asks for.
@@ -24,7 +24,7 @@ def exporter(name: str) -> Exporter:
 
 
 def format_for(path: Path) -> str | None:
-    """The format whose files end as this one; None: none does."""
+    """Return the format that a file's suffix says, None if it is none's."""
     for name in FORMATS:
         if path.name.endswith(exporter(name).SUFFIXES):
             return name

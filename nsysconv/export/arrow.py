@@ -17,9 +17,7 @@ SUFFIXES: tuple[str, ...] = ()
 
 
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
-    """Writes the tables of these profiles into the new folder `path`, compressed with LZ4."""
+    """Write the tables of these profiles into the new folder `path`, compressed with LZ4."""
     # As Feather does by default: it unpacks faster than a disk reads.
-    packed = pa.ipc.IpcWriteOptions(compression="lz4")
-    return tables.write(
-        timelines, path, options, ".arrow", partial(pa.ipc.new_file, options=packed)
-    )
+    lz4 = pa.ipc.IpcWriteOptions(compression="lz4")
+    return tables.write(timelines, path, options, ".arrow", partial(pa.ipc.new_file, options=lz4))

@@ -1,28 +1,42 @@
 """Chrome's Trace Event Format: JSON for ui.perfetto.dev, chrome://tracing and all that reads Kineto's.
 
 Categories and arguments are those of PyTorch's profiler (docs/formats/kineto.md), so that what reads its
-traces reads these, our own importer included.
+traces reads these, our own importer included. The text is made by Arrow, a column of texts at a time: no
+row passes through Python.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from isal import igzip
 
-from nsysconv.export import cells
+from nsysconv.export.columns import (
+    Coded,
+    Json,
+    Triple,
+    content,
+    distinct_rows,
+    has_any,
+    int64_array,
+    lengths,
+    plain_array,
+    scalar,
+    select,
+    strings,
+)
 from nsysconv.export.contract import Options, Written
-from nsysconv.export.counters import Points
-from nsysconv.export.drawing import Drawn, Track
-from nsysconv.export.flows import NONE
-from nsysconv.export.places import ON_NO_THREAD, Place
-from nsysconv.export.tracing import common_zero, draw
+from nsysconv.export.layout import NO_FLOW, EventBlock
+from nsysconv.export.tracing import CounterValues, common_zero, write_trace
+from nsysconv.export.tracks import NO_THREAD, TraceProcess, Track
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
@@ -44,19 +58,19 @@ _DEVICE_KEYS = {
 
 
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
-    """Writes one trace of all these profiles, or their slices; gzip where the options say so."""
+    """Write one trace of all these profiles, or their slices; gzip where the options say so."""
     zero, shifts, notes = common_zero(timelines)
-    with _opened(path, compressed=options.compressed) as file:
-        pen = _Pen(file)
+    with _open(path, compressed=options.compressed) as file:
+        writer = _ChromeWriter(file)
         file.write(_head(timelines, zero))
-        written = draw(timelines, shifts, pen)
-        pen.finish()
+        written = write_trace(timelines, shifts, writer)
+        writer.finish()
         file.write(b"\n]}\n")
     return Written(written.counts, (*notes, *written.notes))
 
 
 @contextmanager
-def _opened(path: Path, *, compressed: bool) -> Iterator[BinaryIO]:
+def _open(path: Path, *, compressed: bool) -> Iterator[BinaryIO]:
     if not compressed:
         with path.open("wb") as file:
             yield file
@@ -66,153 +80,152 @@ def _opened(path: Path, *, compressed: bool) -> Iterator[BinaryIO]:
 
 
 def _head(timelines: Sequence[Timeline], zero: int | None) -> bytes:
-    """What stands before the events. Devices and ranks are a profile's own: told where there is one."""
-    told: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ns", "deviceProperties": []}
+    """Return the text before the events; with devices and rank, if there is only one profile."""
+    head: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ns", "deviceProperties": []}
     if zero is not None:
-        told["baseTimeNanoseconds"] = zero
+        head["baseTimeNanoseconds"] = zero
     if len(timelines) == 1:
         profile = timelines[0].profile
-        told["deviceProperties"] = [_device(row) for row in profile.rows("device")]
+        head["deviceProperties"] = [_device(row) for row in profile.rows("device")]
         ranked = [row for row in profile.rows("process") if row["rank"] is not None]
         if len(ranked) == 1:
-            told["distributedInfo"] = {k: ranked[0][k] for k in ("rank", "world_size")}
+            head["distributedInfo"] = {k: ranked[0][k] for k in ("rank", "world_size")}
         if profile.attributes["host"]:
-            told["host_name"] = profile.attributes["host"]
-    return f'{_json(told)[:-1]},"traceEvents":['.encode("utf-8", "replace")
+            head["host_name"] = profile.attributes["host"]
+    return f'{_json(head)[:-1]},"traceEvents":['.encode("utf-8", "replace")
 
 
 def _device(row: dict[str, Any]) -> dict[str, Any]:
-    found = {"id": row["device_id"], "name": row["name"]}
-    found.update({key: row[column] for column, key in _DEVICE_KEYS.items()})
+    device = {"id": row["device_id"], "name": row["name"]}
+    device.update({key: row[column] for column, key in _DEVICE_KEYS.items()})
     if row["max_warps_per_sm"] is not None:
-        found["warpSize"] = _WARP
-        found["maxThreadsPerMultiprocessor"] = row["max_warps_per_sm"] * _WARP
-    return {key: value for key, value in found.items() if value is not None}
+        device["warpSize"] = _WARP
+        device["maxThreadsPerMultiprocessor"] = row["max_warps_per_sm"] * _WARP
+    return {key: value for key, value in device.items() if value is not None}
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-class _Pen:
-    """Writes events. Each begins with what separates it from the one before."""
+class _ChromeWriter:
+    """A TraceWriter. Each event begins with what separates it from the one before."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._begun = False
-        self._places: set[int] = set()
-        self._threads: dict[tuple[int, int], str] = {}
-        self._where: list[str] = []
-        self._wheres = cells.strings([])
+        self._has_events = False
+        self._processes: set[int] = set()
+        self._thread_names: dict[tuple[int, int], str] = {}
+        self._ids: list[str] = []  # JSON of process and thread, by track
+        self._id_texts = strings([])
 
-    def place(self, place: Place) -> None:
-        if place.number in self._places:
+    def add_process(self, process: TraceProcess) -> None:
+        if process.number in self._processes:
             return
-        self._places.add(place.number)
+        self._processes.add(process.number)
         for name, args in (
-            ("process_name", {"name": place.name}),
-            ("process_labels", {"labels": place.label}),
-            ("process_sort_index", {"sort_index": place.order}),
+            ("process_name", {"name": process.name}),
+            ("process_labels", {"labels": process.label}),
+            ("process_sort_index", {"sort_index": process.order}),
         ):
-            self._tell(name, place.number, 0, args)
+            self._write_metadata(name, process.number, 0, args)
 
-    def track(self, track: Track, place: Place, name: str) -> None:
+    def add_track(self, track: Track, process: TraceProcess, name: str) -> None:
         tid = _tid(track, name)
         if not track.kind.on_gpu and track.key["tid"] != MISSING:
-            self._threads[place.number, track.key["tid"]] = name.partition(": ")[0]
-        # Tracks come in the order of their places, which begin at 1.
-        self._where.append(f'"pid":{place.number},"tid":{_json(tid)}')
-        self._tell("thread_name", place.number, tid, {"name": name})
-        self._tell("thread_sort_index", place.number, tid, {"sort_index": track.place})
+            self._thread_names[process.number, track.key["tid"]] = name.partition(": ")[0]
+        # Tracks come in the order of their numbers, which begin at 1.
+        self._ids.append(f'"pid":{process.number},"tid":{_json(tid)}')
+        self._write_metadata("thread_name", process.number, tid, {"name": name})
+        self._write_metadata("thread_sort_index", process.number, tid, {"sort_index": track.number})
 
     def finish(self) -> None:
-        """What can only be told at the end: what threads are called, whatever their tracks are."""
-        for (pid, tid), name in self._threads.items():
-            self._tell("thread_name", pid, tid, {"name": name})
+        """Write the names of threads: whatever their tracks were called, the last name counts."""
+        for (pid, tid), name in self._thread_names.items():
+            self._write_metadata("thread_name", pid, tid, {"name": name})
 
-    def cells(self, drawn: Drawn) -> tuple[pa.Array, pa.Array | None]:
-        told = drawn.told
-        first, place = cells.repeating(told, drawn.track)
-        which = cells.indices(place)
-        front = self._fronts(drawn, first)
-        single = [cells.arguments(k, v) for k, v in told.single.items() if cells.has_any(v)]
-        time = cells.microseconds(drawn.start)
-        end: list[pa.Array | str] = ['},"ts":', *time]
-        if not drawn.kind.instant:
-            end += [',"dur":', *cells.microseconds(drawn.dur)]
-        end.append("}")
-        columns = {k: cells.taken(v, first) for k, v in told.repeated.items()}
-        repeated = cells.join_known(
-            [cells.arguments(k, v) for k, v in columns.items() if cells.has_any(v)], len(first)
+    def encode_events(self, block: EventBlock) -> tuple[pa.Array, pa.Array | None]:
+        args = block.args
+        # What many rows have in common becomes text once.
+        first, inverse = distinct_rows(
+            (block.track, args.category, args.name, *args.repeated.values())
         )
-        if cells.all_filled(repeated):
-            # Each of the others brings its comma, and is nothing where it is null.
-            commas = [cells.or_nothing(cells.join(",", each)) for each in single]
-            events = cells.join(cells.join(front, repeated).take(which), *commas, *end)
+        first_of = int64_array(inverse)
+        front = self._fronts(block, first)
+        single = _arguments(args.single)
+        time = _microseconds(block.start)
+        end: list[pa.Array | str] = ['},"ts":', *time]
+        if not block.kind.instant:
+            end += [',"dur":', *_microseconds(block.dur)]
+        end.append("}")
+        columns = {label: select(values, first) for label, values in args.repeated.items()}
+        repeated = _join_non_null(_arguments(columns), len(first))
+        if (lengths(repeated) > 0).all():
+            # Each of the others brings its comma, and is empty where it is null.
+            commas = [_or_empty(_join(",", column)) for column in single]
+            events = _join(_join(front, repeated).take(first_of), *commas, *end)
         else:
-            found = [cells.or_null(repeated).take(which), *single]
-            events = cells.join(front.take(which), cells.join_known(found, len(place)), *end)
-        return events, self._arrows(drawn, time)
+            parts = [_or_null(repeated).take(first_of), *single]
+            events = _join(front.take(first_of), _join_non_null(parts, len(inverse)), *end)
+        return events, self._encode_flows(block, time)
 
-    def _fronts(self, drawn: Drawn, rows: Array) -> pa.Array:
-        """What of rows comes before their arguments."""
-        told = drawn.told
-        phase = '"ph":"i","s":"t"' if drawn.kind.instant else '"ph":"X"'
-        names = cells.text_of(told.name.take(rows), "[no name]")
-        categories = cells.text_of(told.category.take(rows), drawn.kind.what)
-        return cells.join(
+    def _fronts(self, block: EventBlock, rows: Array) -> pa.Array:
+        """Return the text of rows before their arguments."""
+        phase = '"ph":"i","s":"t"' if block.kind.instant else '"ph":"X"'
+        names = _quoted_texts(block.args.name.take(rows), "[no name]")
+        categories = _quoted_texts(block.args.category.take(rows), block.kind.what)
+        return _join(
             f",\n{{{phase},\"cat\":", categories, ',"name":', names, ",",
-            self._places_of(drawn.track[rows]), ',"args":{',
+            self._ids_of(block.track[rows]), ',"args":{',
         )  # fmt: skip
 
-    def _arrows(self, drawn: Drawn, time: Sequence[pa.Array]) -> pa.Array | None:
-        """The ends of arrows at rows, which stand at these times."""
-        if drawn.arriving is not None:
-            phase, rows = '"ph":"f","bp":"e"', np.flatnonzero(drawn.arriving != NONE)
-            number = drawn.arriving[rows]
-        elif drawn.leaving is not None:
-            first, count = drawn.leaving
+    def _encode_flows(self, block: EventBlock, time: Sequence[pa.Array]) -> pa.Array | None:
+        """Return the ends of arrows at rows, which have these times."""
+        if block.flow_in is not None:
+            phase, rows = '"ph":"f","bp":"e"', np.flatnonzero(block.flow_in != NO_FLOW)
+            flow = block.flow_in[rows]
+        elif block.flows_out is not None:
+            first, count = block.flows_out
             phase, rows = '"ph":"s"', np.repeat(np.arange(len(count)), count)
-            number = first[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+            flow = first[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
         else:
             return None
         if not len(rows):
             return None
-        which = cells.indices(rows)
-        return cells.join(
-            f',\n{{{phase},"cat":"ac2g","name":"ac2g","id":', cells.numbers(number), ",",
-            self._places_of(drawn.track[rows]), ',"ts":', *(part.take(which) for part in time), "}",
+        row_indices = int64_array(rows)
+        return _join(
+            f',\n{{{phase},"cat":"ac2g","name":"ac2g","id":', _numbers(flow), ",",
+            self._ids_of(block.track[rows]), ',"ts":', *(part.take(row_indices) for part in time), "}",
         )  # fmt: skip
 
-    def points(self, points: Points, places: Sequence[Place]) -> pa.Array:
+    def encode_counters(self, values: CounterValues, processes: Sequence[TraceProcess]) -> pa.Array:
         fronts = [
-            f',\n{{"ph":"C","name":{_json(counter.name)},"pid":{place.number},"tid":0,'
+            f',\n{{"ph":"C","name":{_json(counter.name)},"pid":{process.number},"tid":0,'
             f'"args":{{{_json(counter.unit or "value")}:'
-            for counter, place in zip(points.counters, places, strict=True)
+            for counter, process in zip(values.counters, processes, strict=True)
         ]
-        return cells.join(
-            cells.strings(fronts).take(cells.indices(points.which)),
-            cells.numbers(points.value), '},"ts":', *cells.microseconds(points.time), "}",
+        return _join(
+            strings(fronts).take(int64_array(values.index)),
+            _numbers(values.value), '},"ts":', *_microseconds(values.time), "}",
         )  # fmt: skip
 
-    def write(self, written: pa.Array) -> None:
-        self._file.write(cells.content(written))
+    def write(self, encoded: pa.Array) -> None:
+        self._file.write(content(encoded))
 
-    def _places_of(self, tracks: Array) -> pa.Array:
-        """Process and thread of rows, by their tracks."""
-        if len(self._wheres) < len(self._where):
-            self._wheres = cells.strings(self._where)
-        return self._wheres.take(cells.indices(tracks.astype(np.int64) - 1))
+    def _ids_of(self, tracks: Array) -> pa.Array:
+        if len(self._id_texts) < len(self._ids):
+            self._id_texts = strings(self._ids)
+        return self._id_texts.take(int64_array(tracks.astype(np.int64) - 1))
 
-    def _tell(self, name: str, pid: int, tid: int | str, args: dict[str, Any]) -> None:
+    def _write_metadata(self, name: str, pid: int, tid: int | str, args: dict[str, Any]) -> None:
         event = {"ph": "M", "name": name, "pid": pid, "tid": tid, "ts": 0, "args": args}
-        separator = ",\n" if self._begun else "\n"
-        self._begun = True
+        separator = ",\n" if self._has_events else "\n"
+        self._has_events = True
         self._file.write(f"{separator}{_json(event)}".encode("utf-8", "replace"))
 
 
 def _tid(track: Track, name: str) -> str:
-    """What tells a track apart in its process. Where there is a thread, it begins with its number."""
+    """Return an id of a track that is unique in its process, and begins with its thread's number."""
     lane = f" ({track.lane + 1})" if track.lane else ""
     if track.kind.on_gpu:
         return name
@@ -221,4 +234,91 @@ def _tid(track: Track, name: str) -> str:
         return f"{tid} {track.title}{lane}"
     # The first digits in it are taken for the number of a thread, so here there are none.
     letters = str.maketrans("0123456789", "abcdefghij")
-    return f"{ON_NO_THREAD} {track.title}{lane}".translate(letters)
+    return f"{NO_THREAD} {track.title}{lane}".translate(letters)
+
+
+# -- columns of JSON text
+
+
+def _arguments(columns: Mapping[str, Any]) -> list[pa.Array]:
+    """Return `"label":value` per row, for each column that has values; null where a row has none."""
+    return [
+        _join(f"{_quote(label)}:", _json_values(values))
+        for label, values in columns.items()
+        if has_any(values)
+    ]
+
+
+def _json_values(values: Any) -> pa.Array:
+    if isinstance(values, Coded):
+        texts = values.texts if isinstance(values, Json) else [_quote(t) for t in values.texts]
+        nulls = values.numbers < 0
+        return strings(texts).take(int64_array(values.numbers, nulls if nulls.any() else None))
+    if isinstance(values, Triple):
+        x, y, z = (_numbers(axis) for axis in (values.x, values.y, values.z))
+        return _join("[", x, ",", y, ",", z, "]")
+    return _numbers(values)
+
+
+def _quoted_texts(texts: Coded, default: str) -> pa.Array:
+    quoted = strings([_quote(text) for text in (*texts.texts, default)])
+    return quoted.take(int64_array(np.where(texts.numbers < 0, len(texts.texts), texts.numbers)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _numbers(values: Array) -> pa.Array:
+    """Return whole numbers as text, null for MISSING; of other numbers those that are finite."""
+    if values.dtype.kind == "f":
+        nulls = ~np.isfinite(values)
+        plain = np.where(nulls, 0.0, values) if nulls.any() else np.ascontiguousarray(values)
+        return _text(plain_array(plain, pa.float64(), nulls if nulls.any() else None))
+    nulls = values == MISSING
+    return _text(int64_array(values, nulls if nulls.any() else None))
+
+
+def _microseconds(ns: Array) -> tuple[pa.Array, pa.Array]:
+    """Return times as text, exactly: whole microseconds, and the point with three digits."""
+    if len(ns) and int(ns.min()) < 0:
+        whole = np.abs(ns) // 1000
+        sign = strings(["", "-"]).take(int64_array(ns < 0))
+        fraction = int64_array(np.abs(ns) % 1000)
+        return _join(sign, _text(int64_array(whole))), _fractions().take(fraction)
+    whole = ns // 1000
+    return _text(int64_array(whole)), _fractions().take(int64_array(ns - whole * 1000))
+
+
+@cache
+def _fractions() -> pa.Array:
+    return strings([f".{thousandth:03}" for thousandth in range(1000)])
+
+
+def _text(values: pa.Array) -> pa.Array:
+    return values.cast(pa.large_string())
+
+
+def _join(*parts: pa.Array | str) -> pa.Array:
+    """Return the parts of each row joined to one text; null where a part is null."""
+    columns = (scalar(part) if isinstance(part, str) else part for part in parts)
+    return pc.binary_join_element_wise(*columns, scalar(""))
+
+
+def _join_non_null(parts: Sequence[pa.Array], count: int) -> pa.Array:
+    """Return the parts of each of `count` rows joined by commas, without those that are null."""
+    if not parts:
+        return strings([""] * count)
+    # Arrow's own way to leave nulls out leaves rows out that have nothing else.
+    joined = _join(*(_or_empty(_join(",", part)) for part in parts))
+    return pc.binary_replace_slice(joined, start=0, stop=1, replacement="")
+
+
+def _or_empty(texts: pa.Array) -> pa.Array:
+    return pc.coalesce(texts, scalar("")) if texts.null_count else texts
+
+
+def _or_null(texts: pa.Array) -> pa.Array:
+    empty = lengths(texts) == 0
+    return texts.take(int64_array(np.arange(len(texts)), empty)) if empty.any() else texts

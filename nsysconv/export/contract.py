@@ -1,4 +1,4 @@
-"""What every exporter offers, and what it is told."""
+"""What every exporter offers, and its options."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nsysconv.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for.
+    """Options of an export.
 
-    `names`: ids of names and codes come with their texts. `compressed`: the file's name ends in `.gz`.
+    `names`: add texts to ids of names and codes. `compressed`: the file's name ends in `.gz`.
     """
 
     names: bool = False
@@ -24,7 +24,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Written:
-    """What an export wrote: rows (or events) by table (or kind), and what has to be said of them."""
+    """What an export wrote: numbers of rows (or events) by table (or kind), and notes on losses."""
 
     counts: dict[str, int]
     notes: tuple[Note, ...] = ()
@@ -40,9 +40,9 @@ class Exporter(Protocol):
 
     @staticmethod
     def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
-        """Writes whole profiles, or their slices, to `path`, which does not exist yet.
+        """Write whole profiles, or their slices, to `path`, which does not exist yet.
 
-        `path` may be a temporary name without the suffix; the file or folder gets its own name
-        afterwards, and whatever is left there after an error is removed. In bounded memory beside what a
-        time line itself needs. Raises UsageError where the format cannot hold what is asked for.
+        `path` may be a temporary name without the suffix: the caller renames it, and removes what is left
+        there after an error. Memory is bounded beside what a time line itself needs. Raises UsageError
+        where the format cannot hold what is asked for.
         """

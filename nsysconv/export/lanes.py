@@ -1,7 +1,7 @@
-"""Lanes: slices of one track that overlap, spread over so many lines that they do not.
+"""The order of time, and lanes: slices of one track that overlap, spread over several lines.
 
-Intervals are half-open, int64 ns, in any order. One without a length takes no room beside others that
-begin where it stands, but it overlaps one that it stands inside.
+Intervals are half-open, int64 ns, in any order. One of length 0 does not overlap others that begin or end
+at its time, but it overlaps one that has it inside.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nsysconv.timeline.arrays import distinct
 Array = np.ndarray
 
 Find = Callable[[Array, Array], Array]
-"""Finds lanes of intervals by their starts and ends."""
+"""Finds the lanes of intervals by their starts and ends."""
 
 _PIECE = 1 << 18
 _NEVER = int(np.iinfo(np.int64).max)
 
 
 def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> Array:
-    """Indices by start; of those that start together the longer first, then as they stand.
+    """Return indices by start; of those that start together the longer first, then the earlier row.
 
-    `sizes`: so many belong to several tables, one behind the other, each nearly in order by itself.
+    `sizes`: lengths of several tables, one after the other, each nearly in order by itself.
     """
     orders, low = [], 0
     for size in (len(start),) if sizes is None else sizes:
@@ -36,23 +36,23 @@ def time_order(start: Array, dur: Array, sizes: Sequence[int] | None = None) -> 
     filled = [(low, order) for low, order in orders if len(order)]
     if len(filled) > 1:
         return _merged(start, dur, filled)
-    # What stands before an only table is empty.
+    # A table that is the only one with rows begins at 0.
     return filled[0][1] if filled else np.empty(0, np.int32)
 
 
 def _nearly_sorted(start: Array, dur: Array) -> Array:
-    """`time_order` of rows that mostly stand in order: sorted a piece at a time, in little memory.
+    """Return the `time_order` of rows that are mostly in order, sorted piece by piece in little memory.
 
-    Of each piece, what starts no earlier than something that follows waits for the next.
+    Rows of a piece that start no earlier than a row of a later piece wait for the next.
     """
     pieces = np.arange(0, len(start), _PIECE)
-    # What starts first of each piece and all that follow it.
+    # The first start of each piece and all later ones.
     least = np.minimum.reduceat(start, pieces) if len(pieces) else start
     following = np.append(np.minimum.accumulate(least[::-1])[::-1], _NEVER)
     result, done = np.empty(len(start), np.int32), 0
     waiting, low = np.empty(0, np.int32), 0
     while low < len(start):
-        # As many as wait, or more: what waits for long is not looked at too often.
+        # As many new rows as wait, or more: rows that wait for long are not sorted too often.
         count = 1 + len(waiting) // _PIECE
         rows = np.arange(low, min(low + count * _PIECE, len(start)), dtype=np.int32)
         low += len(rows)
@@ -65,7 +65,6 @@ def _nearly_sorted(start: Array, dur: Array) -> Array:
 
 
 def _sorted(start: Array, dur: Array) -> Array:
-    """`time_order` of a few rows."""
     if (start[1:] > start[:-1]).all():
         return np.arange(len(start), dtype=np.int32)
     order = np.argsort(start, kind="stable").astype(np.int32)
@@ -79,8 +78,8 @@ def _sorted(start: Array, dur: Array) -> Array:
 
 
 def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Array:
-    """Several tables' orders as one, merged a window of time at a time. With each: where it begins."""
-    base, longest = max(orders, key=lambda each: len(each[1]))
+    """Merge the orders of several tables, each with the offset of its rows, window by window of time."""
+    base, longest = max(orders, key=lambda pair: len(pair[1]))
     times = distinct(start[base + longest[_PIECE::_PIECE]]).tolist()
     edges = [
         [
@@ -105,17 +104,16 @@ def _merged(start: Array, dur: Array, orders: Sequence[tuple[int, Array]]) -> Ar
 
 
 def spread(find: Find, start: Array, dur: Array, order: Array) -> Array:
-    """The lanes that `find` (`apart` or `nested`) gives the intervals that `order` names, one behind the
-    other as they start; found piece by piece.
+    """Return the lanes of the intervals in `order`, the order of time; `find` is `apart` or `nested`.
 
-    Pieces end where nothing is open, so that what they need in between is small.
+    Lanes are found piece by piece, in little memory: pieces end where no interval is open.
     """
     lane = np.broadcast_to(np.int32(0), len(order))
     low, size = 0, _PIECE
     while low < len(order):
-        mine = order[low : low + size]
-        begin = start[mine]
-        end = begin + dur[mine]
+        rows = order[low : low + size]
+        begin = start[rows]
+        end = begin + dur[rows]
         if low + size < len(order):
             closed = np.flatnonzero(begin[1:] >= np.maximum.accumulate(end)[:-1])
             if not len(closed):
@@ -123,17 +121,17 @@ def spread(find: Find, start: Array, dur: Array, order: Array) -> Array:
                 continue
             cut = int(closed[-1]) + 1
             begin, end = begin[:cut], end[:cut]
-        found = find(begin, end)
-        if found.any():
+        lanes = find(begin, end)
+        if lanes.any():
             if lane.strides == (0,):
                 lane = np.zeros(len(order), np.int32)
-            lane[low : low + len(begin)] = found
+            lane[low : low + len(begin)] = lanes
         low, size = low + len(begin), _PIECE
     return lane
 
 
 def apart(start: Array, end: Array) -> Array:
-    """Per interval its lane, from 0, such that no two of a lane overlap.
+    """Return the lane of each interval, from 0, such that no two of a lane overlap.
 
     There are as many lanes as intervals overlap at most, and in each stretch of time that intervals
     cover without a gap only as many as overlap there.
@@ -152,7 +150,7 @@ def apart(start: Array, end: Array) -> Array:
 
 
 def _apart(s: Array, e: Array, stretch: Array) -> Array:
-    """As `apart` for stretches of several intervals each, sorted by (start, end).
+    """Return lanes as `apart` does, for stretches of several intervals each, sorted by (start, end).
 
     Lanes wait in a queue: a stretch of n lanes begins with n of them in it, each interval takes the
     first and puts it back where it ends. So the k-th interval takes lane k, or from the n-th on the
@@ -183,7 +181,7 @@ def _apart(s: Array, e: Array, stretch: Array) -> Array:
 
 
 def nested(start: Array, end: Array) -> Array:
-    """Per interval its lane, from 0, such that two of a lane are apart, or one contains the other.
+    """Return the lane of each interval, from 0, such that those of a lane are apart or nested.
 
     An interval takes the first lane in which it crosses none that begins before it.
     """
@@ -202,9 +200,9 @@ def nested(start: Array, end: Array) -> Array:
 
 
 def _pairs_up(s: Array, e: Array) -> Array | None:
-    """Which intervals, sorted by (start, longer first), end where another's end is due; None: none does.
+    """Return which intervals, sorted by (start, longer first), cross others; None if they all nest.
 
-    If they nest, each end is that of the latest that is still open, as brackets are.
+    Ends of nested intervals close like brackets: each is the end of the latest that is still open.
     """
     count = len(s)
     if (s[1:] >= e[:-1]).all():
@@ -212,7 +210,7 @@ def _pairs_up(s: Array, e: Array) -> Array | None:
     length = e > s
     s, e = s[length], e[length]
     ends = np.sort(e)
-    # What is open before each begins; ends at that moment are over.
+    # How many are open before each begins; those that end at that moment are not.
     depth = np.arange(len(s)) - np.searchsorted(ends, s, "right")
     depth_at_end = np.searchsorted(s, ends, "left") - np.arange(len(s)) - 1
     opening = np.argsort(depth, kind="stable")
@@ -226,7 +224,6 @@ def _pairs_up(s: Array, e: Array) -> Array | None:
 
 
 def _one_by_one(starts: list[int], ends: list[int]) -> list[int]:
-    """The lanes of intervals that cross, sorted by (start, longer first)."""
     open_until: list[list[int]] = []
     due: list[tuple[int, int]] = []
     room = _FirstWithRoom()
@@ -248,14 +245,13 @@ def _one_by_one(starts: list[int], ends: list[int]) -> list[int]:
 
 
 class _FirstWithRoom:
-    """Until when each lane has room, as a tree of maxima: the first of many is found in a few steps."""
+    """Until when each lane has room, as a tree of maxima: finding the first takes logarithmic time."""
 
     def __init__(self) -> None:
         self._size = 1
         self._until = [_NEVER, _NEVER]
 
     def first(self, end: int) -> int:
-        """The first lane that has room until then, or the next new one."""
         if self._until[1] < end:
             self._double()
         at = 1
@@ -266,7 +262,6 @@ class _FirstWithRoom:
         return at - self._size
 
     def set(self, lane: int, until: int) -> None:
-        """Says until when a lane has room."""
         at = lane + self._size
         self._until[at] = until
         while at > 1:
@@ -274,7 +269,6 @@ class _FirstWithRoom:
             self._until[at] = max(self._until[2 * at], self._until[2 * at + 1])
 
     def _double(self) -> None:
-        """Makes room for as many new lanes as there are, which nothing is in yet."""
         leaves = [*self._until[self._size :], *[_NEVER] * self._size]
         self._size *= 2
         self._until = [_NEVER] * self._size + leaves

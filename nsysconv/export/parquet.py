@@ -17,6 +17,6 @@ SUFFIXES: tuple[str, ...] = ()
 
 
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
-    """Writes the tables of these profiles into the new folder `path`, compressed with zstd."""
+    """Write the tables of these profiles into the new folder `path`, compressed with zstd."""
     open_file = partial(pq.ParquetWriter, compression="zstd")
     return tables.write(timelines, path, options, ".parquet", open_file)

@@ -1,7 +1,9 @@
 """Perfetto's own format: protobuf, by the definitions of the package `perfetto`.
 
-The package builds all that repeats: descriptors, names, and what equal rows have in common. What differs
-from row to row (times, single numbers, arrows) is put before that as bytes, for many rows at once.
+The package builds all that repeats: descriptors, names, and what equal rows have in common. What
+differs from row to row (times, single numbers, arrows) is put before that as bytes, for many rows at
+once: arrays of bytes with a row per event. Varints are padded to one width there, which the encoding
+allows, so that rows have equal lengths.
 """
 
 from __future__ import annotations
@@ -16,15 +18,23 @@ import pyarrow as pa
 
 from nsysconv import schema
 from nsysconv.errors import UsageError
-from nsysconv.export import cells, wire
+from nsysconv.export.columns import (
+    Coded,
+    Json,
+    Triple,
+    binaries,
+    content,
+    distinct_rows,
+    has_any,
+    int64_array,
+    join_bytes,
+    lengths,
+    select,
+)
 from nsysconv.export.contract import Options, Written
-from nsysconv.export.counters import Counter, Points
-from nsysconv.export.drawing import Drawn, Track
-from nsysconv.export.flows import NONE
-from nsysconv.export.ordered import Coded
-from nsysconv.export.places import Place
-from nsysconv.export.telling import Json, Triple
-from nsysconv.export.tracing import common_zero, draw
+from nsysconv.export.layout import NO_FLOW, EventBlock
+from nsysconv.export.tracing import CounterTrack, CounterValues, common_zero, write_trace
+from nsysconv.export.tracks import TraceProcess, Track
 from nsysconv.report import MISSING
 from nsysconv.timeline.timeline import Timeline
 
@@ -34,16 +44,21 @@ TITLE = "Perfetto trace: protobuf for ui.perfetto.dev and trace_processor"
 SUFFIXES: tuple[str, ...] = (".pftrace", ".perfetto-trace")
 
 _SEQUENCE = 1
-# Tracks of rows have their places for numbers, which are smaller.
-_FIRST_PLACE = 1 << 40
+# The ids of tracks of rows are their numbers, which are smaller.
+_FIRST_PROCESS = 1 << 40
 _FIRST_THREAD = 1 << 41
 _FIRST_COUNTER = 1 << 42
 _BOOT, _UTC = 6, 1  # clocks by Perfetto's numbers
 _MAX_PID = (1 << 31) - 1
 
+_VARINT, _FIXED64, _LENGTH = 0, 1, 2
+"""Wire types."""
+_TIME_BYTES, _NUMBER_BYTES, _COUNT_BYTES = 9, 10, 5
+"""Widths of varints: of a time that is not negative, of any number of 64 bits, and of a small one."""
+
 
 def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Written:
-    """Writes one trace of all these profiles, or their slices. Raises UsageError without the package."""
+    """Write one trace of all these profiles, or their slices. Raises UsageError without the package."""
     protos = _protos()
     if options.compressed:
         raise UsageError(
@@ -53,9 +68,9 @@ def export(timelines: Sequence[Timeline], path: Path, options: Options) -> Writt
     # Times of a trace are not negative.
     base = max(-_earliest(timelines), 0) if zero is None else zero
     with path.open("wb") as file:
-        pen = _Pen(file, protos)
-        pen.begin(zero)
-        written = draw(timelines, [shift + base for shift in shifts], pen)
+        writer = _PerfettoWriter(file, protos)
+        writer.begin(zero)
+        written = write_trace(timelines, [shift + base for shift in shifts], writer)
     return Written(written.counts, (*notes, *written.notes))
 
 
@@ -72,7 +87,7 @@ def _protos() -> Any:
 
 
 def _earliest(timelines: Sequence[Timeline]) -> int:
-    """The earliest time of any row, at its own profile's zero; 0 where none is negative."""
+    """Return the earliest time of any row from its own profile's zero, or 0 where none is negative."""
     least = 0
     for timeline in timelines:
         for table in schema.EVENT_TABLES:
@@ -83,294 +98,329 @@ def _earliest(timelines: Sequence[Timeline]) -> int:
 
 
 class _Fields:
-    """Numbers and types of the fields that are written as bytes, as the definitions have them."""
+    """Tags of the fields that are written as bytes, as the definitions have them."""
 
     def __init__(self, protos: Any) -> None:
         packet, event = protos.TracePacket.DESCRIPTOR, protos.TrackEvent.DESCRIPTOR
-        note = protos.DebugAnnotation.DESCRIPTOR
+        annotation = protos.DebugAnnotation.DESCRIPTOR
 
-        def of(message: Any, name: str, kind: int) -> bytes:
-            return wire.tag(message.fields_by_name[name].number, kind)
+        def tag(message: Any, name: str, wire_type: int) -> bytes:
+            return _varint(message.fields_by_name[name].number << 3 | wire_type)
 
-        self.packet = of(protos.Trace.DESCRIPTOR, "packet", wire.LENGTH)
+        self.packet = tag(protos.Trace.DESCRIPTOR, "packet", _LENGTH)
         flags = protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
         self.sequence = (
-            of(packet, "trusted_packet_sequence_id", wire.VARINT) + bytes([_SEQUENCE])
-            + of(packet, "sequence_flags", wire.VARINT) + bytes([flags])
+            tag(packet, "trusted_packet_sequence_id", _VARINT) + bytes([_SEQUENCE])
+            + tag(packet, "sequence_flags", _VARINT) + bytes([flags])
         )  # fmt: skip
-        self.timestamp = of(packet, "timestamp", wire.VARINT)
-        self.event = of(packet, "track_event", wire.LENGTH)
-        self.type = of(event, "type", wire.VARINT)
-        self.track = of(event, "track_uuid", wire.VARINT)
-        self.flow = of(event, "flow_ids", wire.FIXED64)
-        self.last_flow = of(event, "terminating_flow_ids", wire.FIXED64)
-        self.note = of(event, "debug_annotations", wire.LENGTH)
-        self.note_name = of(note, "name_iid", wire.VARINT)
-        self.note_int = of(note, "int_value", wire.VARINT)
-        self.note_real = of(note, "double_value", wire.FIXED64)
-        self.count = of(event, "counter_value", wire.VARINT)
-        self.real_count = of(event, "double_counter_value", wire.FIXED64)
+        self.timestamp = tag(packet, "timestamp", _VARINT)
+        self.event = tag(packet, "track_event", _LENGTH)
+        self.type = tag(event, "type", _VARINT)
+        self.track = tag(event, "track_uuid", _VARINT)
+        self.flow = tag(event, "flow_ids", _FIXED64)
+        self.last_flow = tag(event, "terminating_flow_ids", _FIXED64)
+        self.annotation = tag(event, "debug_annotations", _LENGTH)
+        self.annotation_name = tag(annotation, "name_iid", _VARINT)
+        self.annotation_int = tag(annotation, "int_value", _VARINT)
+        self.annotation_double = tag(annotation, "double_value", _FIXED64)
+        self.counter_int = tag(event, "counter_value", _VARINT)
+        self.counter_double = tag(event, "double_counter_value", _FIXED64)
 
 
 class _Interned:
-    """Texts by number, each told to the reader once."""
+    """Ids of texts, each written once; `new` are those that are not written yet."""
 
     def __init__(self, field: str) -> None:
         self.field = field
-        self._known: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
         self.new: list[tuple[int, str]] = []
 
-    def number(self, text: str) -> int:
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = len(self._known) + 1
-            self.new.append((found, text))
-        return found
+    def id_of(self, text: str) -> int:
+        number = self._ids.get(text)
+        if number is None:
+            number = self._ids[text] = len(self._ids) + 1
+            self.new.append((number, text))
+        return number
 
 
-class _Pen:
-    """Writes packets. Everything is of one sequence, so that names need to be told once."""
+class _PerfettoWriter:
+    """A TraceWriter. All packets are of one sequence, so that names are written once."""
 
     def __init__(self, file: BinaryIO, protos: Any) -> None:
         self._file = file
         self._protos = protos
-        self._field = _Fields(protos)
+        self._fields = _Fields(protos)
         self._categories = _Interned("event_categories")
         self._names = _Interned("event_names")
-        self._notes = _Interned("debug_annotation_names")
-        self._places: set[int] = set()
+        self._labels = _Interned("debug_annotation_names")
+        self._processes: set[int] = set()
         self._threads: dict[tuple[int, int], int] = {}
-        self._counters: dict[tuple[Counter, int], int] = {}
-        kinds = protos.TrackEvent
-        self._begins, self._ends, self._instant, self._counts = (
-            kinds.TYPE_SLICE_BEGIN, kinds.TYPE_SLICE_END, kinds.TYPE_INSTANT, kinds.TYPE_COUNTER,
-        )  # fmt: skip
+        self._counters: dict[tuple[CounterTrack, int], int] = {}
 
     def begin(self, zero: int | None) -> None:
-        """The first packet, which also says what the trace's times are in UTC, where that is known."""
+        """Write the first packet, which also says what the trace's times are in UTC, if that is known."""
         packet = self._packet()
         packet.sequence_flags = self._protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
         packet.timestamp = zero or 0
         if zero is not None:
             for clock in (_BOOT, _UTC):
                 packet.clock_snapshot.clocks.add(clock_id=clock, timestamp=zero)
-        self._tell(packet)
+        self._write_packet(packet)
 
-    def place(self, place: Place) -> None:
-        if place.number in self._places:
+    def add_process(self, process: TraceProcess) -> None:
+        if process.number in self._processes:
             return
-        self._places.add(place.number)
+        self._processes.add(process.number)
         packet = self._packet()
-        told = packet.track_descriptor
-        told.uuid = _FIRST_PLACE + place.number
-        if place.is_process and 0 < place.number <= _MAX_PID:
-            told.process.pid = place.number
-            told.process.process_name = _clean(place.name)
-            told.process.process_labels.append(_clean(place.label))
+        descriptor = packet.track_descriptor
+        descriptor.uuid = _FIRST_PROCESS + process.number
+        if process.is_process and 0 < process.number <= _MAX_PID:
+            descriptor.process.pid = process.number
+            descriptor.process.process_name = _replace_surrogates(process.name)
+            descriptor.process.process_labels.append(_replace_surrogates(process.label))
         else:
-            told.name = _clean(place.name)
-            told.description = _clean(place.label)
-        told.child_ordering = self._protos.TrackDescriptor.EXPLICIT
-        told.sibling_order_rank = place.order
-        self._tell(packet)
+            descriptor.name = _replace_surrogates(process.name)
+            descriptor.description = _replace_surrogates(process.label)
+        descriptor.child_ordering = self._protos.TrackDescriptor.EXPLICIT
+        descriptor.sibling_order_rank = process.order
+        self._write_packet(packet)
 
-    def track(self, track: Track, place: Place, name: str) -> None:
-        parent = _FIRST_PLACE + place.number
+    def add_track(self, track: Track, process: TraceProcess, name: str) -> None:
+        parent = _FIRST_PROCESS + process.number
         if not track.kind.on_gpu and track.key["tid"] != MISSING:
-            whole, name = name.partition(": ")[::2]
-            parent = self._thread(place, track.key["tid"], whole)
-        self._describe(track.place, parent, name, track.place)
+            thread, name = name.partition(": ")[::2]
+            parent = self._thread(process, track.key["tid"], thread)
+        packet = self._packet()
+        descriptor = packet.track_descriptor
+        descriptor.uuid, descriptor.parent_uuid = track.number, parent
+        descriptor.name = _replace_surrogates(name)
+        descriptor.sibling_order_rank = track.number
+        # Two streams of one name are two streams.
+        none = self._protos.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
+        descriptor.sibling_merge_behavior = none
+        self._write_packet(packet)
 
-    def _thread(self, place: Place, tid: int, name: str) -> int:
-        key = (place.number, tid)
+    def _thread(self, process: TraceProcess, tid: int, name: str) -> int:
+        key = (process.number, tid)
         if key not in self._threads:
             uuid = self._threads[key] = _FIRST_THREAD + len(self._threads)
             packet = self._packet()
-            told = packet.track_descriptor
-            told.uuid, told.parent_uuid = uuid, _FIRST_PLACE + place.number
-            if 0 < place.number <= _MAX_PID:
-                told.thread.pid, told.thread.tid = place.number, tid
-                told.thread.thread_name = _clean(name)
+            descriptor = packet.track_descriptor
+            descriptor.uuid, descriptor.parent_uuid = uuid, _FIRST_PROCESS + process.number
+            if 0 < process.number <= _MAX_PID:
+                descriptor.thread.pid, descriptor.thread.tid = process.number, tid
+                descriptor.thread.thread_name = _replace_surrogates(name)
             else:
-                told.name = _clean(name)
-            told.child_ordering = self._protos.TrackDescriptor.EXPLICIT
-            self._tell(packet)
+                descriptor.name = _replace_surrogates(name)
+            descriptor.child_ordering = self._protos.TrackDescriptor.EXPLICIT
+            self._write_packet(packet)
         return self._threads[key]
 
-    def _describe(self, uuid: int, parent: int, name: str, rank: int) -> Any:
-        packet = self._packet()
-        told = packet.track_descriptor
-        told.uuid, told.parent_uuid, told.name = uuid, parent, _clean(name)
-        told.sibling_order_rank = rank
-        # Two streams of one name are two streams.
-        told.sibling_merge_behavior = self._protos.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_NONE
-        self._tell(packet)
+    def encode_events(self, block: EventBlock) -> tuple[pa.Array, None]:
+        fields, args, count = self._fields, block.args, len(block.start)
+        event_types = self._protos.TrackEvent
+        first, inverse = distinct_rows(
+            (block.track, args.category, args.name, *args.repeated.values())
+        )
+        repeated = binaries(self._repeated(block, first))
+        parts = [self._single(k, v) for k, v in args.single.items() if has_any(v)]
+        if block.flow_in is not None:
+            parts.append(_flows(fields.last_flow, block.flow_in, (block.flow_in != NO_FLOW) * 1))
+        if block.flows_out is not None:
+            parts.append(_flows(fields.flow, *block.flows_out))
+        parts.append(repeated.take(int64_array(inverse)))
+        self._write_new_names()
+        body = join_bytes(parts)
+        if block.kind.instant:
+            begins = self._event(block.start, event_types.TYPE_INSTANT, lengths(body))
+            return join_bytes([begins, body]), None
+        begins = self._event(block.start, event_types.TYPE_SLICE_BEGIN, lengths(body))
+        track = _beside(_constant(fields.track, count), _varints(block.track, _NUMBER_BYTES))
+        body_lengths = np.full(count, track.shape[1])
+        ends = self._event(block.start + block.dur, event_types.TYPE_SLICE_END, body_lengths)
+        return join_bytes([begins, body, ends, _binary_rows(track)]), None
 
-    def cells(self, drawn: Drawn) -> tuple[pa.Array, None]:
-        field, told, count = self._field, drawn.told, len(drawn.start)
-        first, place = cells.repeating(told, drawn.track)
-        repeated = wire.spelled(self._repeated(drawn, first))
-        parts = [self._single(k, v) for k, v in told.single.items() if cells.has_any(v)]
-        if drawn.arriving is not None:
-            parts.append(_flows(field.last_flow, drawn.arriving, (drawn.arriving != NONE) * 1))
-        if drawn.leaving is not None:
-            parts.append(_flows(field.flow, *drawn.leaving))
-        parts.append(repeated.take(cells.indices(place)))
-        self._tell_names()
-        body = cells.joined_bytes(parts)
-        kind = self._instant if drawn.kind.instant else self._begins
-        begins = self._event(drawn.start, kind, cells.lengths(body))
-        if drawn.kind.instant:
-            return cells.joined_bytes([begins, body]), None
-        track = wire.rows(wire.constant(field.track, count), wire.varints(drawn.track, wire.NUMBER))
-        lengths = np.full(count, track.shape[1])
-        ends = self._event(drawn.start + drawn.dur, self._ends, lengths)
-        return cells.joined_bytes([begins, body, ends, wire.cells(track)]), None
-
-    def _event(self, time: Array, kind: int, rest: Array) -> pa.Array:
-        """A packet of an event up to what follows its type, which has so many bytes."""
-        field, count = self._field, len(time)
-        head = field.type + bytes([kind])
-        inner = rest + len(head)
-        before = wire.rows(
-            wire.constant(field.timestamp, count), wire.varints(time, wire.TIME),
-            wire.constant(field.sequence + field.event, count),
-            wire.varints(inner, wire.COUNT), wire.constant(head, count),
+    def _event(self, time: Array, event_type: int, body_lengths: Array) -> pa.Array:
+        """Return packets of events up to their type; so many bytes of each event follow."""
+        fields, count = self._fields, len(time)
+        head = fields.type + bytes([event_type])
+        inner = body_lengths + len(head)
+        before = _beside(
+            _constant(fields.timestamp, count), _varints(time, _TIME_BYTES),
+            _constant(fields.sequence + fields.event, count),
+            _varints(inner, _COUNT_BYTES), _constant(head, count),
         )  # fmt: skip
-        outer = rest + before.shape[1]
-        frame = wire.rows(wire.constant(field.packet, count), wire.varints(outer, wire.COUNT))
-        return wire.cells(wire.rows(frame, before))
+        outer = body_lengths + before.shape[1]
+        frame = _beside(_constant(fields.packet, count), _varints(outer, _COUNT_BYTES))
+        return _binary_rows(_beside(frame, before))
 
     def _single(self, label: str, values: Array) -> pa.Array:
-        field = self._field
-        real = values.dtype.kind == "f"
-        known = np.isfinite(values) if real else values != MISSING
-        some = values[known]
-        begin = field.note_name + wire.varint(self._notes.number(label))
-        value = (
-            wire.rows(wire.constant(field.note_real, len(some)), wire.fixed(some))
-            if real
-            else wire.rows(
-                wire.constant(field.note_int, len(some)), wire.varints(some, wire.NUMBER)
-            )
-        )
-        head = field.note + bytes([len(begin) + value.shape[1]]) + begin
-        return wire.cells(wire.rows(wire.constant(head, len(some)), value), known * 1)
+        fields = self._fields
+        is_double = values.dtype.kind == "f"
+        has_value = np.isfinite(values) if is_double else values != MISSING
+        tag = fields.annotation_double if is_double else fields.annotation_int
+        value = _numbers(tag, values[has_value])
+        begin = fields.annotation_name + _varint(self._labels.id_of(label))
+        head = fields.annotation + bytes([len(begin) + value.shape[1]]) + begin
+        return _binary_rows(_beside(_constant(head, len(value)), value), has_value * 1)
 
-    def _repeated(self, drawn: Drawn, rows: Array) -> list[bytes]:
-        """The events of rows that stand for many, without what is each row's own."""
-        told = drawn.told
-        names, categories = told.name.take(rows), told.category.take(rows)
-        columns = [(k, cells.taken(v, rows)) for k, v in told.repeated.items()]
-        found = []
-        for place, track in enumerate(drawn.track[rows].tolist()):
+    def _repeated(self, block: EventBlock, rows: Array) -> list[bytes]:
+        """Return the events of rows that represent many, without what is each row's own."""
+        args = block.args
+        names, categories = args.name.take(rows), args.category.take(rows)
+        columns = [(label, select(values, rows)) for label, values in args.repeated.items()]
+        events = []
+        for row, track in enumerate(block.track[rows].tolist()):
             event = self._protos.TrackEvent(track_uuid=track)
-            name, category = _text(names, place), _text(categories, place)
-            event.name_iid = self._names.number("[no name]" if name is None else name)
-            event.category_iids.append(self._categories.number(category or drawn.kind.what))
+            name, category = _text(names, row), _text(categories, row)
+            event.name_iid = self._names.id_of("[no name]" if name is None else name)
+            event.category_iids.append(self._categories.id_of(category or block.kind.what))
             for label, values in columns:
-                value = _value(values, place)
+                value = _value(values, row)
                 if value is not None:
-                    note = event.debug_annotations.add(name_iid=self._notes.number(label))
-                    _fill(note, value)
-            found.append(event.SerializeToString())
-        return found
+                    annotation = event.debug_annotations.add(name_iid=self._labels.id_of(label))
+                    _set_value(annotation, value)
+            events.append(event.SerializeToString())
+        return events
 
-    def points(self, points: Points, places: Sequence[Place]) -> pa.Array:
-        field, count = self._field, len(points.time)
-        uuids = np.array(
-            [self._counter(*each) for each in zip(points.counters, places, strict=True)]
-        )
-        real = points.value.dtype.kind == "f"
-        value = (
-            wire.rows(wire.constant(field.real_count, count), wire.fixed(points.value))
-            if real
-            else wire.rows(
-                wire.constant(field.count, count), wire.varints(points.value, wire.NUMBER)
-            )
-        )
-        track = wire.varints(uuids[points.which], wire.NUMBER)
-        rest = wire.rows(wire.constant(field.track, count), track, value)
-        event = self._event(points.time, self._counts, np.full(count, rest.shape[1]))
-        return cells.joined_bytes([event, wire.cells(rest)])
+    def encode_counters(self, values: CounterValues, processes: Sequence[TraceProcess]) -> pa.Array:
+        fields, count = self._fields, len(values.time)
+        uuids = np.array([self._counter(*c) for c in zip(values.counters, processes, strict=True)])
+        is_double = values.value.dtype.kind == "f"
+        tag = fields.counter_double if is_double else fields.counter_int
+        track = _varints(uuids[values.index], _NUMBER_BYTES)
+        body = _beside(_constant(fields.track, count), track, _numbers(tag, values.value))
+        body_lengths = np.full(count, body.shape[1])
+        event = self._event(values.time, self._protos.TrackEvent.TYPE_COUNTER, body_lengths)
+        return join_bytes([event, _binary_rows(body)])
 
-    def _counter(self, counter: Counter, place: Place) -> int:
-        key = (counter, place.number)
+    def _counter(self, counter: CounterTrack, process: TraceProcess) -> int:
+        key = (counter, process.number)
         if key not in self._counters:
             uuid = self._counters[key] = _FIRST_COUNTER + len(self._counters)
             packet = self._packet()
-            told = packet.track_descriptor
-            told.uuid, told.parent_uuid = uuid, _FIRST_PLACE + place.number
-            told.name = _clean(counter.name)
-            told.counter.unit_name = counter.unit
-            self._tell(packet)
+            descriptor = packet.track_descriptor
+            descriptor.uuid, descriptor.parent_uuid = uuid, _FIRST_PROCESS + process.number
+            descriptor.name = _replace_surrogates(counter.name)
+            descriptor.counter.unit_name = counter.unit
+            self._write_packet(packet)
         return self._counters[key]
 
-    def write(self, written: pa.Array) -> None:
-        self._file.write(cells.content(written))
+    def write(self, encoded: pa.Array) -> None:
+        self._file.write(content(encoded))
 
     def _packet(self) -> Any:
         return self._protos.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
 
-    def _tell(self, packet: Any) -> None:
+    def _write_packet(self, packet: Any) -> None:
         self._file.write(self._protos.Trace(packet=[packet]).SerializeToString())
 
-    def _tell_names(self) -> None:
-        """What rows that follow refer to, and was not told yet."""
+    def _write_new_names(self) -> None:
         packet = self._packet()
         packet.sequence_flags = self._protos.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
-        for interned in (self._categories, self._names, self._notes):
+        for interned in (self._categories, self._names, self._labels):
             for number, text in interned.new:
-                getattr(packet.interned_data, interned.field).add(iid=number, name=_clean(text))
+                entries = getattr(packet.interned_data, interned.field)
+                entries.add(iid=number, name=_replace_surrogates(text))
             interned.new.clear()
         if packet.HasField("interned_data"):
-            self._tell(packet)
+            self._write_packet(packet)
 
 
-def _flows(tag: bytes, first: Array, count: Array) -> pa.Array:
-    """Per row so many arrows, from a number on."""
-    rows = np.repeat(np.arange(len(count)), count)
-    nth = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-    matrix = wire.rows(wire.constant(tag, len(rows)), wire.fixed(first[rows] + nth))
-    return wire.cells(matrix, count)
-
-
-def _text(texts: Coded, place: int) -> str | None:
-    number = int(texts.numbers[place])
+def _text(texts: Coded, row: int) -> str | None:
+    number = int(texts.numbers[row])
     return texts.texts[number] if number >= 0 else None
 
 
-def _value(values: Any, place: int) -> Any:
-    """A row's value of any kind of column; None: it has none."""
+def _value(values: Any, row: int) -> Any:
+    """Return a row's value in any kind of column, None if it has none."""
     if isinstance(values, Json):
-        text = _text(values, place)
-        return None if text is None else _plain(json.loads(text))
+        text = _text(values, row)
+        if text is None:
+            return None
+        value = json.loads(text)
+        # Lists in lists become text, for which Perfetto has more room.
+        return value if isinstance(value, str | int | float) else json.dumps(value)
     if isinstance(values, Coded):
-        return _text(values, place)
+        return _text(values, row)
     if isinstance(values, Triple):
-        each = [int(axis[place]) for axis in (values.x, values.y, values.z)]
-        return None if MISSING in each else each
-    value = values[place].item()
+        numbers = [int(axis[row]) for axis in (values.x, values.y, values.z)]
+        return None if MISSING in numbers else numbers
+    value = values[row].item()
     return None if value == MISSING or value != value else value
 
 
-def _plain(value: Any) -> Any:
-    """Lists in lists as text, for which Perfetto has more room."""
-    return value if isinstance(value, str | int | float) else json.dumps(value)
-
-
-def _fill(note: Any, value: Any) -> None:
+def _set_value(annotation: Any, value: Any) -> None:
     if isinstance(value, list):
-        for each in value:
-            note.array_values.add(int_value=each)
+        for number in value:
+            annotation.array_values.add(int_value=number)
     elif isinstance(value, str):
-        note.string_value = _clean(value)
+        annotation.string_value = _replace_surrogates(value)
     elif isinstance(value, float):
-        note.double_value = value
+        annotation.double_value = value
     else:
-        note.int_value = value
+        annotation.int_value = value
 
 
-def _clean(text: str) -> str:
-    """The text without halves of characters, which no file can hold."""
+def _replace_surrogates(text: str) -> str:
+    # Halves of surrogate pairs are nothing that UTF-8 can hold.
     return text.encode("utf-8", "replace").decode()
+
+
+# -- the wire format, for many rows at once
+
+
+def _varint(number: int) -> bytes:
+    spelled = bytearray()
+    while number > 0x7F:
+        spelled.append(number & 0x7F | 0x80)
+        number >>= 7
+    spelled.append(number)
+    return bytes(spelled)
+
+
+def _varints(values: Array, width: int) -> Array:
+    """Return whole numbers as varints of `width` bytes each, which must be enough."""
+    # Seven bits to a byte, the lowest first; the high bit says that another byte follows.
+    left = values.astype(np.int64).view(np.uint64)
+    shifts = np.arange(width, dtype=np.uint64) * np.uint64(7)
+    result = (left[:, None] >> shifts) & np.uint64(0x7F)
+    result[:, :-1] |= np.uint64(0x80)
+    return result.astype(np.uint8)
+
+
+def _fixed(values: Array) -> Array:
+    kind = "<f8" if values.dtype.kind == "f" else "<i8"
+    return np.ascontiguousarray(values.astype(kind)).view(np.uint8).reshape(-1, 8)
+
+
+def _numbers(tag: bytes, values: Array) -> Array:
+    is_double = values.dtype.kind == "f"
+    encoded = _fixed(values) if is_double else _varints(values, _NUMBER_BYTES)
+    return _beside(_constant(tag, len(values)), encoded)
+
+
+def _flows(tag: bytes, first: Array, count: Array) -> pa.Array:
+    """Return, per row, `count` arrows numbered from `first` on."""
+    rows = np.repeat(np.arange(len(count)), count)
+    nth = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    matrix = _beside(_constant(tag, len(rows)), _fixed(first[rows] + nth))
+    return _binary_rows(matrix, count)
+
+
+def _constant(text: bytes, count: int) -> Array:
+    return np.broadcast_to(np.frombuffer(text, np.uint8), (count, len(text)))
+
+
+def _beside(*parts: Array) -> Array:
+    return np.concatenate(parts, axis=1)
+
+
+def _binary_rows(matrix: Array, count: Array | None = None) -> pa.Array:
+    """Return the rows of a matrix as an Arrow array; with `count`, each value joins so many rows."""
+    length, width = matrix.shape
+    ends = np.arange(length + 1) if count is None else np.append(0, np.cumsum(count))
+    offsets = np.ascontiguousarray(ends * width, np.int64)
+    data = np.ascontiguousarray(matrix)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

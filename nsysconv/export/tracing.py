@@ -1,150 +1,227 @@
-"""Profiles into one trace, whatever its format: who comes first, on which clock, and what is counted."""
+"""Profiles into one trace, whatever its format: on one clock, section by section, then their counters."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 
 from nsysconv import schema
-from nsysconv.export import counters
-from nsysconv.export.behind import Behind
+from nsysconv.export.columns import TableReader, row_slices
 from nsysconv.export.contract import Written
-from nsysconv.export.counters import Points
-from nsysconv.export.drawing import Drawing, Drawn, Track, in_order
-from nsysconv.export.kinds import ON_DEVICES, ON_THREADS, OPS, Kind
-from nsysconv.export.places import Place, Places, words_of
+from nsysconv.export.layout import EventBlock, TraceLayout, merge_by_time
+from nsysconv.export.tracks import (
+    ON_DEVICES,
+    ON_THREADS,
+    OPS,
+    EventKind,
+    TraceProcess,
+    TraceProcesses,
+    Track,
+    track_name,
+)
+from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity, merged
 from nsysconv.report import MISSING
-from nsysconv.timeline.arrays import distinct
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.arrays import distinct, number
+from nsysconv.timeline.timeline import Timeline, queues
 
 Array = np.ndarray
 
+MOST_QUEUED = 500_000
+"""Of more operations queues are not drawn: two points for each launch would be most of the trace."""
 
-class Pen(Protocol):
-    """What writes a trace in one format. Times it gets are ns since the trace's zero."""
+_SAMPLED = ("start_ns", "name_id", "pid", "device_id", "value_avg", "value_sum", "value_max")
+_MOST_WAITING = 2
 
-    def place(self, place: Place) -> None:
-        """A process or a device, before any of its tracks."""
 
-    def track(self, track: Track, place: Place, name: str) -> None:
-        """A track, before any of its rows."""
+@dataclass(frozen=True)
+class CounterTrack:
+    """A number that changes in time, of a process or, if `device` is not None, of a device."""
 
-    def cells(self, drawn: Drawn) -> tuple[pa.Array, pa.Array | None]:
-        """What rows are written as, one cell each, and the ends of arrows that stand behind the rows;
-        None: none, or they are in the cells.
+    what: str
+    name: str
+    unit: str
+    pid: int
+    device: int | None = None
+
+
+@dataclass(frozen=True)
+class CounterValues:
+    """Values of counters in the order of time: columns of equal length.
+
+    `index` indexes `counters`; times are ns since the profile's zero; a value holds from then on.
+    """
+
+    counters: list[CounterTrack]
+    index: Array
+    time: Array
+    value: Array
+
+
+class TraceWriter(Protocol):
+    """Writes a trace in one format. Times it gets are ns since the trace's zero."""
+
+    def add_process(self, process: TraceProcess) -> None:
+        """Write a process or a device, before any of its tracks; again: do nothing."""
+
+    def add_track(self, track: Track, process: TraceProcess, name: str) -> None:
+        """Write a track, before any of its rows."""
+
+    def encode_events(self, block: EventBlock) -> tuple[pa.Array, pa.Array | None]:
+        """Return what each row is written as, and the ends of arrows to be written behind the rows.
+
+        None for the second: there are none, or the rows hold them.
         """
 
-    def points(self, points: Points, places: Sequence[Place]) -> pa.Array:
-        """Values of counters, each of which is of the place with its number."""
+    def encode_counters(self, values: CounterValues, processes: Sequence[TraceProcess]) -> pa.Array:
+        """Return what values of counters are written as; a counter is of the process with its index."""
 
-    def write(self, cells: pa.Array) -> None:
-        """Writes cells."""
+    def write(self, encoded: pa.Array) -> None:
+        """Write what was encoded."""
 
 
 def common_zero(timelines: Sequence[Timeline]) -> tuple[int | None, list[int], list[Note]]:
-    """The trace's zero (UTC, ns), how much later each profile's zero is, and what to say of it."""
+    """Return the trace's zero (UTC, ns), how much later each profile's zero is (ns), and notes."""
     zeros = [timeline.profile.attributes["zero_utc_ns"] for timeline in timelines]
-    known = [zero for zero in zeros if zero is not None]
-    if len(known) == len(zeros):
-        return min(known), [zero - min(known) for zero in known], []
+    utc_zeros = [zero for zero in zeros if zero is not None]
+    if len(utc_zeros) == len(zeros):
+        return min(utc_zeros), [zero - min(utc_zeros) for zero in utc_zeros], []
     if len(zeros) == 1:
         return None, [0], []
     text = (
         "profiles without a time of day: each begins at its own zero, so that they are not aligned"
     )
-    note = Note("not-aligned", Severity.APPROXIMATED, text, len(zeros) - len(known))
+    note = Note("not-aligned", Severity.APPROXIMATED, text, len(zeros) - len(utc_zeros))
     return None, [0] * len(zeros), [note]
 
 
-def draw(timelines: Sequence[Timeline], shifts: Sequence[int], pen: Pen) -> Written:
-    """Writes all rows, and counts them by kind."""
+def write_trace(
+    timelines: Sequence[Timeline], shifts: Sequence[int], writer: TraceWriter
+) -> Written:
+    """Write all rows and counters of these profiles; return the number of events by kind, and notes."""
     counts: Counter[str] = Counter()
     notes: list[Note] = []
-    places = Places(timelines)
-    track = flow = 1
-    for which, (timeline, shift) in enumerate(zip(timelines, shifts, strict=True)):
-        _settle(timeline)
-        drawing = Drawing(timeline, track, flow)
+    processes = TraceProcesses(timelines)
+    next_track = next_flow = 1
+    for index, (timeline, shift) in enumerate(zip(timelines, shifts, strict=True)):
+        _settle_guards(timeline)
+        layout = TraceLayout(timeline, next_track, next_flow)
+        profile = _ProfileWriter(writer, layout, index, shift, processes, counts)
         for pid in _pids(timeline):
-            for kinds in (
-                *((kind,) for kind in ON_THREADS),
-                OPS,
-                *((kind,) for kind in ON_DEVICES),
-            ):
-                _draw_section(drawing, kinds, pid, which, shift, places, pen, counts)
-        _draw_counters(drawing, which, shift, places, pen, counts)
-        track = drawing.next_track
-        flow = flow if drawing.flows is None else drawing.flows.next
-        notes += [*counters.notes(drawing), *_not_drawn(drawing)]
+            for kind in ON_THREADS:
+                profile.write_section((kind,), pid)
+            profile.write_section(OPS, pid)
+            for kind in ON_DEVICES:
+                profile.write_section((kind,), pid)
+        profile.write_counters()
+        next_track = layout.next_track
+        next_flow = next_flow if layout.flows is None else layout.flows.next
+        notes += _notes(layout)
         timeline.forget()
     return Written(dict(counts), tuple(merged(notes)))
 
 
-def _draw_section(
-    drawing: Drawing, kinds: Sequence[Kind], pid: int, which: int, shift: int,
-    places: Places, pen: Pen, counts: Counter[str],
-) -> None:  # fmt: skip
-    if not any(drawing.profile.row_count(kind.table) for kind in kinds):
-        return
-    section = drawing.section(kinds, pid)
-    timeline = drawing.timeline
-    if kinds is OPS and len(section):
-        # Rows of devices do not say whose they are: what stands before them does.
-        pen.place(places.process(which, timeline, pid))
-    for track in section.tracks:
-        place = (
-            places.device(which, timeline, track.key["device_id"])
-            if track.kind.on_gpu
-            else places.process(which, timeline, pid)
-        )
-        pen.place(place)
-        pen.track(track, place, words_of(track, timeline))
-    with Behind() as behind:
-        for drawn, order in drawing.blocks(section):
-            if shift:
-                drawn = [replace(rows, start=rows.start + shift) for rows in drawn]
-            for rows in drawn:
-                counts[rows.kind.what] += len(rows.start)
-            behind.do(partial(_write, pen, drawn, order))
+@dataclass(frozen=True)
+class _ProfileWriter:
+    """Writes one profile of a trace; `index` counts the profiles, `shift` (ns) is added to times."""
+
+    writer: TraceWriter
+    layout: TraceLayout
+    index: int
+    shift: int
+    processes: TraceProcesses
+    counts: Counter[str]
+
+    def write_section(self, kinds: Sequence[EventKind], pid: int) -> None:
+        layout, writer = self.layout, self.writer
+        if not any(layout.profile.row_count(kind.table) for kind in kinds):
+            return
+        section = layout.section(kinds, pid)
+        if kinds is OPS and len(section):
+            # Rows of devices do not name their process: readers take that of the rows before them.
+            writer.add_process(self._process(pid, None))
+        for track in section.tracks:
+            device = track.key["device_id"] if track.kind.on_gpu else None
+            process = self._process(pid, device)
+            writer.add_process(process)
+            writer.add_track(track, process, track_name(track, layout.timeline))
+        with BackgroundWriter() as background:
+            for blocks, order in layout.blocks(section):
+                if self.shift:
+                    blocks = [replace(block, start=block.start + self.shift) for block in blocks]
+                for block in blocks:
+                    self.counts[block.kind.what] += len(block.start)
+                background.submit(partial(self._write_blocks, blocks, order))
+
+    def _write_blocks(self, blocks: Sequence[EventBlock], order: Array) -> None:
+        encoded, flows = zip(*(self.writer.encode_events(block) for block in blocks), strict=True)
+        self.writer.write(merge_by_time(encoded, order))
+        for arrows in flows:
+            if arrows is not None:
+                self.writer.write(arrows)
+
+    def write_counters(self) -> None:
+        for values in _counter_values(self.layout):
+            if not len(values.time):
+                continue
+            processes = [self._process(c.pid, c.device) for c in values.counters]
+            for process in processes:
+                self.writer.add_process(process)
+            self.counts["counter"] += len(values.time)
+            shifted = replace(values, time=values.time + self.shift)
+            self.writer.write(self.writer.encode_counters(shifted, processes))
+
+    def _process(self, pid: int, device: int | None) -> TraceProcess:
+        if device is None:
+            return self.processes.process(self.index, self.layout.timeline, pid)
+        return self.processes.device(self.index, self.layout.timeline, device)
 
 
-def _write(pen: Pen, drawn: Sequence[Drawn], order: Array) -> None:
-    """Writes rows, `order` saying where each stands among those of all kinds, and their arrows."""
-    written, arrows = zip(*(pen.cells(rows) for rows in drawn), strict=True)
-    pen.write(in_order(written, order))
-    for each in arrows:
-        if each is not None:
-            pen.write(each)
+class BackgroundWriter:
+    """Runs one task after the other in a thread of its own. Use as a context manager.
+
+    An error of a task is raised by a later `submit`, or at the end.
+    """
+
+    def __init__(self) -> None:
+        """Start without tasks."""
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        """Return this writer."""
+        return self
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run a task after all others; blocks while the queue is full, which bounds memory."""
+        while len(self._waiting) >= _MOST_WAITING:
+            self._waiting.popleft().result()
+        self._waiting.append(self._pool.submit(task))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for all tasks; after an error, cancel those that wait."""
+        try:
+            while self._waiting and error is None:
+                self._waiting.popleft().result()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
 
 
-def _draw_counters(
-    drawing: Drawing, which: int, shift: int, places: Places, pen: Pen, counts: Counter[str]
-) -> None:
-    for points in counters.points(drawing):
-        if not len(points.time):
-            continue
-        found = [
-            places.process(which, drawing.timeline, c.pid)
-            if c.device is None
-            else places.device(which, drawing.timeline, c.device)
-            for c in points.counters
-        ]
-        for place in found:
-            pen.place(place)
-        counts["counter"] += len(points.time)
-        moved = Points(points.counters, points.which, points.time + shift, points.value)
-        pen.write(pen.points(moved, found))
-
-
-def _settle(timeline: Timeline) -> None:
-    """Has the store decide which rows of damaged tables there are, before any of them is counted."""
+def _settle_guards(timeline: Timeline) -> None:
+    # The store notices damaged rows of a source when it reads them first, and counts without them then.
     for table in schema.EVENT_TABLES:
         for _ in timeline.profile.batches(table, 1):
             break
@@ -152,24 +229,118 @@ def _settle(timeline: Timeline) -> None:
 
 
 def _pids(timeline: Timeline) -> list[int]:
-    """The processes that rows name; last, where some name none, MISSING."""
+    """Return the processes that rows name; MISSING last, if some name none."""
     profile = timeline.profile
-    found = {int(row["pid"]) for row in profile.rows("process")}
+    pids = {int(row["pid"]) for row in profile.rows("process")}
     for table in schema.EVENT_TABLES:
         constant = profile.constants(table).get("pid")
         if constant is not None:
-            found.add(constant)
+            pids.add(constant)
         elif profile.row_count(table):
-            found.update(distinct(profile.columns(table, ("pid",))["pid"]).tolist())
+            pids.update(distinct(profile.columns(table, ("pid",))["pid"]).tolist())
             profile.release(table, ("pid",))
-    # MISSING is the least, and comes last.
-    return [*sorted(found - {MISSING}), *sorted(found & {MISSING})]
+    return [*sorted(pids - {MISSING}), *sorted(pids & {MISSING})]
 
 
-def _not_drawn(drawing: Drawing) -> list[Note]:
-    found = []
-    for kind, count in drawing.untimed.items():
+def _notes(layout: TraceLayout) -> Iterator[Note]:
+    if Fact.API_LINKS in layout.profile.facts and _too_many_queued(layout):
+        text = f"lengths of queues are drawn of profiles with at most {MOST_QUEUED:,} kernels"
+        yield Note("queues-not-drawn", Severity.INFO, text)
+    for kind, count in layout.untimed.items():
         if count:
             text = f"rows of {kind} without a time: a trace has no place for them"
-            found.append(Note("not-drawn", Severity.DROPPED, text, count))
-    return found
+            yield Note("not-drawn", Severity.DROPPED, text, count)
+
+
+# -- counters
+
+
+def _counter_values(layout: TraceLayout) -> Iterator[CounterValues]:
+    yield from _memory(layout)
+    yield from _metrics(layout)
+    if Fact.API_LINKS in layout.profile.facts and not _too_many_queued(layout):
+        yield from _queues(layout)
+
+
+def _too_many_queued(layout: TraceLayout) -> bool:
+    return layout.profile.row_count("kernel") > MOST_QUEUED
+
+
+def _memory(layout: TraceLayout) -> Iterator[CounterValues]:
+    names = ("start_ns", "pid", "device_id", "bytes", "allocated_bytes", "reserved_bytes")
+    columns = layout.timeline.columns("memory_event", names)
+    rows = np.flatnonzero(columns["start_ns"] != MISSING)
+    if not len(rows):
+        return
+    rows = rows[np.argsort(columns["start_ns"][rows], kind="stable")]
+    start, pid, device, size, allocated, reserved = (columns[name][rows] for name in names)
+    group, (pids, devices) = number(pid, device)
+    for index, (p, d) in enumerate(zip(pids.tolist(), devices.tolist(), strict=True)):
+        members = np.flatnonzero(group == index)
+        memory = "host memory" if d == MISSING else f"memory of GPU {d}"
+        if (allocated[members] == MISSING).all():
+            level = np.cumsum(np.where(size[members] == MISSING, 0, size[members]))
+            series = [("since the recording began", start[members], level)]
+        else:
+            series = []
+            for label, column in (("allocated", allocated), ("reserved", reserved)):
+                rows = members[column[members] != MISSING]
+                if len(rows):
+                    series.append((label, start[rows], column[rows]))
+        for label, time, value in series:
+            counter = CounterTrack("memory", f"{memory}, {label}", "bytes", p)
+            yield CounterValues([counter], np.zeros(len(time), np.int64), time, value)
+
+
+def _metrics(layout: TraceLayout) -> Iterator[CounterValues]:
+    profile = layout.profile
+    if not profile.row_count("metric_sample"):
+        return
+    start = profile.columns("metric_sample", ("start_ns",))["start_ns"]
+    timed = start != MISSING
+    mask = layout.mask("metric_sample")
+    inside = np.ones(len(start), bool) if mask is None else mask
+    layout.untimed["metric_sample"] += int(np.count_nonzero(inside & ~timed))
+    rows = np.flatnonzero(timed & inside)
+    rows = rows[np.argsort(start[rows], kind="stable")].astype(np.int32)
+    reader = TableReader(profile, "metric_sample", rows, _SAMPLED)
+    for some in row_slices(len(rows)):
+        columns = reader.next(some.stop - some.start)
+        index, (ids, pids, devices) = number(
+            columns["name_id"], columns["pid"], columns["device_id"]
+        )
+        names = layout.lookup.names(ids)
+        counters = [
+            CounterTrack("metric", names.texts[n] if n >= 0 else "[no name]", "", pid, device)
+            for n, pid, device in zip(
+                names.numbers.tolist(), pids.tolist(), devices.tolist(), strict=True
+            )
+        ]
+        value = columns["value_avg"]
+        for other in ("value_sum", "value_max"):
+            value = np.where(np.isfinite(value), value, columns[other])
+        finite = np.isfinite(value)
+        yield CounterValues(counters, index[finite], columns["start_ns"][finite], value[finite])
+
+
+def _queues(layout: TraceLayout) -> Iterator[CounterValues]:
+    lengths = queues(layout.timeline)
+    streams = zip(
+        lengths.device.tolist(), lengths.pid.tolist(), lengths.stream.tolist(), strict=True
+    )
+    several = len(set(lengths.pid.tolist())) > 1
+    counters = []
+    for device, pid, stream in streams:
+        name = "queue of no stream" if stream == MISSING else f"queue of stream {stream}"
+        process = f", process {pid}" if several else ""
+        counters.append(CounterTrack("queue", name + process, "launches", pid, device))
+    # Of changes at one moment only the last is drawn.
+    last = np.append(
+        (np.diff(lengths.time) != 0) | (np.diff(lengths.group) != 0),
+        np.ones(min(1, len(lengths.time)), bool),
+    )
+    rows = np.flatnonzero(last)
+    rows = rows[np.argsort(lengths.time[rows], kind="stable")]
+    for some in row_slices(len(rows)):
+        r = rows[some]
+        yield CounterValues(counters, lengths.group[r], lengths.time[r], lengths.length[r])

@@ -13,8 +13,8 @@ from nsysconv.importers import IMPORTERS, foreign, nsys_report
 from nsysconv.importers.contract import Importer, No, Options, Yes
 from nsysconv.importers.probe import Probe
 from nsysconv.names import escaped
-from nsysconv.store.database import is_store
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
+from nsysconv.store.location import is_store
 
 
 def all_importers() -> list[Importer]:

@@ -26,7 +26,7 @@ from nsysconv.errors import InputError
 from nsysconv.names import escaped
 from nsysconv.notes import Note, Severity
 from nsysconv.refusals import is_systemwide, open_files_failure, reason_of, refusal_error
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
 from nsysconv.store.sqlite import page_reader
 
 # A select may scan all of a source; what takes longer is a trap, such as pages that name each other.

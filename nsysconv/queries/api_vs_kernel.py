@@ -6,7 +6,14 @@ import numpy as np
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK, per_step, ranks_by_group, with_per_step
+from nsysconv.queries.columns import (
+    PROFILE,
+    RANK,
+    per_step,
+    ranks_by_group,
+    sum_column,
+    with_per_step,
+)
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, number, sums, take
@@ -27,23 +34,13 @@ COLUMNS = (
         key=True,
     ),
     Column("call_count", Unit.COUNT, "Calls."),
-    Column(
-        "api_sum_ns",
-        Unit.NS,
-        "Sum of their durations, calls inside other calls included.",
-        better="less",
-        counted_by="call_count",
+    sum_column(
+        "api_sum_ns", "Sum of their durations, calls inside other calls included.", "call_count"
     ),
     per_step("per_step_ns", "api_sum_ns"),
     Column("gpu_op_count", Unit.COUNT, "GPU operations they launched.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of the kernels' durations.",
-        better="less",
-        counted_by="kernel_count",
-    ),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     Column("memcpy_sum_ns", Unit.NS, "Sum of the copies' durations.", better="less", adds=True),
     Column(
         "memset_sum_ns",
@@ -81,14 +78,14 @@ COLUMNS = (
 NO_CALL = "[no API call]"
 
 # What is told of the operations that calls launched.
-_OF_OPS = COLUMNS[7:]
+_OP_COLUMNS = COLUMNS[7:]
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per layer and function, most API time first; then operations without a call."""
+    """Return one row per layer and function, most API time first; then operations without a call."""
     recorded = Fact.API_CALLS in timeline.profile.facts
-    data = _of_calls(timeline) if recorded else _of_totals(timeline)
-    return with_per_step(data, timeline, request, {"per_step_ns": "api_sum_ns"})
+    values = _from_events(timeline) if recorded else _from_totals(timeline)
+    return with_per_step(values, timeline, request, {"per_step_ns": "api_sum_ns"})
 
 
 API_VS_KERNEL = Query(
@@ -104,31 +101,31 @@ API_VS_KERNEL = Query(
 )
 
 
-def _of_calls(timeline: Timeline) -> ColumnValues:
+def _from_events(timeline: Timeline) -> ColumnValues:
     calls, ops = timeline.calls, timeline.ops
     group, layers, names = _groups(timeline)
     count = len(layers)
-    data: dict[str, Array] = {
+    values: dict[str, Array] = {
         "call_count": np.zeros(count, np.int64),
         "api_sum_ns": np.zeros(count, np.int64),
     }
     for block in blocks(len(calls)):
         called = timeline.called[block]
         in_group = take(group[block], called)
-        data["call_count"] += counts(in_group, count)
+        values["call_count"] += counts(in_group, count)
         spent = take(calls.end[block], called) - take(calls.start[block], called)
-        data["api_sum_ns"] += sums(in_group, spent, count)
+        values["api_sum_ns"] += sums(in_group, spent, count)
     linked = Fact.API_LINKS in timeline.profile.facts
     if linked:
         # Operations without a call form one more group.
-        data = {name: np.append(values, MISSING) for name, values in data.items()}
-        data.update(_gpu_sums(timeline, group, count + 1))
-        data.update(_latencies(timeline, group, count + 1))
-        data["queue_count"][-1] = MISSING  # without a call nothing waits from its end on
+        values = {name: np.append(values, MISSING) for name, values in values.items()}
+        values.update(_gpu_sums(timeline, group, count + 1))
+        values.update(_latencies(timeline, group, count + 1))
+        values["queue_count"][-1] = MISSING  # without a call nothing waits from its end on
         layers, names = [*layers, None], [*names, NO_CALL]
     else:
-        for column in _OF_OPS:
-            data[column.name] = np.full(count, np.nan if column.real else MISSING)
+        for column in _OP_COLUMNS:
+            values[column.name] = np.full(count, np.nan if column.real else MISSING)
     called = timeline.called
     rank = ranks_by_group(timeline, take(calls.pid, called), take(group, called), count)
     rank += [timeline.rank_of(ops.pid[timeline.owner < 0])] if linked else []
@@ -138,36 +135,36 @@ def _of_calls(timeline: Timeline) -> ColumnValues:
             range(len(names)),
             key=lambda i: (
                 names[i] == NO_CALL,
-                -int(data["api_sum_ns"][i]),
+                -int(values["api_sum_ns"][i]),
                 names[i],
                 layers[i] or "",
             ),
         )
-        if data["call_count"][i] > 0 or data["gpu_op_count"][i] > 0
+        if values["call_count"][i] > 0 or values["gpu_op_count"][i] > 0
     ]
     at = np.array(order, np.int64)
     return {
         "rank": [rank[i] for i in order],
         "layer": [layers[i] for i in order],
         "name": [names[i] for i in order],
-        **{name: values[at] for name, values in data.items()},
+        **{name: values[at] for name, values in values.items()},
     }
 
 
-def _of_totals(timeline: Timeline) -> ColumnValues:
+def _from_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals, which do not tell what a call launched."""
     by_name = grouped(totals(timeline, API_CALL), lambda total: (_layer(total.layer), total.name))
-    found = sorted(
+    rows = sorted(
         ((layer, name, calls) for (layer, name), calls in by_name.items()),
         key=lambda row: (-(row[2].sum_ns or 0), row[1], row[0] or ""),
     )
     return {
-        "rank": [rank_of(timeline, calls) for _, _, calls in found],
-        "layer": [layer for layer, _, _ in found],
-        "name": [name for _, name, _ in found],
-        "call_count": [calls.count for _, _, calls in found],
-        "api_sum_ns": [calls.sum_ns for _, _, calls in found],
-        **{column.name: [None] * len(found) for column in _OF_OPS},
+        "rank": [rank_of(timeline, calls) for _, _, calls in rows],
+        "layer": [layer for layer, _, _ in rows],
+        "name": [name for _, name, _ in rows],
+        "call_count": [calls.count for _, _, calls in rows],
+        "api_sum_ns": [calls.sum_ns for _, _, calls in rows],
+        **{column.name: [None] * len(rows) for column in _OP_COLUMNS},
     }
 
 
@@ -218,20 +215,20 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
     """Means over calls: one call with many operations has one latency, that of the first."""
     calls = timeline.calls
     if timeline.clocks_disagree:
-        nothing = np.full(count, np.nan)
+        nulls = np.full(count, np.nan)
         return {
-            "launch_latency_avg_ns": nothing,
+            "launch_latency_avg_ns": nulls,
             "queue_count": np.full(count, MISSING),
-            "queue_avg_ns": nothing,
+            "queue_avg_ns": nulls,
         }
     first, called, started = first_ops(timeline), timeline.called, timeline.whole.ops.start
-    told_count, told_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
+    latency_count, latency_sum, queued_count, queued_sum = np.zeros((4, count), np.int64)
     for block in blocks(len(calls)):
-        told = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start
-        start, in_group = started.take(first.take(told)), group.take(told)
-        latency, queue = start - calls.start.take(told), start - calls.end.take(told)
+        linked = np.flatnonzero(called[block] & (first[block] >= 0)) + block.start
+        start, in_group = started.take(first.take(linked)), group.take(linked)
+        latency, queue = start - calls.start.take(linked), start - calls.end.take(linked)
         for times, count_of, sum_of in (
-            (latency, told_count, told_sum),
+            (latency, latency_count, latency_sum),
             (queue, queued_count, queued_sum),
         ):
             late = times >= 0
@@ -240,7 +237,8 @@ def _latencies(timeline: Timeline, group: Array, count: int) -> dict[str, Array]
             sum_of += sums(members, late_times, count)
     with np.errstate(invalid="ignore"):
         return {
-            "launch_latency_avg_ns": told_sum / np.where(told_count > 0, told_count, np.nan),
+            "launch_latency_avg_ns": latency_sum
+            / np.where(latency_count > 0, latency_count, np.nan),
             "queue_count": queued_count,
             "queue_avg_ns": queued_sum / np.where(queued_count > 0, queued_count, np.nan),
         }

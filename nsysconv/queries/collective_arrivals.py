@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result, aggregate_one
+from nsysconv.queries.contract import Array, Query, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
-from nsysconv.queries.stragglers import Gathered, partial
+from nsysconv.queries.stragglers import ANY_OF, USES, CollectivesAggregator, partial
 from nsysconv.report import Column
 from nsysconv.timeline.collectives import Meeting
-from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
 COLUMNS = (
@@ -46,51 +45,40 @@ COLUMNS = (
 )
 
 
-def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per collective that several ranks of the profile took part in."""
-    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
+class _Arrivals(CollectivesAggregator):
+    def result(self) -> Result:
+        """Return one row per collective of several ranks; those first in which others waited longest."""
+        matched, _, notes = self.matched()
+        ranks = [member.rank for member in self.meetings.participants]
+        joint = np.flatnonzero((matched.count > 1) & matched.shown)
+        joint = joint[np.lexsort((matched.first[joint], -matched.wait_sum[joint]))]
+        shown = joint[: self.limit or None]
+        return Result(_values(matched, shown, ranks), len(joint), notes)
 
 
-def aggregator(request: Request) -> Aggregator:
-    """The same of all profiles of a run; those first in which the others waited longest."""
-    return _Each(request.limit)
+def _values(matched: Meeting, places: Array, ranks: list[int | None]) -> dict[str, Any]:
+    series = [matched.series[i] for i in matched.series_of[places].tolist()]
+    return {
+        "operation": [each.operation for each in series],
+        "group": [each.group or None for each in series],
+        "index": matched.number[places],
+        "repeat": [each.repeat for each in series],
+        "start_ns": matched.first[places],
+        "spread_ns": matched.last[places] - matched.first[places],
+        "rank_count": matched.count[places],
+        "first_rank": [ranks[i] for i in matched.first_who[places].tolist()],
+        "last_rank": [ranks[i] for i in matched.last_who[places].tolist()],
+        "wait_sum_ns": matched.wait_sum[places],
+    }
 
 
 COLLECTIVE_ARRIVALS = Query(
     title="Collectives: who came first and who last",
+    any_of=ANY_OF,
+    uses=USES,
     options=(RULES,),
     columns=COLUMNS,
-    compute=compute,
+    compute=compute_alone(partial, _Arrivals),
     partial=partial,
-    aggregator=aggregator,
+    aggregator=_Arrivals,
 )
-
-
-class _Each(Gathered):
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
-
-    def result(self) -> Result:
-        met, _, notes = self.met()
-        ranks = [one.rank for one in self.meetings.participants]
-        which = np.flatnonzero((met.count > 1) & met.shown)
-        which = which[np.lexsort((met.first[which], -met.wait_sum[which]))]
-        kept = which[: self._limit] if self._limit else which
-        return Result(_columns(met, kept, ranks), len(which), notes)
-
-
-def _columns(met: Meeting, which: Array, ranks: list[int | None]) -> dict[str, Any]:
-    series = [met.series[i] for i in met.series_of[which].tolist()]
-    return {
-        "operation": [each.operation for each in series],
-        "group": [each.group or None for each in series],
-        "index": met.number[which],
-        "repeat": [each.repeat for each in series],
-        "start_ns": met.first[which],
-        "spread_ns": met.last[which] - met.first[which],
-        "rank_count": met.count[which],
-        "first_rank": [ranks[i] for i in met.first_who[which].tolist()],
-        "last_rank": [ranks[i] for i in met.last_who[which].tolist()],
-        "wait_sum_ns": met.wait_sum[which],
-    }

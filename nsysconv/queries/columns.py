@@ -38,6 +38,13 @@ KERNEL_NAME_COLUMNS = {
 """Where the table of kernels has each spelling of their names."""
 
 
+def sum_column(
+    name: str, doc: str, counted_by: str, *, unit: Unit = Unit.NS, brief: bool = True
+) -> Column:
+    """Return the column of a sum, of which less is better; column `counted_by` counts its summands."""
+    return Column(name, unit, doc, better="less", brief=brief, counted_by=counted_by)
+
+
 def values_by_column(
     rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, list[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture
@@ -84,14 +84,14 @@ _FACTS = {
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device with GPU operations."""
+    """Return one row per device with GPU operations."""
     talks = communicates(timeline, request.options["rules"])
     rows = [_row(timeline, device, talks) for device in timeline.devices]
     for name, fact in _FACTS.items():
         if fact not in timeline.profile.facts:
             for row in rows:
                 row[name] = None
-    return {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
+    return values_by_column(rows, COLUMNS[1:])
 
 
 COMM_OVERLAP = Query(

@@ -101,7 +101,14 @@ class Query:
     aggregator: Callable[[Request], Aggregator] | None = None
 
 
-def aggregate_one(aggregator: Aggregator, timeline: Timeline, partial: Any) -> Result:
-    """Return what one profile alone contributes as a result."""
-    aggregator.add(timeline.profile.ref, partial)
-    return aggregator.result()
+def compute_alone(
+    partial: Callable[[Timeline, Request], Any], aggregator: Callable[[Request], Aggregator]
+) -> Callable[[Timeline, Request], Result]:
+    """Return the `compute` of a report over ranks: the result of one profile's contribution."""
+
+    def compute(timeline: Timeline, request: Request) -> Result:
+        single = aggregator(request)
+        single.add(timeline.profile.ref, partial(timeline, request))
+        return single.result()
+
+    return compute

@@ -12,13 +12,12 @@ from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
 from nsysconv.queries.contract import (
-    Aggregator,
     Array,
     Option,
     Query,
     Request,
     Result,
-    aggregate_one,
+    compute_alone,
 )
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
@@ -29,7 +28,7 @@ from nsysconv.timeline.intervals import union
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_MOST = 100_000
+_MAX_BINS = 100_000
 COLUMNS = (
     PROFILE,
     RANK,
@@ -78,25 +77,25 @@ class Strip:
 
 
 def partial(timeline: Timeline, request: Request) -> list[Strip]:
-    """The strips of one profile; a device without a window has none."""
+    """Return the strips of one profile; a device without a window has none."""
     bins = request.options["bins"]
-    if not 1 <= bins <= _MOST:
-        raise UsageError(f"bins={bins}: there are 1 to {_MOST} bins")
+    if not 1 <= bins <= _MAX_BINS:
+        raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
     zero = time_of_day(timeline)
-    found = []
+    strips = []
     for device in timeline.devices:
-        here = timeline.ops_on(device)
-        here = here.take(here.timed)
-        span = window(timeline, device, here)
+        ops = timeline.ops_on(device)
+        ops = ops.take(ops.timed)
+        span = window(timeline, device, ops)
         if span is None:
             continue
-        moved = -span.start if zero is None else zero
-        start, end = span.start + moved, span.end + moved
+        shift_to_utc = -span.start if zero is None else zero
+        start, end = span.start + shift_to_utc, span.end + shift_to_utc
         shift = _shift(start, end, bins)
         first = start >> shift
-        edges = _edges(start, end, shift, _count(start, end, shift)) - moved
-        kernels = (here.kind == Kind.KERNEL) | (here.kind == Kind.GRAPH)
-        found.append(
+        edges = _edges(start, end, shift, _count(start, end, shift)) - shift_to_utc
+        kernels = (ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)
+        strips.append(
             Strip(
                 timeline.rank_of(timeline.pids_on(device)),
                 None if device == MISSING else device,
@@ -107,92 +106,52 @@ def partial(timeline: Timeline, request: Request) -> list[Strip]:
                 first,
                 np.stack(
                     [
-                        union(here.start[which], here.end[which]).covered(edges[:-1], edges[1:])
-                        for which in (here.timed, kernels)
+                        union(ops.start[which], ops.end[which]).covered(edges[:-1], edges[1:])
+                        for which in (ops.timed, kernels)
                     ]
                 ),
             )
         )
-    return found
-
-
-def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per device and bin in which its window lies."""
-    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
-
-
-def aggregator(request: Request) -> Aggregator:
-    """The same of all profiles of a run, rank by rank."""
-    return _Strips(request.options["bins"])
-
-
-GPU_TIME_UTIL_MAP = Query(
-    title="Utilisation of all ranks over time",
-    needs={Fact.KERNELS},
-    uses={
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.DEVICES,
-        Fact.RANKS,
-        Fact.UTC,
-    },
-    options=(
-        Option(
-            "bins",
-            60,
-            f"How many bins there are at most, {_MOST} at most. A bin is as long as the least power "
-            "of two in ns with which there are no more.",
-        ),
-    ),
-    columns=COLUMNS,
-    picture=Picture(
-        "strip",
-        x=("start_ns",),
-        width="dur_ns",
-        values=("busy_pct",),
-        by=("rank", "device_id"),
-        shared=True,
-    ),
-    compute=compute,
-    partial=partial,
-    aggregator=aggregator,
-)
+    return strips
 
 
 class _Strips:
-    def __init__(self, bins: int) -> None:
-        self._bins = bins
-        self._found: list[tuple[str, Strip]] = []
+    def __init__(self, request: Request) -> None:
+        """Start without a strip."""
+        self._bins = request.options["bins"]
+        self._strips: list[tuple[str, Strip]] = []
 
-    def add(self, ref: ProfileRef, part: list[Strip]) -> None:
-        self._found += ((ref.label, strip) for strip in part)
+    def add(self, ref: ProfileRef, partial: list[Strip]) -> None:
+        """Add one profile's strips."""
+        self._strips += ((ref.label, strip) for strip in partial)
 
     def result(self) -> Result:
-        return _map(self._found, self._bins)
+        """Return one row per device and bin in which its window lies, rank by rank."""
+        strips = sorted(self._strips, key=_rank_order)
+        # Those without a time of day begin with the first that has one, else all together.
+        begin = min((strip.start for _, strip in strips if strip.utc), default=0)
+        values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
+        if not strips:
+            return Result(values)
+        end = max(strip.end + (0 if strip.utc else begin) for _, strip in strips)
+        shift = _shift(begin, end, self._bins)
+        # Moved by whole bins: by anything else, what was measured in bins would have to be cut anew.
+        origin = begin >> shift << shift
+        for label, strip in strips:
+            for name, column in _rows(label, strip, shift, origin).items():
+                values[name] += column
+        return Result(values, notes=_notes([strip for _, strip in strips]))
 
 
-def _map(strips: list[tuple[str, Strip]], bins: int) -> Result:
-    strips.sort(key=lambda each: (each[1].rank is None, each[1].rank or 0, each[0],
-                                  -1 if each[1].device is None else each[1].device))  # fmt: skip
-    # Those without a time of day begin with the first that has one, else all together.
-    begin = min((strip.start for _, strip in strips if strip.utc), default=0)
-    data: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
-    if not strips:
-        return Result(data)
-    end = max(strip.end + (0 if strip.utc else begin) for _, strip in strips)
-    shift = _shift(begin, end, bins)
-    # Moved by whole bins: by anything else, what was measured in bins would have to be cut anew.
-    origin = begin >> shift << shift
-    for label, strip in strips:
-        _add(data, label, strip, shift, origin, 0 if strip.utc else origin)
-    unknown = sum(not strip.utc for _, strip in strips)
-    return Result(data, notes=_notes(unknown, len(strips)))
+def _rank_order(labelled: tuple[str, Strip]) -> tuple[Any, ...]:
+    label, strip = labelled
+    device = -1 if strip.device is None else strip.device
+    return strip.rank is None, strip.rank or 0, label, device
 
 
-def _notes(unknown: int, total: int) -> tuple[Note, ...]:
-    if not unknown or total < 2:
+def _notes(strips: list[Strip]) -> tuple[Note, ...]:
+    unknown = sum(not strip.utc for strip in strips)
+    if not unknown or len(strips) < 2:
         return ()
     text = (
         "devices whose profile does not tell the time of day; their window is shown from the start of "
@@ -201,10 +160,9 @@ def _notes(unknown: int, total: int) -> tuple[Note, ...]:
     return (Note("windows-aligned", Severity.APPROXIMATED, text, unknown),)
 
 
-def _add(
-    data: dict[str, list[Any]], label: str, strip: Strip, shift: int, origin: int, moved: int
-) -> None:
-    """Appends a strip's rows, its bins added up to those of 2^`shift` ns."""
+def _rows(label: str, strip: Strip, shift: int, origin: int) -> dict[str, list[Any]]:
+    """A strip's values by column, its bins added up to those of 2^`shift` ns."""
+    moved = 0 if strip.utc else origin
     start, end = strip.start + moved, strip.end + moved
     place = (np.arange(strip.measured.shape[1]) + strip.first) >> (shift - strip.shift)
     place += moved >> shift
@@ -216,7 +174,7 @@ def _add(
     edges = _edges(start, end, shift, count)
     dur = np.diff(edges)
     share = percent(measured, dur)
-    rows = {
+    return {
         "profile": [label] * count,
         "rank": [strip.rank] * count,
         "device_id": [strip.device] * count,
@@ -229,8 +187,6 @@ def _add(
         "gpu_utilization_pct": share[1].tolist(),
         "start_utc_ns": edges[:-1].tolist() if strip.utc else [None] * count,
     }
-    for name, values in rows.items():
-        data[name] += values
 
 
 def _shift(start: int, end: int, bins: int) -> int:
@@ -251,3 +207,38 @@ def _edges(start: int, end: int, shift: int, count: int) -> Array:
     edges = ((start >> shift) + np.arange(count + 1, dtype=np.int64)) << shift
     edges[0], edges[-1] = start, end
     return edges
+
+
+GPU_TIME_UTIL_MAP = Query(
+    title="Utilisation of all ranks over time",
+    needs={Fact.KERNELS},
+    uses={
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.DEVICES,
+        Fact.RANKS,
+        Fact.UTC,
+    },
+    options=(
+        Option(
+            "bins",
+            60,
+            f"How many bins there are at most, {_MAX_BINS} at most. A bin is as long as the least power "
+            "of two in ns with which there are no more.",
+        ),
+    ),
+    columns=COLUMNS,
+    picture=Picture(
+        "strip",
+        x=("start_ns",),
+        width="dur_ns",
+        values=("busy_pct",),
+        by=("rank", "device_id"),
+        shared=True,
+    ),
+    compute=compute_alone(partial, _Strips),
+    partial=partial,
+    aggregator=_Strips,
+)

@@ -10,7 +10,7 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
 from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.queries.steps import OCCURRENCE, STEP, identity, steps_of
 from nsysconv.report import MISSING, Column, Picture
@@ -66,19 +66,19 @@ _FIGURES = tuple(column.name for column in COLUMNS[7:])
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per device; by step, one per step and device that its process used."""
-    named = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
+    """Return one row per device; by step, one per step and device that its process used."""
+    device_names = {row["device_id"]: row["name"] for row in timeline.profile.rows("device")}
     rows: list[dict[str, Any]] = []
     notes = []
     for windows in _by_step(timeline, request) if request.by_step else _whole(timeline):
-        found = utilization(timeline, windows.device, windows.low, windows.high)
+        figures = utilization(timeline, windows.device, windows.low, windows.high)
         device = None if windows.device == MISSING else windows.device
         for i, key in enumerate(windows.keys):
-            row = {**key, "device_id": device, "device": named.get(device)}
-            rows.append(row | _figures(windows, found, i))
-        if found.rounded:
-            notes.append(_rounded(found.rounded))
-    data = {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
+            row = {**key, "device_id": device, "device": device_names.get(device)}
+            rows.append(row | _figures(windows, figures, i))
+        if figures.rounded:
+            notes.append(_rounded(figures.rounded))
+    data = values_by_column(rows, COLUMNS[1:])
     return Result(data, notes=tuple(notes))
 
 
@@ -107,19 +107,18 @@ GPU_UTILIZATION = Query(
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows [low, high) of one device, with what identifies each; `told` is False where the GPU's
-    time says nothing about them.
+    """Windows [low, high) of one device, with what identifies each; `measurable` is False where
+    the GPU's time says nothing about them.
     """
 
     device: int
     keys: list[dict[str, Any]]
     low: Array
     high: Array
-    told: bool = True
+    measurable: bool = True
 
 
 def _whole(timeline: Timeline) -> Iterator[_Windows]:
-    """The window of each device; nothing is told of one without."""
     for device in timeline.devices:
         span = window(timeline, device, timeline.ops_on(device))
         low, high = (0, 0) if span is None else (span.start, span.end)
@@ -131,18 +130,18 @@ def _by_step(timeline: Timeline, request: Request) -> Iterator[_Windows]:
     """The steps of each process, for each device it used."""
     ops = timeline.at_any_time
     # Steps are moments of the CPU: they say nothing about a GPU with another clock.
-    told = not timeline.clocks_disagree
+    measurable = not timeline.clocks_disagree
     for steps in steps_of(timeline, request, "gpu_utilization"):
         keys = [identity(timeline, steps, i) for i in range(len(steps))]
         for device in distinct(ops.device[ops.pid == steps.pid]).tolist():
-            yield _Windows(device, keys, steps.start, steps.end, told)
+            yield _Windows(device, keys, steps.start, steps.end, measurable)
 
 
-def _figures(windows: _Windows, found: Utilization, place: int) -> dict[str, Any]:
-    if not windows.told:
+def _figures(windows: _Windows, figures: Utilization, place: int) -> dict[str, Any]:
+    if not windows.measurable:
         return {}
     low, high = int(windows.low[place]), int(windows.high[place])
-    values = (low, high - low, *(column[place] for column in found.columns))
+    values = (low, high - low, *(column[place] for column in figures.columns))
     return dict(zip(_FIGURES, values, strict=True))
 
 

@@ -16,9 +16,10 @@ from nsysconv.queries.columns import (
     GAP_STREAM,
     PROFILE,
     RANK,
+    code_name,
     gap_keys,
 )
-from nsysconv.queries.contract import Array, Query, Request, Result
+from nsysconv.queries.contract import Query, Request, Result
 from nsysconv.report import MISSING, Column
 from nsysconv.timeline.arrays import distinct
 from nsysconv.timeline.events import Kind
@@ -49,19 +50,19 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per gap of the requested kinds, longest first."""
-    found = [g for kind in request.idle_kinds for g in gaps(timeline, kind)]
-    total = sum(len(g) for g in found)
-    # Words are made for the rows that will be shown; there may be millions of gaps.
+    """Return one row per gap of the requested kinds, longest first."""
+    gap_lists = [each for kind in request.idle_kinds for each in gaps(timeline, kind)]
+    total = sum(len(each) for each in gap_lists)
+    # There may be millions of gaps: only those that will be shown are described.
     if request.limit and total > request.limit:
-        durations = np.concatenate([g.dur for g in found])
+        durations = np.concatenate([each.dur for each in gap_lists])
         shortest = int(np.partition(durations, total - request.limit)[total - request.limit])
-        found = [g.take(g.dur >= shortest) for g in found]
-    doing = activity(timeline)
-    words = _Words(timeline)
+        gap_lists = [each.take(each.dur >= shortest) for each in gap_lists]
+    activities = activity(timeline)
+    names = _Names(timeline)
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
-    for each in found:
-        _add(columns, timeline, each, doing, words)
+    for each in gap_lists:
+        _add(columns, timeline, each, activities, names)
     order = np.lexsort(
         (np.array(columns["start_ns"], np.int64), -np.array(columns["dur_ns"], np.int64))
     )
@@ -91,36 +92,36 @@ IDLE_GAPS = Query(
 def _add(
     columns: dict[str, list[Any]],
     timeline: Timeline,
-    found: Gaps,
-    doing: Activity,
-    words: _Words,
+    device_gaps: Gaps,
+    activities: Activity,
+    names: _Names,
 ) -> None:
-    columns["start_ns"] += found.start.tolist()
-    columns["dur_ns"] += found.dur.tolist()
-    of_whom = parts(timeline, found)
-    columns["cause"] += [PARTS[cause] for cause in of_whom.argmax(axis=0).tolist()]
-    for part, spent in zip(PARTS, of_whom.tolist(), strict=True):
+    columns["start_ns"] += device_gaps.start.tolist()
+    columns["dur_ns"] += device_gaps.dur.tolist()
+    gap_parts = parts(timeline, device_gaps)
+    columns["cause"] += [PARTS[cause] for cause in gap_parts.argmax(axis=0).tolist()]
+    for part, spent in zip(PARTS, gap_parts.tolist(), strict=True):
         columns[f"{part}_ns"] += spent
-    during, during_ns = _during(on_threads(timeline, found), doing)
-    columns["during"] += during
-    columns["during_ns"] += during_ns
-    columns["thread"] += [words.thread(op) for op in found.ended_by.tolist()]
-    columns["next_op"] += [words.operation(op) for op in found.ended_by.tolist()]
-    for name, value in gap_keys(timeline, found).items():
-        columns[name] += [value] * len(found)
+    activity_names, activity_times = _during(on_threads(timeline, device_gaps), activities)
+    columns["during"] += activity_names
+    columns["during_ns"] += activity_times
+    columns["thread"] += [names.thread(op) for op in device_gaps.ended_by.tolist()]
+    columns["next_op"] += [names.operation(op) for op in device_gaps.ended_by.tolist()]
+    for name, value in gap_keys(timeline, device_gaps).items():
+        columns[name] += [value] * len(device_gaps)
 
 
-def _during(found: Gaps, doing: Activity) -> tuple[list[str | None], list[int | None]]:
+def _during(device_gaps: Gaps, activities: Activity) -> tuple[list[str | None], list[int | None]]:
     """Per gap the activity with the largest share of its host part, and that share."""
-    names: list[str | None] = [None] * len(found)
-    times: list[int | None] = [None] * len(found)
+    names: list[str | None] = [None] * len(device_gaps)
+    times: list[int | None] = [None] * len(device_gaps)
     # By name: two symbols of one function are one activity.
     totals: dict[tuple[int, str], int] = {}
-    for pieces in doing.split(found):
+    for pieces in activities.split(device_gaps):
         for gap, label, time in zip(
             pieces.gap.tolist(), pieces.label.tolist(), pieces.time.tolist(), strict=True
         ):
-            name = doing.name(label)[1]
+            name = activities.name(label)[1]
             totals[gap, name] = totals.get((gap, name), 0) + time
     for (gap, name), time in totals.items():
         best = times[gap]
@@ -129,8 +130,8 @@ def _during(found: Gaps, doing: Activity) -> tuple[list[str | None], list[int | 
     return names, times
 
 
-class _Words:
-    """Operations and threads in words."""
+class _Names:
+    """What operations and threads are called."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -142,7 +143,7 @@ class _Words:
         }
 
     def operation(self, op: int) -> str | None:
-        """A kernel's name, or what kind of operation it is; None for none."""
+        """Return a kernel's name, or what kind of operation it is; None for -1."""
         if op < 0:
             return None
         ops = self._timeline.ops
@@ -157,12 +158,11 @@ class _Words:
         return "[memset]" if kind is Kind.MEMSET else "[graph launch]"
 
     def _direction(self, table: str, row: int) -> str:
-        codes: Array = self._timeline.profile.columns(table, ("direction",))["direction"]
-        code = int(codes[row])
-        return DIRECTIONS[code] if 0 <= code < len(DIRECTIONS) else "Unknown"
+        codes = self._timeline.profile.columns(table, ("direction",))["direction"]
+        return code_name(DIRECTIONS, int(codes[row])) or "Unknown"
 
     def thread(self, op: int) -> str | None:
-        """The thread that launched an operation: its number, and its name where it has one."""
+        """Return number and name of the thread that launched an operation; None: not recorded."""
         owner = int(self._timeline.owner[op]) if op >= 0 else -1
         if owner < 0:
             return None

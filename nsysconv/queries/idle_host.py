@@ -8,7 +8,15 @@ from typing import TypeVar
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, gap_keys
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    WINDOW,
+    gap_keys,
+    sum_column,
+    values_by_column,
+)
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.report import Column, Picture
 from nsysconv.timeline.arrays import counts, distinct, number, sums
@@ -39,48 +47,44 @@ COLUMNS = (
         "Gaps without any GPU operation in whose host part it occurs. " + WINDOW,
         better="less",
     ),
-    Column(
-        "host_sum_ns",
-        Unit.NS,
-        "Its share of those host parts.",
-        better="less",
-        counted_by="gap_count",
-    ),
+    sum_column("host_sum_ns", "Its share of those host parts.", "gap_count"),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device, activity and name, most time first. Sums to the host part of the gaps."""
-    doing = activity(timeline)
+    """Return one row per device, activity and name, most time first: all host parts of the gaps."""
+    activities = activity(timeline)
     rows: list[dict[str, object]] = []
-    for found in gaps(timeline, "no_op"):
-        told = on_threads(timeline, found)
+    for device_gaps in gaps(timeline, "no_op"):
+        on_thread = on_threads(timeline, device_gaps)
         by_label: dict[int, list[int]] = {}
-        for pieces in doing.split(told):
-            place, (labels,) = number(pieces.label)
-            times = sums(place, pieces.time, len(labels))
+        for pieces in activities.split(on_thread):
+            label_number, (labels,) = number(pieces.label)
+            times = sums(label_number, pieces.time, len(labels))
             # A gap counts once for a label, however many pieces of it bear the label.
-            pairs = distinct(place.astype(np.int64) * len(told) + pieces.gap)
-            gap_counts = counts(pairs // len(told), len(labels))
+            pairs = distinct(label_number.astype(np.int64) * len(on_thread) + pieces.gap)
+            gap_counts = counts(pairs // len(on_thread), len(labels))
             _add(by_label, zip(labels.tolist(), gap_counts.tolist(), times.tolist(), strict=True))
-        shared = gap_keys(timeline, found)
+        keys = gap_keys(timeline, device_gaps)
         merged: dict[tuple[str, str], list[int]] = {}
         for label, (count, time) in sorted(by_label.items()):
-            _add(merged, [(doing.name(label), count, time)])
-        merged.update(_of_no_thread(timeline, found.take(found.host_end > told.host_end)))
-        for (what, name), (count, total) in merged.items():
+            _add(merged, [(activities.name(label), count, time)])
+        merged.update(
+            _without_thread(timeline, device_gaps.take(device_gaps.host_end > on_thread.host_end))
+        )
+        for (kind, name), (count, total) in merged.items():
             rows.append(
                 {
-                    "rank": shared["rank"],
-                    "device_id": shared["device_id"],
-                    "activity": what,
+                    "rank": keys["rank"],
+                    "device_id": keys["device_id"],
+                    "activity": kind,
                     "name": name,
                     "gap_count": count,
                     "host_sum_ns": total,
                 }
             )
     rows.sort(key=lambda row: -int(str(row["host_sum_ns"])))
-    return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+    return values_by_column(rows, COLUMNS[1:])
 
 
 IDLE_HOST = Query(
@@ -102,17 +106,16 @@ IDLE_HOST = Query(
 )
 
 
-def _add(sums_of: dict[K, list[int]], more: Iterable[tuple[K, int, int]]) -> None:
-    """Adds counts and times to those of their keys."""
-    for key, count, time in more:
-        entry = sums_of.setdefault(key, [0, 0])
+def _add(totals: dict[K, list[int]], entries: Iterable[tuple[K, int, int]]) -> None:
+    for key, count, time in entries:
+        entry = totals.setdefault(key, [0, 0])
         entry[0] += count
         entry[1] += time
 
 
-def _of_no_thread(timeline: Timeline, found: Gaps) -> dict[tuple[str, str], list[int]]:
-    """The host parts of gaps ended by calls of which no thread is recorded: what was done is not told."""
-    hosts = parts(timeline, found)[PARTS.index("host")]
+def _without_thread(timeline: Timeline, device_gaps: Gaps) -> dict[tuple[str, str], list[int]]:
+    """The host parts of gaps that were ended by calls of no recorded thread."""
+    hosts = parts(timeline, device_gaps)[PARTS.index("host")]
     hosts = hosts[hosts > 0]
     if not len(hosts):
         return {}

@@ -16,6 +16,7 @@ from nsysconv.queries.columns import (
     RANK,
     gap_keys,
     per_step,
+    sum_column,
     with_per_step,
 )
 from nsysconv.queries.contract import Query, Request, Result
@@ -39,7 +40,7 @@ COLUMNS = (
         key=True,
     ),
     Column("gap_count", Unit.COUNT, "Gaps.", better="less"),
-    Column("gap_sum_ns", Unit.NS, "Their length together.", better="less", counted_by="gap_count"),
+    sum_column("gap_sum_ns", "Their length together.", "gap_count"),
     per_step("per_step_ns", "gap_sum_ns"),
     *(
         Column(
@@ -56,12 +57,12 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per device, kind, stream and bucket with gaps."""
+    """Return one row per device, kind, stream and bucket with gaps."""
     names = [column.name for column in COLUMNS[1:] if not column.optional]
     rows: dict[str, list[Any]] = {name: [] for name in names}
     for kind in request.idle_kinds:
-        for found in gaps(timeline, kind):
-            _add(rows, timeline, found)
+        for device_gaps in gaps(timeline, kind):
+            _add(rows, timeline, device_gaps)
     return with_per_step(rows, timeline, request, {"per_step_ns": "gap_sum_ns"})
 
 
@@ -80,17 +81,17 @@ IDLE_SUMMARY = Query(
 )
 
 
-def _add(rows: dict[str, list[Any]], timeline: Timeline, found: Gaps) -> None:
-    group, (bucket,) = number(decade(found.dur))
+def _add(rows: dict[str, list[Any]], timeline: Timeline, device_gaps: Gaps) -> None:
+    group, (bucket,) = number(decade(device_gaps.dur))
     count = len(bucket)
     rows["bucket_min_ns"] += bucket.tolist()
     rows["gap_count"] += counts(group, count).tolist()
-    rows["gap_sum_ns"] += sums(group, found.dur, count).tolist()
+    rows["gap_sum_ns"] += sums(group, device_gaps.dur, count).tolist()
     in_parts = np.zeros((len(PARTS), count), np.int64)
-    for block in blocks(len(found)):
-        for place, spent in enumerate(parts(timeline, found.take(block))):
+    for block in blocks(len(device_gaps)):
+        for place, spent in enumerate(parts(timeline, device_gaps.take(block))):
             in_parts[place] += sums(group[block], spent, count)
     for part, spent in zip(PARTS, in_parts.tolist(), strict=True):
         rows[f"{part}_sum_ns"] += spent
-    for name, value in gap_keys(timeline, found).items():
+    for name, value in gap_keys(timeline, device_gaps).items():
         rows[name] += [value] * count

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, ranks_by_group, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import by_group, counts, distinct, number, percent, sums
@@ -32,13 +32,7 @@ COLUMNS = (
         key=True,
     ),
     Column("kernel_count", Unit.COUNT, "Executions."),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        counted_by="kernel_count",
-    ),
+    sum_column("kernel_sum_ns", "Sum of their durations.", "kernel_count"),
     Column(
         "kernel_pct",
         Unit.PCT,
@@ -59,13 +53,13 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device and category with kernels, most kernel time first."""
+    """Return one row per device and category with kernels, most kernel time first."""
     path = request.options["rules"]
     if Fact.KERNELS not in timeline.profile.facts:
-        return _of_totals(timeline, path)
+        return _from_totals(timeline, path)
     kernels = timeline.ops.take(timeline.ops.kind == Kind.KERNEL)
     category, names = categories(timeline, path)
-    group, (devices, which) = number(kernels.device, category[kernels.row])
+    group, (devices, category_numbers) = number(kernels.device, category[kernels.row])
     count = len(devices)
     spent = sums(group, kernels.dur, count)
     untimed = counts(group[~kernels.timed], count) == counts(group, count)
@@ -73,7 +67,7 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
     name_count, top = _names(timeline, kernels, group, count)
     rank = ranks_by_group(timeline, kernels.pid, group, count)
     union = _unions(timeline, kernels, group, devices)
-    labels = [names[i] for i in which.tolist()]
+    labels = [names[i] for i in category_numbers.tolist()]
     order = sorted(range(count), key=lambda i: (-int(spent[i]), labels[i], int(devices[i])))
     at = np.array(order, np.int64)
     return {
@@ -106,9 +100,9 @@ def _unions(timeline: Timeline, kernels: GpuOps, group: Array, devices: Array) -
     result = np.full(len(devices), MISSING)
     spans = {d: window(timeline, d, timeline.ops_on(d)) for d in distinct(devices).tolist()}
     members = by_group(group, len(devices))
-    for place_of, (device, mine) in enumerate(zip(devices.tolist(), members, strict=True)):
+    for row, (device, mine) in enumerate(zip(devices.tolist(), members, strict=True)):
         if (span := spans[device]) is not None:
-            result[place_of] = busy(kernels.start[mine], kernels.end[mine], span)
+            result[row] = busy(kernels.start[mine], kernels.end[mine], span)
     return result
 
 
@@ -127,17 +121,17 @@ def _names(
     return counts(groups, count), top
 
 
-def _of_totals(timeline: Timeline, path: str | None) -> ColumnValues:
+def _from_totals(timeline: Timeline, path: str | None) -> ColumnValues:
     """The same of totals: a row without a device speaks of all; nobody tells unions."""
-    found = rules(path)
-    kernels = totals(timeline, KERNEL)
-    category = {total.name: found.category(total.name) for total in kernels}
-    groups = grouped(kernels, lambda total: (total.device_id, category[total.name]))
+    category_rules = rules(path)
+    kernel_totals = totals(timeline, KERNEL)
+    category = {total.name: category_rules.category(total.name) for total in kernel_totals}
+    groups = grouped(kernel_totals, lambda total: (total.device_id, category[total.name]))
     spent = {key: kernel.sum_ns or 0 for key, kernel in groups.items()}
     whole = sum(spent.values())
     order = sorted(groups, key=lambda key: (-spent[key], key[1], place(key[0])))
     by_name: dict[tuple[int | None, str], Counter[str]] = {key: Counter() for key in groups}
-    for total in kernels:
+    for total in kernel_totals:
         by_name[total.device_id, category[total.name]][total.name] += total.sum_ns or 0
     return {
         "rank": [rank_of(timeline, groups[key]) for key in order],

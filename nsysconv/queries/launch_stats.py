@@ -6,7 +6,7 @@ import numpy as np
 
 from nsysconv.codes import API_LAYERS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group, sum_column
 from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import counts, grouped_statistics, number
@@ -20,22 +20,10 @@ COLUMNS = (
     Column("layer", Unit.TEXT, "runtime or driver.", key=True),
     Column("name", Unit.TEXT, "Documented name of the function.", key=True),
     Column("launch_count", Unit.COUNT, "Calls that launched something."),
-    Column(
-        "api_sum_ns",
-        Unit.NS,
-        "Sum of these calls' durations.",
-        better="less",
-        counted_by="launch_count",
-    ),
+    sum_column("api_sum_ns", "Sum of these calls' durations.", "launch_count"),
     Column("api_med_ns", Unit.NS, "Their median.", better="less", real=True),
     Column("api_max_ns", Unit.NS, "The longest.", better="less", brief=False),
-    Column(
-        "gpu_op_sum_ns",
-        Unit.NS,
-        "Sum of the durations of what they launched.",
-        better="less",
-        counted_by="launch_count",
-    ),
+    sum_column("gpu_op_sum_ns", "Sum of the durations of what they launched.", "launch_count"),
     Column(
         "gpu_op_med_ns",
         Unit.NS,
@@ -66,13 +54,11 @@ COLUMNS = (
         "Calls whose first operation starts after they return.",
         brief=False,
     ),
-    Column(
+    sum_column(
         "queue_sum_ns",
-        Unit.NS,
         "Sum of the times from those calls' end to that start.",
-        better="less",
+        "queue_count",
         brief=False,
-        counted_by="queue_count",
     ),
     Column(
         "queue_avg_ns",
@@ -106,49 +92,49 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device and function that launched something there, most calls' time first."""
-    found, calls = launches(timeline), timeline.calls
-    api = calls.end[found.call] - calls.start[found.call]
-    group, devices, layers, names = _groups(timeline, found)
+    """Return one row per device and function that launched something there, most calls' time first."""
+    launched, calls = launches(timeline), timeline.calls
+    api = calls.end[launched.call] - calls.start[launched.call]
+    group, devices, layers, names = _groups(timeline, launched)
     count = len(names)
-    spent = grouped_statistics(group, api, count)
-    ran = grouped_statistics(group, found.op_sum, count)
-    latency = grouped_statistics(group, found.latency, count)
-    queue = grouped_statistics(group, found.queue, count)
+    api_time = grouped_statistics(group, api, count)
+    op_time = grouped_statistics(group, launched.op_sum, count)
+    latency = grouped_statistics(group, launched.latency, count)
+    queue = grouped_statistics(group, launched.queue, count)
     long_call = api > request.options["long_call_ns"]
-    # MISSING lies below every limit.
-    long_queue = found.queue > max(request.options["long_queue_ns"], -1)
-    unknown = timeline.clocks_disagree
-    data = {
+    # MISSING is less than any limit.
+    long_queue = launched.queue > max(request.options["long_queue_ns"], -1)
+    clocks_disagree = timeline.clocks_disagree
+    values = {
         "device_id": devices,
-        "launch_count": spent.count,
-        "api_sum_ns": spent.total,
-        "api_med_ns": spent.median,
-        "api_max_ns": spent.maximum,
-        "gpu_op_sum_ns": ran.total,
-        "gpu_op_med_ns": ran.median,
+        "launch_count": api_time.count,
+        "api_sum_ns": api_time.total,
+        "api_med_ns": api_time.median,
+        "api_max_ns": api_time.maximum,
+        "gpu_op_sum_ns": op_time.total,
+        "gpu_op_med_ns": op_time.median,
         "launch_latency_avg_ns": latency.mean,
         "launch_latency_med_ns": latency.median,
-        "queue_count": _told(counts(group[found.queue != MISSING], count), unknown),
-        "queue_sum_ns": _told(np.where(queue.total == MISSING, 0, queue.total), unknown),
+        "queue_count": _unless(clocks_disagree, counts(group[launched.queue != MISSING], count)),
+        "queue_sum_ns": _unless(clocks_disagree, np.where(queue.total == MISSING, 0, queue.total)),
         "queue_avg_ns": queue.mean,
         "queue_med_ns": queue.median,
         "queue_max_ns": queue.maximum,
-        "short_op_count": counts(group[~long_call & (found.op_sum < api)], count),
+        "short_op_count": counts(group[~long_call & (launched.op_sum < api)], count),
         "long_call_count": counts(group[long_call], count),
-        "long_queue_count": _told(counts(group[long_queue], count), unknown),
+        "long_queue_count": _unless(clocks_disagree, counts(group[long_queue], count)),
     }
-    rank = ranks_by_group(timeline, found.pid, group, count)
+    rank = ranks_by_group(timeline, launched.pid, group, count)
     order = sorted(
         range(count),
-        key=lambda i: (-int(spent.total[i]), names[i], layers[i] or "", int(devices[i])),
+        key=lambda i: (-int(api_time.total[i]), names[i], layers[i] or "", int(devices[i])),
     )
     at = np.array(order, np.int64)
     return {
         "rank": [rank[i] for i in order],
         "layer": [layers[i] for i in order],
         "name": [names[i] for i in order],
-        **{name: values[at] for name, values in data.items()},
+        **{name: column[at] for name, column in values.items()},
     }
 
 
@@ -171,28 +157,27 @@ LAUNCH_STATS = Query(
 )
 
 
-def _told(values: Array, unknown: bool) -> Array:
-    return np.full(len(values), MISSING) if unknown else values
+def _unless(clocks_disagree: bool, values: Array) -> Array:
+    return np.full(len(values), MISSING) if clocks_disagree else values
 
 
 def _groups(
-    timeline: Timeline, found: Launches
+    timeline: Timeline, launched: Launches
 ) -> tuple[Array, Array, list[str | None], list[str]]:
-    """Per launch its group; per group the device, the layer and the plain name."""
+    """The group of each launch; the device, the layer and the plain name of each group."""
     calls = timeline.calls
-    fine, (devices, codes, ids) = number(
-        found.device, calls.layer[found.call], calls.name_id[found.call]
+    by_symbol, (devices, codes, ids) = number(
+        launched.device, calls.layer[launched.call], calls.name_id[launched.call]
     )
     places: dict[tuple[int, int, str], int] = {}
     # Two versions of a function have one plain name.
-    merged = [
+    group_by_symbol = [
         places.setdefault((device, code, timeline.call_names[name_id]), len(places))
         for device, code, name_id in zip(
             devices.tolist(), codes.tolist(), ids.tolist(), strict=True
         )
     ]
-    group = np.array(merged, np.int64)[fine]
-    known = range(len(API_LAYERS))
-    layers = [API_LAYERS[code] if code in known else None for _, code, _ in places]
+    group = np.array(group_by_symbol, np.int64)[by_symbol]
+    layers = [code_name(API_LAYERS, code) for _, code, _ in places]
     devices = np.array([device for device, _, _ in places], np.int64)
     return group, devices, layers, [name for _, _, name in places]

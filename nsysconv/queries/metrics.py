@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, ranks_by_group
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, code_name, ranks_by_group
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, values_of
 from nsysconv.timeline.arrays import number, sums
@@ -54,23 +54,23 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device, metric, kernel and unit, by name."""
-    found = timeline.columns("metric_sample", (*_KEYS, "execution_count"))
-    group, keys = _groups(timeline, found)
+    """Return one row per device, metric, kernel and unit, by name."""
+    columns = timeline.columns("metric_sample", (*_KEYS, "execution_count"))
+    group, keys = _groups(timeline, columns)
     count = len(keys)
     average, least, greatest = _values(timeline)
-    executions = np.where(found["execution_count"] == MISSING, 1, found["execution_count"])
-    told = ~np.isnan(average)
-    weight = sums(group[told], executions[told], count)
-    spent = np.bincount(group[told], average[told] * executions[told], count)
+    executions = np.where(columns["execution_count"] == MISSING, 1, columns["execution_count"])
+    known = ~np.isnan(average)
+    weight = sums(group[known], executions[known], count)
+    spent = np.bincount(group[known], average[known] * executions[known], count)
     with np.errstate(invalid="ignore"):
         mean = spent / np.where(weight > 0, weight, np.nan)
     low, high = np.full(count, np.nan), np.full(count, np.nan)
     np.fmin.at(low, group, least)
     np.fmax.at(high, group, greatest)
-    order = sorted(range(count), key=lambda i: [_first(word) for word in keys[i]])
+    order = sorted(range(count), key=lambda i: [_null_first(value) for value in keys[i]])
     at = np.array(order, np.int64)
-    ranks = ranks_by_group(timeline, found["pid"], group, count)
+    ranks = ranks_by_group(timeline, columns["pid"], group, count)
     names = ("device_id", "metric", "kernel", "kind", "unit")
     return {
         "rank": [ranks[i] for i in order],
@@ -91,22 +91,22 @@ METRICS = Query(
 )
 
 
-def _groups(timeline: Timeline, found: dict[str, Array]) -> tuple[Array, list[_Key]]:
+def _groups(timeline: Timeline, samples: dict[str, Array]) -> tuple[Array, list[_Key]]:
     """Per row its group; per group device, metric, kernel, kind and unit, by what they are called."""
-    raw, columns = number(*(found[name] for name in _KEYS[1:]))
-    texts = timeline.profile.names(np.unique(np.concatenate(columns[1:3])))
+    by_ids, keys = number(*(samples[name] for name in _KEYS[1:]))
+    texts = timeline.profile.names(np.unique(np.concatenate(keys[1:3])))
     places: dict[_Key, int] = {}
-    merged = []
-    for device, name, kernel, kind, unit in zip(*(c.tolist() for c in columns), strict=True):
+    group_by_ids = []
+    for device, name, kernel, kind, unit in zip(*(c.tolist() for c in keys), strict=True):
         key = (
             None if device == MISSING else device,
             texts[name],
             None if kernel == MISSING else texts[kernel],
-            _word(codes.METRIC_KINDS, kind),
-            _word(codes.METRIC_UNITS, unit),
+            code_name(codes.METRIC_KINDS, kind),
+            code_name(codes.METRIC_UNITS, unit),
         )
-        merged.append(places.setdefault(key, len(places)))
-    return np.array(merged, np.int64)[raw], list(places)
+        group_by_ids.append(places.setdefault(key, len(places)))
+    return np.array(group_by_ids, np.int64)[by_ids], list(places)
 
 
 def _values(timeline: Timeline) -> Iterator[Array]:
@@ -119,19 +119,14 @@ def _values(timeline: Timeline) -> Iterator[Array]:
         np.concatenate([np.empty(0), *column])
         for column in (zip(*parts, strict=True) if parts else ((),) * 3)
     )
-    kept = slice(None) if timeline.is_whole else timeline.rows("metric_sample")
+    selected = slice(None) if timeline.is_whole else timeline.rows("metric_sample")
     for values in (average, least, greatest):
-        yield np.where(np.isnan(values), average, values)[kept]
+        yield np.where(np.isnan(values), average, values)[selected]
 
 
 def _floats(batch: pa.RecordBatch, name: str) -> Array:
     return values_of(batch.column(name), np.nan).astype(np.float64)
 
 
-def _word(words: Sequence[str], code: int) -> str | None:
-    return words[code] if 0 <= code < len(words) else None
-
-
-def _first(value: int | str | None) -> tuple[bool, int | str]:
-    """What sorts before what: null first."""
+def _null_first(value: int | str | None) -> tuple[bool, int | str]:
     return (False, 0) if value is None else (True, value)

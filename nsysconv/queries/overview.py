@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, sum_column, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, counts, percent, sums
@@ -45,80 +45,40 @@ COLUMNS = (
     Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     Column("kernel_count", Unit.COUNT, "Kernels."),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of the kernels' durations.",
-        better="less",
-        counted_by="kernel_count",
-    ),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
     Column("memcpy_count", Unit.COUNT, "Explicit copies."),
-    Column(
-        "memcpy_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        counted_by="memcpy_count",
-    ),
+    sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
     Column("memset_count", Unit.COUNT, "Memory sets.", brief=False),
-    Column(
-        "memset_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        counted_by="memset_count",
-    ),
+    sum_column("memset_sum_ns", "Sum of their durations.", "memset_count", brief=False),
     Column("um_count", Unit.COUNT, "Unified-memory migrations.", brief=False),
-    Column(
-        "um_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        counted_by="um_count",
-    ),
-    Column(
-        "um_bytes_sum",
-        Unit.BYTES,
-        "Bytes they moved.",
-        better="less",
-        brief=False,
-        counted_by="um_count",
-    ),
+    sum_column("um_sum_ns", "Sum of their durations.", "um_count", brief=False),
+    sum_column("um_bytes_sum", "Bytes they moved.", "um_count", unit=Unit.BYTES, brief=False),
     Column(
         "graph_launch_count",
         Unit.COUNT,
         "Graph launches recorded as one interval each.",
         brief=False,
     ),
-    Column(
-        "graph_launch_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        brief=False,
-        counted_by="graph_launch_count",
-    ),
+    sum_column("graph_launch_sum_ns", "Sum of their durations.", "graph_launch_count", brief=False),
 )
 
 _OPTIONAL = {"memcpy": Fact.MEMCPYS, "memset": Fact.MEMSETS, "um": Fact.UNIFIED_MEMORY}
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device with GPU operations."""
+    """Return one row per device with GPU operations."""
     profile = timeline.profile
     names = {row["device_id"]: row["name"] for row in profile.rows("device")}
     if Fact.KERNELS not in profile.facts:
-        rows = _rows_of_totals(timeline, names)
-        return {column.name: [row.get(column.name) for row in rows] for column in COLUMNS[1:]}
+        rows = _rows_from_totals(timeline, names)
+        return values_by_column(rows, COLUMNS[1:])
     rows = [_row(timeline, device, names) for device in timeline.devices]
     for prefix, fact in _OPTIONAL.items():
         if fact not in profile.facts:
             for row in rows:
                 row.update({name: None for name in row if name.startswith(f"{prefix}_")})
-    return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+    return values_by_column(rows, COLUMNS[1:])
 
 
 OVERVIEW = Query(
@@ -189,34 +149,34 @@ _TOTALS = {
 }
 
 
-def _rows_of_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[str, Any]]:
+def _rows_from_totals(timeline: Timeline, names: dict[Any, Any]) -> list[dict[str, Any]]:
     """The same of totals: counts, sums and bytes, and no time in which they ran.
 
     One row for all devices unless every total names its own.
     """
-    found = totals(timeline, *(kind for kind, _ in _TOTALS.values()))
-    apart = all(total.device_id is not None for total in found)
+    recorded = totals(timeline, *(kind for kind, _ in _TOTALS.values()))
+    by_device_id = all(total.device_id is not None for total in recorded)
     by_device: dict[int | None, list[Total]] = {}
-    for total in found:
-        by_device.setdefault(total.device_id if apart else None, []).append(total)
+    for total in recorded:
+        by_device.setdefault(total.device_id if by_device_id else None, []).append(total)
     rows = []
     for device in sorted(by_device, key=place):
-        mine = by_device[device]
+        device_totals = by_device[device]
         row: dict[str, Any] = {
-            "rank": rank_of(timeline, added_up(mine)),
+            "rank": rank_of(timeline, added_up(device_totals)),
             "device_id": device,
-            "device": names.get(device) if apart else _all_devices(mine),
+            "device": names.get(device) if by_device_id else _all_devices(device_totals),
             "recording_ns": timeline.profile.attributes["recording_ns"],
         }
         for prefix, (kind, fact) in _TOTALS.items():
             if fact in timeline.profile.facts:
-                whole = added_up(total for total in mine if total.kind == kind)
+                whole = added_up(total for total in device_totals if total.kind == kind)
                 row[f"{prefix}_count"], row[f"{prefix}_sum_ns"] = whole.count, whole.sum_ns
                 row[f"{prefix}_bytes_sum"] = whole.bytes_sum
         rows.append(row)
     return rows
 
 
-def _all_devices(found: list[Total]) -> str:
-    processes = len({total.pid for total in found})
+def _all_devices(device_totals: list[Total]) -> str:
+    processes = len({total.pid for total in device_totals})
     return f"[all devices of the process{'es' if processes > 1 else ''}]"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, RANK
+from nsysconv.queries.columns import PROFILE, RANK, sum_column, values_by_column
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.arrays import blocks, distinct
@@ -24,22 +24,20 @@ COLUMNS = (
     Column("process", Unit.TEXT, "Name of the program."),
     Column("thread_count", Unit.COUNT, "Threads with API calls.", brief=False),
     Column("api_call_count", Unit.COUNT, "API calls."),
-    Column(
+    sum_column(
         "api_sum_ns",
-        Unit.NS,
         "Sum of the durations of the outermost API calls of each thread; null: threads are not "
         "recorded.",
-        better="less",
-        counted_by="api_call_count",
+        "api_call_count",
     ),
     Column("gpu_op_count", Unit.COUNT, "GPU operations of the process."),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per process with events, by number."""
+    """Return one row per process with events, by number."""
     profile, calls, ops = timeline.profile, timeline.calls, timeline.ops
-    threads_told, calls_told, ops_told = (
+    has_threads, has_calls, has_ops = (
         fact in profile.facts for fact in (Fact.THREADS, Fact.API_CALLS, Fact.KERNELS)
     )
     rows: list[dict[str, Any]] = []
@@ -47,27 +45,29 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         pid = process["pid"]
         if not timeline.in_processes(np.array([pid])).all():
             continue
-        mine = (calls.pid == pid) & timeline.called
-        outer = mine & calls.outermost
+        own_calls = (calls.pid == pid) & timeline.called
+        outer = own_calls & calls.outermost
         rows.append(
             {
                 "rank": process["rank"],
                 "pid": pid,
                 "process": process["name"],
-                "thread_count": _threads(calls, mine) if calls_told and threads_told else None,
-                "api_call_count": int(mine.sum())
-                if calls_told
-                else _in_all(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
+                "thread_count": _thread_count(calls, own_calls)
+                if has_calls and has_threads
+                else None,
+                "api_call_count": int(own_calls.sum())
+                if has_calls
+                else _total_count(timeline, pid, _CALLS, needed=(Fact.API_TOTALS,)),
                 # Of totals, and of calls without a thread, nobody knows which lie inside others.
-                "api_sum_ns": _time(calls, outer) if calls_told and threads_told else None,
+                "api_sum_ns": _time_of(calls, outer) if has_calls and has_threads else None,
                 "gpu_op_count": int(np.count_nonzero(ops.pid == pid))
-                if ops_told
-                else _in_all(
+                if has_ops
+                else _total_count(
                     timeline, pid, GPU_KINDS, needed=(Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS)
                 ),
             }
         )
-    return {column.name: [row[column.name] for row in rows] for column in COLUMNS[1:]}
+    return values_by_column(rows, COLUMNS[1:])
 
 
 PROCESSES = Query(
@@ -80,13 +80,13 @@ PROCESSES = Query(
 )
 
 
-def _threads(calls: ApiCalls, which: Array) -> int:
+def _thread_count(calls: ApiCalls, which: Array) -> int:
     """How many threads made the calls of a mask."""
     made = distinct(calls.thread[which]).tolist()
     return sum(calls.threads[thread][1] != MISSING for thread in made)
 
 
-def _time(calls: ApiCalls, which: Array) -> int:
+def _time_of(calls: ApiCalls, which: Array) -> int:
     """The durations of the calls of a mask, added up."""
     return sum(
         int((calls.end[block] - calls.start[block]).sum(where=which[block]))
@@ -97,21 +97,20 @@ def _time(calls: ApiCalls, which: Array) -> int:
 _CALLS = {Fact.API_TOTALS: (API_CALL,)}
 
 
-def _in_all(
+def _total_count(
     timeline: Timeline,
     pid: int,
     kinds: Mapping[Fact, tuple[int, ...]],
     needed: Iterable[Fact],
 ) -> int | None:
-    """How many of these kinds the totals of a process count; None where they do not tell.
-
-    All that is needed has to be held; the others count in where they are.
-    """
+    """The count of these kinds in the totals of a process; None where a fact of `needed` is missing."""
     facts = timeline.profile.facts
     if not timeline.is_whole or not facts.issuperset(needed):
         return None
-    held = [kind for fact, its_kinds in kinds.items() if fact in facts for kind in its_kinds]
-    found = totals(timeline, *held)
-    if any(total.pid is None for total in found):
+    recorded_kinds = [
+        kind for fact, fact_kinds in kinds.items() if fact in facts for kind in fact_kinds
+    ]
+    recorded = totals(timeline, *recorded_kinds)
+    if any(total.pid is None for total in recorded):
         return None
-    return sum(total.count for total in found if total.pid == pid)
+    return sum(total.count for total in recorded if total.pid == pid)

@@ -85,34 +85,37 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device and stream with launches, in that order; null where the clocks disagree."""
+    """Return one row per device and stream with launches, in that order.
+
+    Lengths and times are null where the clocks disagree.
+    """
     full = request.options["full"]
     if full < 1:
         raise UsageError(f"full={full} of queue_length", hint="It is a number of launches, from 1.")
-    found = queues(timeline)
-    count = len(found.stream)
-    changes = counts(found.group, count)
-    some = changes > 0
+    queue = queues(timeline)
+    count = len(queue.stream)
+    changes = counts(queue.group, count)
+    used = changes > 0
     first = np.cumsum(changes) - changes
     span, full_ns = np.full(count, MISSING), np.full(count, MISSING)
-    span[some] = found.time[(first + changes - 1)[some]] - found.time[first[some]]
-    full_ns[some] = found.at_least(full)[some]
-    lengths = grouped_statistics(found.group, found.length, count)
-    low, high = (_quantile(found, first, changes, share) for share in (0.25, 0.75))
-    streams = list(zip(found.pid.tolist(), found.stream.tolist(), strict=True))
+    span[used] = queue.time[(first + changes - 1)[used]] - queue.time[first[used]]
+    full_ns[used] = queue.at_least(full)[used]
+    lengths = grouped_statistics(queue.group, queue.length, count)
+    low, high = (_quantile(queue, first, changes, share) for share in (0.25, 0.75))
+    streams = list(zip(queue.pid.tolist(), queue.stream.tolist(), strict=True))
     processes = Counter(
-        d for d, _ in set(zip(found.device.tolist(), found.pid.tolist(), strict=True))
+        d for d, _ in set(zip(queue.device.tolist(), queue.pid.tolist(), strict=True))
     )
     return {
-        "rank": [timeline.ranks.get(pid) for pid in found.pid.tolist()],
-        "device_id": found.device,
+        "rank": [timeline.ranks.get(pid) for pid in queue.pid.tolist()],
+        "device_id": queue.device,
         "stream": [
             stream_label(stream, processes[device])
-            for stream, device in zip(streams, found.device.tolist(), strict=True)
+            for stream, device in zip(streams, queue.device.tolist(), strict=True)
         ],
         "launch_count": np.full(count, MISSING) if timeline.clocks_disagree else changes // 2,
         "span_ns": span,
-        "waiting_avg": _share(found.waited, span),
+        "waiting_avg": _share(queue.waited, span),
         "queue_length_avg": lengths.mean,
         "queue_length_stddev": lengths.deviation,
         "queue_length_min": lengths.minimum,
@@ -145,16 +148,16 @@ def _share(part: Array, span: Array) -> Array:
     return np.where(span == MISSING, np.nan, part / np.where(span > 0, span, 1))
 
 
-def _quantile(found: Queues, first: Array, changes: Array, share: float) -> Array:
+def _quantile(queue: Queues, first: Array, changes: Array, share: float) -> Array:
     """Per stream what that share of the lengths is not above; NaN for a stream without changes.
 
     Between two lengths it is as far along as the share is between their places.
     """
-    ordered = found.length[np.lexsort((found.length, found.group))]
+    ordered = queue.length[np.lexsort((queue.length, queue.group))]
     result = np.full(len(changes), np.nan)
-    some = changes > 0
-    low, part = np.divmod(share * (changes[some] - 1), 1)
-    below = first[some] + low.astype(np.int64)
-    above = np.minimum(below + 1, (first + changes - 1)[some])
-    result[some] = ordered[below] + part * (ordered[above] - ordered[below])
+    used = changes > 0
+    low, fraction = np.divmod(share * (changes[used] - 1), 1)
+    below = first[used] + low.astype(np.int64)
+    above = np.minimum(below + 1, (first + changes - 1)[used])
+    result[used] = ordered[below] + fraction * (ordered[above] - ordered[below])
     return result

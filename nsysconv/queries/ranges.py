@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import PROFILE, ranks_by_group
+from nsysconv.queries.columns import (
+    PROFILE,
+    ranks_by_group,
+    statistics_columns,
+    statistics_values,
+    sum_column,
+)
 from nsysconv.queries.contract import Array, Option, Query, Request, Result
 from nsysconv.report import MISSING, Column, Picture
 from nsysconv.timeline.annotations import OPERATOR, START_END, operators, ranges, with_domains
@@ -24,6 +30,12 @@ from nsysconv.timeline.projection import projection
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
+_STATISTICS = {
+    "avg": "Mean duration.",
+    "med": "Median duration.",
+    "min": "Shortest.",
+    "max": "Longest.",
+}
 _LAUNCHED = "the GPU operations that were launched in it"
 COLUMNS = (
     PROFILE,
@@ -39,9 +51,7 @@ COLUMNS = (
     Column("tree", Unit.TEXT, f"The range's own name, set in by its level, {DEEPEST} at most."),
     Column("level", Unit.ID, "How many ranges it lies in.", brief=False),
     Column("range_count", Unit.COUNT, "Ranges of this path."),
-    Column(
-        "range_sum_ns", Unit.NS, "Sum of their durations.", better="less", counted_by="range_count"
-    ),
+    sum_column("range_sum_ns", "Sum of their durations.", "range_count"),
     Column(
         "self_sum_ns",
         Unit.NS,
@@ -49,22 +59,13 @@ COLUMNS = (
         better="less",
         adds=True,
     ),
-    Column("avg_ns", Unit.NS, "Mean duration.", better="less", real=True, brief=False),
-    Column("med_ns", Unit.NS, "Median duration.", better="less", real=True, brief=False),
-    Column("min_ns", Unit.NS, "Shortest.", better="less", brief=False),
-    Column("max_ns", Unit.NS, "Longest.", better="less", brief=False),
+    *statistics_columns(_STATISTICS, brief=()),
     Column(
         "launch_count", Unit.COUNT, "API calls in it that launched GPU operations.", brief=False
     ),
     Column("gpu_op_count", Unit.COUNT, f"Count of {_LAUNCHED}.", brief=False),
     Column("kernel_count", Unit.COUNT, "Kernels among those."),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of the kernels' durations.",
-        better="less",
-        counted_by="kernel_count",
-    ),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     Column(
         "self_kernel_sum_ns",
         Unit.NS,
@@ -74,12 +75,10 @@ COLUMNS = (
         adds=True,
     ),
     Column("projected_count", Unit.COUNT, "Ranges in which something was launched.", brief=False),
-    Column(
+    sum_column(
         "projected_sum_ns",
-        Unit.NS,
         f"From the start of the first to the end of the last of {_LAUNCHED}, added up.",
-        better="less",
-        counted_by="projected_count",
+        "projected_count",
     ),
     Column(
         "gpu_union_sum_ns",
@@ -94,35 +93,32 @@ _INDENT = "  "
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per path of names, each below the range it lies in; siblings by time, longest first."""
+    """Return one row per path of names, below the range it lies in; siblings longest first."""
     options = request.options
     spans = _spans(timeline, operators_too=options["operators"])
     tree = nested(spans, apart=spans.kind == START_END)
-    wide = np.where(tree.spans.kind == START_END, True, options["any-thread"])
-    kept = np.flatnonzero(timeline.holds(tree.spans))
+    any_thread = np.where(tree.spans.kind == START_END, True, options["any-thread"])
+    shown = np.flatnonzero(timeline.holds(tree.spans))
     if options["depth"]:
-        kept = kept[tree.level[kept] < options["depth"]]
+        shown = shown[tree.level[shown] < options["depth"]]
     paths, names = tree.paths, tree.spans.names
-    group, count = paths.of[kept], len(paths)
+    group, count = paths.of[shown], len(paths)
     dur = tree.spans.end - tree.spans.start
-    stats = grouped_statistics(group, dur[kept], count)
-    data: dict[str, Array] = {
+    statistics = grouped_statistics(group, dur[shown], count)
+    values: dict[str, Array] = {
         "level": paths.level,
-        "range_count": stats.count,
-        "range_sum_ns": stats.total,
-        "self_sum_ns": sums(group, (dur - tree.child_ns)[kept], count),
-        "avg_ns": stats.mean,
-        "med_ns": stats.median,
-        "min_ns": stats.minimum,
-        "max_ns": stats.maximum,
+        "range_count": statistics.count,
+        "range_sum_ns": statistics.total,
+        "self_sum_ns": sums(group, (dur - tree.child_ns)[shown], count),
+        **statistics_values(statistics),
     }
     if Fact.API_LINKS in timeline.profile.facts:
-        data |= _on_gpu(timeline, tree, wide, kept, group, count)
+        values |= _on_gpu(timeline, tree, any_thread, shown, group, count)
     else:
-        data |= {name: np.full(count, MISSING) for name in _ON_GPU}
-    rank = ranks_by_group(timeline, tree.spans.pid[kept], group, count)
-    at = paths.depth_first(stats.total)
-    at = at[stats.count[at] > 0]
+        values |= {name: np.full(count, MISSING) for name in _ON_GPU}
+    rank = ranks_by_group(timeline, tree.spans.pid[shown], group, count)
+    at = paths.depth_first(statistics.total)
+    at = at[statistics.count[at] > 0]
     row_count = len(at)
     at = at[: request.limit or None]
     texts = path_texts(paths.parent, lambda path: names[paths.name[path]], at)
@@ -132,7 +128,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
             "rank": [rank[i] for i in at.tolist()],
             "path": texts,
             "tree": set_in(_INDENT, level, [names[i] for i in paths.name[at].tolist()]),
-            **{name: values[at] for name, values in data.items()},
+            **{name: column[at] for name, column in values.items()},
         },
         row_count,
         notes_of_deep(texts, level),
@@ -165,43 +161,42 @@ RANGES = Query(
 
 def _spans(timeline: Timeline, *, operators_too: bool) -> Spans:
     """The ranges, named with their domains, and the operators; their `kind` is that of ranges."""
-    found = with_domains(timeline, ranges(timeline))
+    spans = with_domains(timeline, ranges(timeline))
     if not operators_too:
-        return found
-    run = operators(timeline)
-    run = run.take(run.kind == OPERATOR)
+        return spans
+    operator_spans = operators(timeline)
+    operator_spans = operator_spans.take(operator_spans.kind == OPERATOR)
     return Spans(
-        start=np.concatenate((found.start, run.start)),
-        end=np.concatenate((found.end, run.end)),
-        pid=np.concatenate((found.pid, run.pid)),
-        tid=np.concatenate((found.tid, run.tid)),
-        kind=np.concatenate((found.kind, np.zeros(len(run), np.int32))),
-        domain=np.concatenate((found.domain, run.domain)),
-        row=np.concatenate((found.row, run.row)),
-        name=np.concatenate((found.name, run.name + len(found.names))),
-        names=(*found.names, *run.names),
+        start=np.concatenate((spans.start, operator_spans.start)),
+        end=np.concatenate((spans.end, operator_spans.end)),
+        pid=np.concatenate((spans.pid, operator_spans.pid)),
+        tid=np.concatenate((spans.tid, operator_spans.tid)),
+        kind=np.concatenate((spans.kind, np.zeros(len(operator_spans), np.int32))),
+        domain=np.concatenate((spans.domain, operator_spans.domain)),
+        row=np.concatenate((spans.row, operator_spans.row)),
+        name=np.concatenate((spans.name, operator_spans.name + len(spans.names))),
+        names=(*spans.names, *operator_spans.names),
     )
 
 
 def _on_gpu(
-    timeline: Timeline, tree: Tree, wide: Array, kept: Array, group: Array, count: int
+    timeline: Timeline, tree: Tree, any_thread: Array, shown: Array, group: Array, count: int
 ) -> dict[str, Array]:
-    """Per group what was launched in its ranges."""
-    found = projection(timeline, tree.spans, wide)
+    projected = projection(timeline, tree.spans, any_thread)
     inside = np.flatnonzero(tree.parent >= 0)
-    in_children = sums(tree.parent[inside], found.kernel_sum_ns[inside], len(tree))
-    some = found.start != MISSING
-    length = np.where(some, found.end - found.start, 0)
+    in_children = sums(tree.parent[inside], projected.kernel_sum_ns[inside], len(tree))
+    launching = projected.start != MISSING
+    length = np.where(launching, projected.end - projected.start, 0)
     columns = {
-        "launch_count": found.launch_count,
-        "gpu_op_count": found.op_count,
-        "kernel_count": found.kernel_count,
-        "kernel_sum_ns": found.kernel_sum_ns,
-        "self_kernel_sum_ns": found.kernel_sum_ns - in_children,
+        "launch_count": projected.launch_count,
+        "gpu_op_count": projected.op_count,
+        "kernel_count": projected.kernel_count,
+        "kernel_sum_ns": projected.kernel_sum_ns,
+        "self_kernel_sum_ns": projected.kernel_sum_ns - in_children,
         "projected_sum_ns": length,
-        "gpu_union_sum_ns": found.union_ns,
+        "gpu_union_sum_ns": projected.union_ns,
     }
     return {
-        "projected_count": counts(group[some[kept]], count),
-        **{name: sums(group, values[kept], count) for name, values in columns.items()},
+        "projected_count": counts(group[launching[shown]], count),
+        **{name: sums(group, values[shown], count) for name, values in columns.items()},
     }

@@ -8,8 +8,8 @@ import numpy as np
 
 from nsysconv.codes import DIRECTIONS
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW
-from nsysconv.queries.contract import Aggregator, Query, Request, Result, aggregate_one
+from nsysconv.queries.columns import DEVICE, PROFILE, WINDOW, sum_column, values_by_column
+from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import MISSING, Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import OVER_RANKS, distinct, percent, spread, take
@@ -61,13 +61,7 @@ COLUMNS = (
     Column("idle_ns", Unit.NS, "Window minus busy.", better="less", brief=False, adds=True),
     Column("idle_pct", Unit.PCT, "Idle as a share of the window.", better="less"),
     Column("kernel_count", Unit.COUNT, "Kernels.", brief=False),
-    Column(
-        "kernel_sum_ns",
-        Unit.NS,
-        "Sum of the kernels' durations.",
-        better="less",
-        counted_by="kernel_count",
-    ),
+    sum_column("kernel_sum_ns", "Sum of the kernels' durations.", "kernel_count"),
     Column("kernel_union_ns", Unit.NS, "Union of the kernels.", better="less", brief=False),
     Column(
         "computation_union_ns",
@@ -130,110 +124,72 @@ Row = dict[str, Any]
 
 
 def partial(timeline: Timeline, request: Request) -> list[Row]:
-    """The rows of one profile's ranks, without imbalances: a row per process, or per device of it.
+    """Return the rows of one profile's ranks, without imbalances: one per process, or device of it.
 
     Where the profile knows ranks, processes without one have no row.
     """
     profile, ops = timeline.profile, timeline.ops
-    known = {int(row["pid"]): row for row in profile.rows("process")}
-    pids = [pid for pid, row in known.items() if row["rank"] is not None]
+    processes = {int(row["pid"]): row for row in profile.rows("process")}
+    pids = [pid for pid, row in processes.items() if row["rank"] is not None]
     if not pids:
-        pids = _with_events(timeline) or sorted(known)
+        pids = _with_events(timeline) or sorted(processes)
     rows = []
     for pid in sorted(pids):
         if not timeline.in_processes(np.array([pid])).all():
             continue
-        process = known.get(pid, {})
-        of_process = {
+        process = processes.get(pid, {})
+        process_values = {
             "rank": process.get("rank"),
             "pid": None if pid == MISSING else pid,
             "host": process.get("host") or profile.attributes["host"],
-            "api_sum_ns": _api(timeline, pid),
-            "mpi_union_ns": _mpi(timeline, pid),
+            "api_sum_ns": _api_time(timeline, pid),
+            "mpi_union_ns": _mpi_time(timeline, pid),
         }
-        mine = ops.pid == pid
-        devices = distinct(take(ops.device, mine)).tolist() if mine.any() else []
-        rows += [of_process | _on_device(timeline, pid, d, request) for d in devices] or [
-            of_process | _nothing(timeline)
+        own_ops = ops.pid == pid
+        devices = distinct(take(ops.device, own_ops)).tolist() if own_ops.any() else []
+        rows += [process_values | _on_device(timeline, pid, d, request) for d in devices] or [
+            process_values | _without_ops(timeline)
         ]
     return rows
 
 
-def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per rank of the profile; of several ranks least, median and greatest before them."""
-    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
+class _RankRows:
+    def __init__(self, request: Request) -> None:
+        """Start without a row."""
+        self._rows: list[Row] = []
 
-
-def aggregator(request: Request) -> Aggregator:
-    """The same of all profiles of a run, in the order of ranks."""
-    return _Rows()
-
-
-RANK_SUMMARY = Query(
-    title="Ranks beside each other",
-    any_of=ANY_OF,
-    uses={
-        *ANY_OF,
-        Fact.MEMCPYS,
-        Fact.MEMSETS,
-        Fact.UNIFIED_MEMORY,
-        Fact.GRAPH_LAUNCHES,
-        Fact.THREADS,
-        Fact.DEVICES,
-        Fact.RANKS,
-    },
-    options=(RULES,),
-    columns=COLUMNS,
-    picture=Picture(
-        "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
-    ),
-    compute=compute,
-    partial=partial,
-    aggregator=aggregator,
-)
-
-
-class _Rows:
-    def __init__(self) -> None:
-        self._found: list[Row] = []
-
-    def add(self, ref: ProfileRef, part: list[Row]) -> None:
-        self._found += ({"profile": ref.label, **row} for row in part)
+    def add(self, ref: ProfileRef, partial: list[Row]) -> None:
+        """Add one profile's rows."""
+        self._rows += ({"profile": ref.label, **row} for row in partial)
 
     def result(self) -> Result:
-        return _beside(self._found)
+        """Return the rows in the order of ranks; of several, least, median and greatest before them."""
+        rows = sorted(self._rows, key=_rank_order)
+        for name, quantity in _IMBALANCES.items():
+            known = [row[quantity] for row in rows if row.get(quantity) is not None]
+            mean = sum(known) / len(known) if known else 0
+            for row in rows:
+                value = row.get(quantity)
+                row[name] = None if value is None or not mean else 100.0 * (value / mean - 1)
+        shown = [*_over_all(rows), *rows] if len(rows) > 1 else rows
+        return Result(values_by_column(shown, COLUMNS))
 
 
-def _beside(rows: list[Row]) -> Result:
-    rows.sort(
-        key=lambda row: (
-            row["rank"] is None,
-            row["rank"] or 0,
-            row["profile"],
-            row["pid"] or 0,
-            -1 if row.get("device_id") is None else row["device_id"],
-        )
-    )
-    for name, quantity in _IMBALANCES.items():
-        known = [row[quantity] for row in rows if row.get(quantity) is not None]
-        mean = sum(known) / len(known) if known else 0
-        for row in rows:
-            value = row.get(quantity)
-            row[name] = None if value is None or not mean else 100.0 * (value / mean - 1)
-    shown = [*_over_all(rows), *rows] if len(rows) > 1 else rows
-    return Result({c.name: [row.get(c.name) for row in shown] for c in COLUMNS})
+def _rank_order(row: Row) -> tuple[Any, ...]:
+    device = row.get("device_id")
+    rank, device = row["rank"], -1 if device is None else device
+    return rank is None, rank or 0, row["profile"], row["pid"] or 0, device
 
 
 def _over_all(rows: list[Row]) -> list[Row]:
-    """Least, median and greatest of every quantity."""
-    found: list[Row] = [{"over_ranks": word, "rank_count": len(rows)} for word in OVER_RANKS]
+    over_all: list[Row] = [{"over_ranks": word, "rank_count": len(rows)} for word in OVER_RANKS]
     for column in COLUMNS:
         if column.name in _OF_RANK:
             continue
         values = spread([row.get(column.name) for row in rows])
-        for row, value in zip(found, values, strict=True):
+        for row, value in zip(over_all, values, strict=True):
             row[column.name] = value
-    return found
+    return over_all
 
 
 def _with_events(timeline: Timeline) -> list[int]:
@@ -244,7 +200,7 @@ def _with_events(timeline: Timeline) -> list[int]:
     return sorted({int(pid) for column in columns for pid in distinct(column)})
 
 
-def _api(timeline: Timeline, pid: int) -> int | None:
+def _api_time(timeline: Timeline, pid: int) -> int | None:
     if not {Fact.API_CALLS, Fact.THREADS} <= timeline.profile.facts:
         return None
     calls = timeline.calls
@@ -252,23 +208,22 @@ def _api(timeline: Timeline, pid: int) -> int | None:
     return int((calls.end[outer] - calls.start[outer]).sum())
 
 
-def _mpi(timeline: Timeline, pid: int) -> int | None:
+def _mpi_time(timeline: Timeline, pid: int) -> int | None:
     if Fact.MPI_CALLS not in timeline.profile.facts:
         return None
     column = timeline.columns("mpi_call", ("start_ns", "dur_ns", "pid"))
     start, dur = column["start_ns"], column["dur_ns"]
-    mine = (column["pid"] == pid) & (start != MISSING) & (dur != MISSING)
-    return union(start[mine], (start + dur)[mine]).measure
+    own_calls = (column["pid"] == pid) & (start != MISSING) & (dur != MISSING)
+    return union(start[own_calls], (start + dur)[own_calls]).measure
 
 
-def _nothing(timeline: Timeline) -> Row:
-    """What a process without GPU operations did on a GPU."""
+def _without_ops(timeline: Timeline) -> Row:
     if Fact.KERNELS not in timeline.profile.facts:
         return {}
     row: Row = dict.fromkeys(
         ("busy_ns", "kernel_count", "kernel_sum_ns", "kernel_union_ns", "computation_union_ns",
          "communication_union_ns"), 0)  # fmt: skip
-    return row | _copies(timeline, np.empty(0, np.int64), np.empty(0, np.int64))
+    return row | _copy_sums(timeline, np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> Row:
@@ -280,7 +235,7 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     mine, talks = (ops, talks) if which.all() else (ops.take(which), talks[which])
     row: Row = {"device_id": None if device == MISSING else device}
     copies = mine.kind == Kind.MEMCPY
-    row |= _copies(timeline, mine.row[copies], mine.dur[copies])
+    row |= _copy_sums(timeline, mine.row[copies], mine.dur[copies])
     if Fact.KERNELS not in timeline.profile.facts:
         return row
     kernels = mine.kind == Kind.KERNEL
@@ -304,17 +259,43 @@ def _on_device(timeline: Timeline, pid: int, device: int, request: Request) -> R
     }
 
 
-def _copies(timeline: Timeline, rows: np.ndarray, dur: np.ndarray) -> Row:
+def _copy_sums(timeline: Timeline, rows: Array, dur: Array) -> Row:
     """Bytes and time by direction of the copies that are these rows of their table."""
     if Fact.MEMCPYS not in timeline.profile.facts:
         return {}
     column = timeline.profile.columns("memcpy", ("direction", "bytes"))
     direction, sizes = column["direction"][rows], column["bytes"][rows]
-    found: Row = {}
+    values: Row = {}
     for word in ("HtoD", "DtoH"):
-        mine = direction == DIRECTIONS.index(word)
-        known = sizes[mine & (sizes != MISSING)]
-        told = len(known) or not mine.any()
-        found[f"{word.lower()}_bytes_sum"] = int(known.sum(dtype=np.int64)) if told else None
-        found[f"{word.lower()}_sum_ns"] = int(dur[mine].sum())
-    return found
+        in_direction = direction == DIRECTIONS.index(word)
+        known = sizes[in_direction & (sizes != MISSING)]
+        known_or_none = len(known) or not in_direction.any()
+        values[f"{word.lower()}_bytes_sum"] = (
+            int(known.sum(dtype=np.int64)) if known_or_none else None
+        )
+        values[f"{word.lower()}_sum_ns"] = int(dur[in_direction].sum())
+    return values
+
+
+RANK_SUMMARY = Query(
+    title="Ranks beside each other",
+    any_of=ANY_OF,
+    uses={
+        *ANY_OF,
+        Fact.MEMCPYS,
+        Fact.MEMSETS,
+        Fact.UNIFIED_MEMORY,
+        Fact.GRAPH_LAUNCHES,
+        Fact.THREADS,
+        Fact.DEVICES,
+        Fact.RANKS,
+    },
+    options=(RULES,),
+    columns=COLUMNS,
+    picture=Picture(
+        "stacked", x=("rank", "device_id", "over_ranks"), values=("busy_ns", "idle_ns")
+    ),
+    compute=compute_alone(partial, _RankRows),
+    partial=partial,
+    aggregator=_RankRows,
+)

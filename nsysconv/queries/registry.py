@@ -69,8 +69,8 @@ _DEFAULT_LIMITS = {"idle_gaps": 1000}
 
 _MODULES = {
     **{name: f"nsysconv.queries.{name}" for name in OWN},
-    **{name: f"nsysconv.queries.rules.{rules.MODULES.get(name, name)}" for name in rules.REPORTS},
-    **{name: f"nsysconv.queries.stats.{stats.MODULES.get(name, name)}" for name in stats.REPORTS},
+    **{name: f"nsysconv.queries.rules.{module}" for name, module in rules.MODULES.items()},
+    **{name: f"nsysconv.queries.stats.{module}" for name, module in stats.MODULES.items()},
 }
 
 

@@ -87,8 +87,9 @@ _FACTS = {
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per process and step, in time order, then one for the time between them if there is any;
-    times of classes are null where clocks disagree.
+    """Return one row per process and step, in time order, then one for the time between the steps.
+
+    Times of classes are null where the clocks disagree.
     """
     columns: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for steps in steps_of(timeline, request, "steps"):
@@ -102,8 +103,8 @@ def compute(timeline: Timeline, request: Request) -> ColumnValues:
         both = steps.and_these(between)
         columns["dur_ns"] += _rows(both.end - both.start, len(steps))
         for name, values in class_times(timeline, both, step_pattern(request)).items():
-            told = _told(timeline, name)
-            columns[f"{name}_ns"] += _rows(values, len(steps)) if told else [None] * len(keys)
+            recorded = _is_recorded(timeline, name)
+            columns[f"{name}_ns"] += _rows(values, len(steps)) if recorded else [None] * len(keys)
     return columns
 
 
@@ -137,7 +138,7 @@ def _rows(values: Array, count: int) -> list[int]:
     return [*values[:count].tolist(), *([int(others.sum())] if len(others) else [])]
 
 
-def _told(timeline: Timeline, name: str) -> bool:
+def _is_recorded(timeline: Timeline, name: str) -> bool:
     """Whether the time of a class is known."""
     if timeline.clocks_disagree:
         return False
@@ -150,10 +151,10 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
     Where none is annotated, one step is all of a process; but a name that somebody asked for has to
     be there. Raises UsageError with the names there are, NotRecorded where nothing bears names.
     """
-    found = found_in.steps(timeline, step_pattern(request))
-    if not found and request.step_range is None:
-        found = found_in.whole_profile(timeline)
-    elif not found:
+    annotated = found_in.steps(timeline, step_pattern(request))
+    if not annotated and request.step_range is None:
+        annotated = found_in.whole_profile(timeline)
+    elif not annotated:
         profile = timeline.profile
         if not STEP_FACTS & profile.facts:
             advice = profile.advice.get(Fact.RANGES)
@@ -164,7 +165,7 @@ def steps_of(timeline: Timeline, request: Request, report: str) -> list[Steps]:
             f"no range {request.step_range!r}",
             hint=available_hint(request.step_range, names, "The report `ranges` lists them all."),
         )
-    return found_in.in_slice(timeline, found)
+    return found_in.in_slice(timeline, annotated)
 
 
 def identity(timeline: Timeline, steps: Steps, place: int) -> dict[str, Any]:

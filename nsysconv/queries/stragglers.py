@@ -9,8 +9,8 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
-from nsysconv.queries.columns import DEVICE, PROFILE
-from nsysconv.queries.contract import Aggregator, Array, Query, Request, Result, aggregate_one
+from nsysconv.queries.columns import DEVICE, PROFILE, sum_column, values_by_column
+from nsysconv.queries.contract import Array, Query, Request, Result, compute_alone
 from nsysconv.queries.kernel_categories import RULES
 from nsysconv.report import Column, Picture, ProfileRef
 from nsysconv.timeline.arrays import percent
@@ -28,7 +28,8 @@ from nsysconv.timeline.collectives import (
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-ANY_OF = frozenset({Fact.KERNELS, Fact.MPI_CALLS})
+ANY_OF = {Fact.KERNELS, Fact.MPI_CALLS}
+USES = {*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC}
 MEMBER = Column("rank", Unit.ID, "Rank of the process; null: none known.", key=True)
 COLUMNS = (
     PROFILE,
@@ -45,12 +46,8 @@ COLUMNS = (
         better="less",
     ),
     Column("last_pct", Unit.PCT, "That as a share of its collectives.", better="less"),
-    Column(
-        "late_sum_ns",
-        Unit.NS,
-        "How much later than the first rank it came, added up.",
-        better="less",
-        counted_by="collective_count",
+    sum_column(
+        "late_sum_ns", "How much later than the first rank it came, added up.", "collective_count"
     ),
     Column("late_avg_ns", Unit.NS, "Mean of that.", better="less", real=True),
     Column("late_med_ns", Unit.NS, "Median of that.", better="less", real=True),
@@ -97,13 +94,13 @@ COLUMNS = (
     ),
 )
 
-LeftOut = tuple[int, int]
-"""Of what cannot be matched: collectives of MPI, and kernels that send and receive."""
-Part = tuple[int | None, list[Arrivals], LeftOut]
+Unmatched = tuple[int, int]
+"""What cannot be matched: the numbers of collectives of MPI, and of kernels that send and receive."""
+Partial = tuple[int | None, list[Arrivals], Unmatched]
 
 
-def partial(timeline: Timeline, request: Request) -> Part:
-    """What one profile tells: its zero's time of day, its collectives, and what cannot be matched."""
+def partial(timeline: Timeline, request: Request) -> Partial:
+    """Return the time of day of the profile's zero, its collectives, and what cannot be matched."""
     return (
         time_of_day(timeline),
         arrivals(timeline, request.options["rules"]),
@@ -114,80 +111,63 @@ def partial(timeline: Timeline, request: Request) -> Part:
     )
 
 
-def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per process and device that took part in collectives."""
-    return aggregate_one(aggregator(request), timeline, partial(timeline, request))
+class CollectivesAggregator:
+    """Gathers the collectives of the profiles of a run."""
 
-
-def aggregator(request: Request) -> Aggregator:
-    """The same of all profiles of a run; who came latest in all first."""
-    return _Late()
-
-
-STRAGGLERS = Query(
-    title="Who is late into collectives",
-    any_of=ANY_OF,
-    uses={*ANY_OF, Fact.COLLECTIVES, Fact.RANKS, Fact.UTC},
-    options=(RULES,),
-    columns=COLUMNS,
-    picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
-    compute=compute,
-    partial=partial,
-    aggregator=aggregator,
-)
-
-
-class Gathered:
-    """The collectives of the profiles so far."""
-
-    def __init__(self) -> None:
+    def __init__(self, request: Request) -> None:
+        """Start without a profile."""
+        self.limit = request.limit
         self.meetings = Meetings()
         self.labels: list[str] = []
-        self._left_out = (0, 0)
+        self._unmatched = (0, 0)
 
-    def add(self, ref: ProfileRef, part: Part) -> None:
-        """Takes in one profile's."""
-        utc, found, left_out = part
+    def add(self, ref: ProfileRef, partial: Partial) -> None:
+        """Add one profile's collectives."""
+        utc, arrived, (calls, kernels) = partial
         self.labels.append(ref.label)
-        self.meetings.add(utc, found)
-        calls, kernels = self._left_out
-        self._left_out = calls + left_out[0], kernels + left_out[1]
+        self.meetings.add(utc, arrived)
+        self._unmatched = self._unmatched[0] + calls, self._unmatched[1] + kernels
 
-    def met(self) -> tuple[Meeting, list[Clock | None], tuple[Note, ...]]:
-        """All collectives, the profiles' clocks, and what has to be said of how both were found."""
+    def matched(self) -> tuple[Meeting, list[Clock | None], tuple[Note, ...]]:
+        """Return all collectives, the profiles' clocks, and notes on how both were found."""
         self.meetings.sort(self.labels)
         clocks = self.meetings.clocks()
-        met = self.meetings.met(clocks)
-        return met, clocks, tuple(_doubts(self.meetings, met, clocks, self._left_out))
+        matched = self.meetings.met(clocks)
+        return matched, clocks, tuple(_notes(self.meetings, matched, clocks, self._unmatched))
 
 
-class _Late(Gathered):
+class _Stragglers(CollectivesAggregator):
     def result(self) -> Result:
-        met, clocks, notes = self.met()
+        """Return one row per process and device; the one that came latest in all first."""
+        matched, clocks, notes = self.matched()
         rows = []
-        for number, one in enumerate(self.meetings.participants):
-            clock = clocks[one.profile]
-            which, start, shown = self.meetings.starts(one, clock)
+        for number, member in enumerate(self.meetings.participants):
+            clock = clocks[member.profile]
+            collectives, start, shown = self.meetings.starts(member, clock)
             row: dict[str, Any] = {
-                "profile": self.labels[one.profile],
-                "rank": one.rank,
-                "pid": one.pid,
-                "device_id": one.device,
+                "profile": self.labels[member.profile],
+                "rank": member.rank,
+                "pid": member.pid,
+                "device_id": member.device,
             }
             if clock is not None:
-                row["alone_count"] = int(np.count_nonzero(shown & (met.count[which] < 2)))
-                row |= _lateness(met, number, which[shown], start[shown])
-                row |= _clock(clock)
+                alone = shown & (matched.count[collectives] < 2)
+                row |= {
+                    "alone_count": int(np.count_nonzero(alone)),
+                    **_lateness(matched, number, collectives[shown], start[shown]),
+                    "clock_offset_ns": clock.offset,
+                    "clock_uncertainty_ns": clock.uncertainty,
+                    "clock_drift_ppm": clock.drift_ppm,
+                }
             rows.append(row)
         rows.sort(key=lambda row: -(row.get("late_sum_ns") or 0))
-        data = {column.name: [row.get(column.name) for row in rows] for column in COLUMNS}
-        return Result(data, notes=notes)
+        return Result(values_by_column(rows, COLUMNS), notes=notes)
 
 
-def _doubts(
-    meetings: Meetings, met: Meeting, told: list[Clock | None], left_out: LeftOut
+def _notes(
+    meetings: Meetings, matched: Meeting, clocks: list[Clock | None], unmatched: Unmatched
 ) -> Iterator[Note]:
-    calls, kernels = left_out
+    calls, kernels = unmatched
     if calls:
         text = (
             "collectives of MPI on other communicators than the first of their process; they are left "
@@ -200,26 +180,26 @@ def _doubts(
             "them are one collective (all-to-all is made of these)"
         )
         yield Note("collectives-left-out", Severity.APPROXIMATED, text, kernels)
-    how = {series.how for series in met.series}
-    if how & {BY_ORDER, MPI} and len(meetings.participants) > 1:
+    methods = {series.how for series in matched.series}
+    if methods & {BY_ORDER, MPI} and len(meetings.participants) > 1:
         text = (
             "collectives are matched by their order on each rank, for their groups and numbers are not "
             "recorded; where groups of ranks communicate among themselves, some may be matched wrongly"
         )
         yield Note("collectives-by-order", Severity.APPROXIMATED, text)
-    most = np.zeros(len(met.series), np.int64)
-    np.maximum.at(most, met.series_of, met.count)
-    partial = int(np.count_nonzero(met.shown & (met.count < most[met.series_of])))
-    if partial:
+    most = np.zeros(len(matched.series), np.int64)
+    np.maximum.at(most, matched.series_of, matched.count)
+    fewer = int(np.count_nonzero(matched.shown & (matched.count < most[matched.series_of])))
+    if fewer:
         text = "collectives that fewer ranks recorded than others of their kind"
-        yield Note("collectives-partial", Severity.INFO, text, partial)
-    profiles = {one.profile for one in meetings.participants}
-    untied = sum(told[i] is None for i in profiles)
+        yield Note("collectives-partial", Severity.INFO, text, fewer)
+    profiles = {member.profile for member in meetings.participants}
+    untied = sum(clocks[i] is None for i in profiles)
     if untied:
         text = "profiles whose clock nothing ties to the others': what they came late is not known"
         yield Note("clock-unknown", Severity.APPROXIMATED, text, untied)
     unchecked = sum(
-        1 for i in profiles if (clock := told[i]) is not None and clock.uncertainty is None
+        1 for i in profiles if (clock := clocks[i]) is not None and clock.uncertainty is None
     )
     if unchecked:
         text = (
@@ -229,32 +209,37 @@ def _doubts(
         yield Note("clock-unchecked", Severity.APPROXIMATED, text, unchecked)
 
 
-def _lateness(met: Meeting, number: int, which: Array, start: Array) -> dict[str, Any]:
-    together = met.count[which] > 1
-    which, start = which[together], start[together]
-    last = met.last_who[which] == number
+def _lateness(matched: Meeting, number: int, collectives: Array, start: Array) -> dict[str, Any]:
+    together = matched.count[collectives] > 1
+    collectives, start = collectives[together], start[together]
+    last = matched.last_who[collectives] == number
     row: dict[str, Any] = {
-        "collective_count": len(which),
+        "collective_count": len(collectives),
         "last_count": int(np.count_nonzero(last)),
     }
-    if not len(which):
+    if not len(collectives):
         return row
-    late = start - met.first[which]
+    late = start - matched.first[collectives]
     return {
         **row,
-        "last_pct": float(percent(row["last_count"], len(which))),
+        "last_pct": float(percent(row["last_count"], len(collectives))),
         "late_sum_ns": int(late.sum()),
-        "late_avg_ns": int(late.sum()) / len(which),
+        "late_avg_ns": int(late.sum()) / len(collectives),
         "late_med_ns": float(np.median(late)),
         "late_max_ns": int(late.max()),
-        "wait_sum_ns": int((met.last[which] - start).sum()),
-        "caused_wait_ns": int(met.wait_sum[which[last]].sum()),
+        "wait_sum_ns": int((matched.last[collectives] - start).sum()),
+        "caused_wait_ns": int(matched.wait_sum[collectives[last]].sum()),
     }
 
 
-def _clock(clock: Clock) -> dict[str, Any]:
-    return {
-        "clock_offset_ns": clock.offset,
-        "clock_uncertainty_ns": clock.uncertainty,
-        "clock_drift_ppm": clock.drift_ppm,
-    }
+STRAGGLERS = Query(
+    title="Who is late into collectives",
+    any_of=ANY_OF,
+    uses=USES,
+    options=(RULES,),
+    columns=COLUMNS,
+    picture=Picture("bars", x=("rank", "device_id"), values=("late_sum_ns", "wait_sum_ns")),
+    compute=compute_alone(partial, _Stragglers),
+    partial=partial,
+    aggregator=_Stragglers,
+)

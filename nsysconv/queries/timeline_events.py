@@ -62,8 +62,9 @@ class _Events:
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per event in the order of time, what contains others before them; those without a time
-    are left out, for they have no place. Ranges that were never closed end with the recording.
+    """Return one row per event in the order of time, what contains others before them.
+
+    Events without a time are left out. Ranges that were never closed end with the recording.
     """
     parts = list(_parts(timeline, request))
     total = sum(part.count for part in parts)
@@ -125,17 +126,17 @@ def _parts(timeline: Timeline, request: Request) -> Iterator[_Events]:
         yield _spans(timeline, spans, kind, request.limit)
 
 
-def _first(which: Array, start: Array, limit: int) -> Array:
+def _first(mask: Array, start: Array, limit: int) -> Array:
     """Of the events of a mask the first ones, as indices in the order of their starts."""
-    found = np.flatnonzero(which)
-    if limit and len(found) > limit and (start[found[1:]] >= start[found[:-1]]).all():
-        last = start[found[limit - 1]]
-        found = found[: np.searchsorted(start[found], last, side="right")]
-    elif limit and len(found) > limit:
+    indices = np.flatnonzero(mask)
+    if limit and len(indices) > limit and (start[indices[1:]] >= start[indices[:-1]]).all():
+        last = start[indices[limit - 1]]
+        indices = indices[: np.searchsorted(start[indices], last, side="right")]
+    elif limit and len(indices) > limit:
         # Events that start together stay together, for the longest of them comes first.
-        last = np.partition(start[found], limit - 1)[limit - 1]
-        found = found[start[found] <= last]
-    result: Array = found[np.argsort(start[found], kind="stable")]
+        last = np.partition(start[indices], limit - 1)[limit - 1]
+        indices = indices[start[indices] <= last]
+    result: Array = indices[np.argsort(start[indices], kind="stable")]
     return result
 
 

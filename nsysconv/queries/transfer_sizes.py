@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from nsysconv.facts import Fact
-from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_names, ranks_by_group
+from nsysconv.queries.columns import (
+    DEVICE,
+    PROFILE,
+    RANK,
+    direction_names,
+    ranks_by_group,
+    sum_column,
+)
 from nsysconv.queries.contract import ColumnValues, Query, Request
 from nsysconv.queries.transfers import all_copies
 from nsysconv.report import Column, Picture
@@ -28,19 +35,13 @@ COLUMNS = (
         key=True,
     ),
     Column("memcpy_count", Unit.COUNT, "Copies."),
-    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
-    Column(
-        "memcpy_sum_ns",
-        Unit.NS,
-        "Sum of their durations.",
-        better="less",
-        counted_by="memcpy_count",
-    ),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
+    sum_column("memcpy_sum_ns", "Sum of their durations.", "memcpy_count"),
 )
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device, direction and bucket with copies, by size."""
+    """Return one row per device, direction and bucket with copies, by size."""
     copies = all_copies(timeline)
     group, (device, direction, bucket) = number(
         copies.device, copies.direction, decade(copies.bytes)

@@ -17,6 +17,7 @@ from nsysconv.queries.columns import (
     memory_kind_names,
     per_step,
     ranks_by_group,
+    sum_column,
     with_per_step,
 )
 from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
@@ -41,19 +42,13 @@ COLUMNS = (
     Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded.", key=True),
     Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded.", key=True),
     Column("memcpy_count", Unit.COUNT, "Copies."),
-    Column("bytes_sum", Unit.BYTES, "Bytes copied.", better="less", counted_by="memcpy_count"),
+    sum_column("bytes_sum", "Bytes copied.", "memcpy_count", unit=Unit.BYTES),
     per_step("bytes_per_step", "bytes_sum"),
     Column("bytes_avg", Unit.BYTES, "Mean size.", real=True, brief=False),
     Column("bytes_med", Unit.BYTES, "Median size.", real=True, brief=False),
     Column("bytes_min", Unit.BYTES, "Smallest.", brief=False),
     Column("bytes_max", Unit.BYTES, "Largest.", brief=False),
-    Column(
-        "memcpy_sum_ns",
-        Unit.NS,
-        "Sum of the copies' durations.",
-        better="less",
-        counted_by="memcpy_count",
-    ),
+    sum_column("memcpy_sum_ns", "Sum of the copies' durations.", "memcpy_count"),
     per_step("per_step_ns", "memcpy_sum_ns"),
     Column(
         "throughput_bytes_per_s",
@@ -65,11 +60,11 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> Result:
-    """One row per device, peer, direction and kinds; most bytes first within a device."""
+    """Return one row per device, peer, direction and kinds; most bytes first within a device."""
     recorded = Fact.MEMCPYS in timeline.profile.facts
-    data = _of_copies(timeline) if recorded else _of_totals(timeline)
+    values = _from_events(timeline) if recorded else _from_totals(timeline)
     sums = {"bytes_per_step": "bytes_sum", "per_step_ns": "memcpy_sum_ns"}
-    return with_per_step(data, timeline, request, sums)
+    return with_per_step(values, timeline, request, sums)
 
 
 TRANSFERS = Query(
@@ -125,7 +120,7 @@ def all_copies(timeline: Timeline) -> Copies:
     )
 
 
-def _of_copies(timeline: Timeline) -> ColumnValues:
+def _from_events(timeline: Timeline) -> ColumnValues:
     copies = all_copies(timeline)
     group, (device, peer, direction, src, dst) = number(
         copies.device, copies.peer, copies.direction, copies.src_kind, copies.dst_kind
@@ -157,7 +152,7 @@ def _of_copies(timeline: Timeline) -> ColumnValues:
     }
 
 
-def _of_totals(timeline: Timeline) -> ColumnValues:
+def _from_totals(timeline: Timeline) -> ColumnValues:
     """The same of totals, which tell neither kinds of memory nor, of copies, bytes."""
     by_direction = grouped(
         totals(timeline, MEMCPY, MIGRATION),
@@ -166,27 +161,27 @@ def _of_totals(timeline: Timeline) -> ColumnValues:
             direction_code(total.direction, migration=total.kind == MIGRATION),
         ),
     )
-    found = sorted(
+    rows = sorted(
         by_direction.items(),
         key=lambda item: (item[0][0], -(item[1].bytes_sum or 0), item[0][1]),
     )
-    nothing = [None] * len(found)
-    all_copies = [copies for _, copies in found]
+    nulls = [None] * len(rows)
+    sums = [copies for _, copies in rows]
     return {
-        "rank": [rank_of(timeline, copies) for copies in all_copies],
-        "device_id": [device for (device, _), _ in found],
-        "peer_device_id": nothing,
-        "direction": direction_names(np.array([code for (_, code), _ in found], np.int64)),
-        "src_kind": nothing,
-        "dst_kind": nothing,
-        "memcpy_count": [copies.count for copies in all_copies],
-        "bytes_sum": [copies.bytes_sum for copies in all_copies],
-        "bytes_avg": [copies.bytes_avg for copies in all_copies],
-        "bytes_med": nothing,
-        "bytes_min": [copies.bytes_min for copies in all_copies],
-        "bytes_max": [copies.bytes_max for copies in all_copies],
-        "memcpy_sum_ns": [copies.sum_ns for copies in all_copies],
-        "throughput_bytes_per_s": [_throughput(copies) for copies in all_copies],
+        "rank": [rank_of(timeline, copies) for copies in sums],
+        "device_id": [device for (device, _), _ in rows],
+        "peer_device_id": nulls,
+        "direction": direction_names(np.array([code for (_, code), _ in rows], np.int64)),
+        "src_kind": nulls,
+        "dst_kind": nulls,
+        "memcpy_count": [copies.count for copies in sums],
+        "bytes_sum": [copies.bytes_sum for copies in sums],
+        "bytes_avg": [copies.bytes_avg for copies in sums],
+        "bytes_med": nulls,
+        "bytes_min": [copies.bytes_min for copies in sums],
+        "bytes_max": [copies.bytes_max for copies in sums],
+        "memcpy_sum_ns": [copies.sum_ns for copies in sums],
+        "throughput_bytes_per_s": [_throughput(copies) for copies in sums],
     }
 
 

@@ -18,7 +18,7 @@ from nsysconv.timeline.intervals import equal_parts, union
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-_MOST = 100_000
+_MAX_BINS = 100_000
 COLUMNS = (
     PROFILE,
     RANK,
@@ -48,10 +48,10 @@ COLUMNS = (
 
 
 def compute(timeline: Timeline, request: Request) -> ColumnValues:
-    """One row per device and bin, in the order of time; one without values for a device without time."""
+    """Return one row per device and bin, in the order of time; a device without a window has one row."""
     bins = request.options["bins"]
-    if not 1 <= bins <= _MOST:
-        raise UsageError(f"bins={bins}: there are 1 to {_MOST} bins")
+    if not 1 <= bins <= _MAX_BINS:
+        raise UsageError(f"bins={bins}: there are 1 to {_MAX_BINS} bins")
     data: dict[str, list[Any]] = {column.name: [] for column in COLUMNS[1:]}
     for device in timeline.devices:
         for name, values in _rows(timeline, device, bins).items():
@@ -68,7 +68,7 @@ UTILIZATION_OVER_TIME = Query(
             "bins",
             60,
             "In how many bins of equal length (but for 1 ns) each device's window is cut, "
-            f"{_MOST} at most.",
+            f"{_MAX_BINS} at most.",
         ),
     ),
     columns=COLUMNS,
@@ -86,13 +86,13 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
     low, high = edges[:-1], edges[1:]
     count = len(low)
 
-    def measured(which: Array) -> Array:
-        return union(ops.start[which], ops.end[which]).covered(low, high)
+    def measured(mask: Array) -> Array:
+        return union(ops.start[mask], ops.end[mask]).covered(low, high)
 
     busy = measured(ops.timed)
     kernels = measured(ops.timed & ((ops.kind == Kind.KERNEL) | (ops.kind == Kind.GRAPH)))
     copies = measured(ops.timed & (ops.kind == Kind.MEMCPY))
-    told: dict[str, list[Any]] = {
+    values: dict[str, list[Any]] = {
         "bin": list(range(count)),
         "start_ns": low.tolist(),
         "dur_ns": (high - low).tolist(),
@@ -103,11 +103,11 @@ def _rows(timeline: Timeline, device: int, bins: int) -> dict[str, list[Any]]:
         "memcpy_union_ns": copies.tolist(),
         "memcpy_pct": percent(copies, high - low).tolist(),
     }
-    missing = set(told) if span is None else set()
+    missing = set(values) if span is None else set()
     if Fact.MEMCPYS not in timeline.profile.facts:
         missing |= {"memcpy_union_ns", "memcpy_pct"}
     return {
         "rank": [timeline.rank_of(timeline.pids_on(device))] * count,
         "device_id": [None if device == MISSING else device] * count,
-        **{name: [None] * count if name in missing else told[name] for name in told},
+        **{name: [None] * count if name in missing else values[name] for name in values},
     }

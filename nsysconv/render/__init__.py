@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from nsysconv.errors import UsageError
-from nsysconv.render.contract import Options, Render, RendererModule, check_one
+from nsysconv.render.contract import Options, Render, RendererModule, check_single
 from nsysconv.report import Report
 
 __all__ = [
@@ -43,7 +43,7 @@ def suffix(name: str) -> str:
 def check_count(name: str, count: int) -> None:
     """Raises UsageError where this format has no room for so many reports, as writing them would."""
     if holds_one(name):
-        check_one(count, name)
+        check_single(count, name)
 
 
 def holds_one(name: str) -> bool:

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TextIO
 
 from nsysconv.names import escaped
-from nsysconv.render import printed, sentences
+from nsysconv.render import display
 from nsysconv.render.contract import Options, encodable
 from nsysconv.report import Report, Value
 
@@ -42,9 +42,9 @@ def _lines(report: Report, mark: str) -> Iterator[str]:
     yield f" ** {escaped(report.title)} ({name}):" if report.title else f" ** {name}:"
     yield ""
     if report.table is None:
-        yield from (f" {sentence}" for sentence in sentences.unrecorded(report))
+        yield from (f" {sentence}" for sentence in display.unrecorded_sentences(report))
         return
-    headers = printed.headers(report)
+    headers = display.column_headers(report)
     cells = _cells(report)
     first = list(islice(cells, _LOOKED_AT))
     widths = [
@@ -73,10 +73,10 @@ def _cut(text: str, width: int, mark: str) -> str:
 
 def _cells(report: Report) -> Iterator[list[str]]:
     numbers = [column.kind != "text" for column in report.columns]
-    found = printed.texts(report) if report.is_printed else map(_spelled, report.tuples())
+    found = display.printed_rows(report) if report.is_printed else map(_spelled, report.tuples())
     for row in found:
         yield [
-            printed.with_separators(text) if number else escaped(text)
+            display.with_separators(text) if number else escaped(text)
             for text, number in zip(row, numbers, strict=True)
         ]
 

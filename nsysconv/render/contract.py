@@ -36,13 +36,13 @@ class RendererModule(Protocol):
     render: Render
 
 
-def only(reports: Sequence[Report], format_name: str) -> Report:
+def single_report(reports: Sequence[Report], format_name: str) -> Report:
     """The one report that a format without room for several can write."""
-    check_one(len(reports), format_name)
+    check_single(len(reports), format_name)
     return reports[0]
 
 
-def check_one(count: int, format_name: str) -> None:
+def check_single(count: int, format_name: str) -> None:
     """Raises UsageError unless there is one report, for a format without room for several."""
     if count != 1:
         raise UsageError(

@@ -13,8 +13,8 @@ import csv
 from collections.abc import Sequence
 from typing import TextIO
 
-from nsysconv.render.contract import Options, encodable, only
-from nsysconv.render.printed import headers, texts
+from nsysconv.render.contract import Options, encodable, single_report
+from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report
 
 SUFFIX = ".csv"
@@ -36,7 +36,7 @@ class _Lines:
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the one report."""
-    report = only(reports, "csv")
+    report = single_report(reports, "csv")
     writer = csv.writer(_Lines(out), lineterminator="\r\n")
-    writer.writerow(headers(report))
-    writer.writerows(texts(report) if report.is_printed else report.tuples())
+    writer.writerow(column_headers(report))
+    writer.writerows(printed_rows(report) if report.is_printed else report.tuples())

@@ -10,9 +10,9 @@ from html import escape
 from typing import TextIO
 
 from nsysconv.names import escaped
-from nsysconv.render import page, sentences
-from nsysconv.render.columns import Shown, telling_columns
+from nsysconv.render import display, page
 from nsysconv.render.contract import Options, encodable
+from nsysconv.render.display import DisplayColumn, informative_columns
 from nsysconv.report import Report
 
 SUFFIX = ".html"
@@ -41,18 +41,18 @@ def fragment(report: Report) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
-    heading = escape(sentences.heading(report))
+    heading = escape(display.heading(report))
     unrecorded: Sequence[str] = ()
     yield '<div class="nsysconv-report">'
     if report.in_rows:
-        table = telling_columns(report)
+        table = informative_columns(report)
         unrecorded = [column.name for column in table.unrecorded]
         yield f'<table style="{_TABLE}">'
         yield f'<caption style="{_CAPTION}">{heading}</caption>'
-        yield f"<thead><tr>{''.join(map(_header, table.shown))}</tr></thead>"
+        yield f"<thead><tr>{''.join(map(_header, table.columns))}</tr></thead>"
         yield '<tbody style="vertical-align:top">'
-        for cells in zip(*(shown.cells for shown in table.shown), strict=True):
-            pairs = zip(table.shown, cells, strict=True)
+        for cells in zip(*(shown.cells for shown in table.columns), strict=True):
+            pairs = zip(table.columns, cells, strict=True)
             yield f"<tr>{''.join(_cell(shown, text) for shown, text in pairs)}</tr>"
         yield "</tbody>"
         yield "</table>"
@@ -61,20 +61,20 @@ def _lines(report: Report) -> Iterator[str]:
     for said in report.said:
         yield from (f"<p>{escape(escaped(said.head))}</p>",) if said.head else ()
         yield f"<ul>{''.join(f'<li>{escape(escaped(line))}</li>' for line in said.lines)}</ul>"
-    for sentence in sentences.below(report, unrecorded):
+    for sentence in display.sentences_below(report, unrecorded):
         yield f"<p>{escape(sentence)}</p>"
-    notes = [f"<li>{escape(text)}</li>" for _, text in sentences.notes(report)]
+    notes = [f"<li>{escape(text)}</li>" for _, text in display.note_sentences(report)]
     if notes:
         yield f"<ul>{''.join(notes)}</ul>"
     yield "</div>"
 
 
-def _header(shown: Shown) -> str:
+def _header(shown: DisplayColumn) -> str:
     style = f"{_NUMBER if shown.right else _TEXT};{_RULE}"
     doc, text = escape(shown.column.doc), escape(shown.header)
     return f'<th scope="col" title="{doc}" style="{style}">{text}</th>'
 
 
-def _cell(shown: Shown, text: str) -> str:
+def _cell(shown: DisplayColumn, text: str) -> str:
     start = "<td>" if shown.right else f'<td style="{_TEXT}">'
     return f"{start}{escape(text)}</td>"

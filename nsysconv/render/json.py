@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from nsysconv.notes import Note
 from nsysconv.render.contract import Options
-from nsysconv.render.printed import headers, texts
+from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report
 
 SUFFIX = ".json"
@@ -62,10 +62,10 @@ def _headline(report: Report) -> str:
 
 
 def _array(report: Report) -> Iterator[str]:
-    keys = [_dump(header) for header in headers(report)]
+    keys = [_dump(header) for header in column_headers(report)]
     quoted = [column.kind == "text" for column in report.columns]
     opening = "[\n"
-    for row in texts(report):
+    for row in printed_rows(report):
         cells = zip(keys, row, quoted, strict=True)
         pairs = (f"{key}: {_dump(text) if name or not text else text}" for key, text, name in cells)
         yield f"{opening} {{{', '.join(pairs)}}}"

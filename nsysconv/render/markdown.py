@@ -16,9 +16,9 @@ from operator import itemgetter
 from typing import TextIO
 
 from nsysconv.names import escaped
-from nsysconv.render import sentences
-from nsysconv.render.columns import telling_columns
+from nsysconv.render import display
 from nsysconv.render.contract import Options, encodable
+from nsysconv.render.display import informative_columns
 from nsysconv.report import Report
 
 SUFFIX = ".md"
@@ -46,12 +46,12 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 
 def _lines(report: Report, out: TextIO) -> Iterator[str]:
     if not report.folded:
-        yield f"## {_sentence(sentences.heading(report), out)}"
+        yield f"## {_sentence(display.heading(report), out)}"
         yield from _body(report, out)
         return
     # An empty line below the summary: what follows is Markdown again.
     yield f"<details><summary>{html.escape(report.title)}</summary>"
-    heading = sentences.heading(report)
+    heading = display.heading(report)
     yield from ("", _sentence(heading, out)) if heading != report.title else ()
     yield from _body(report, out)
     yield from ("", "</details>")
@@ -63,18 +63,18 @@ def _body(report: Report, out: TextIO) -> Iterator[str]:
         yield from ("", _sentence(said.head, out)) if said.head else ()
         yield from ("", *(f"* {_sentence(escaped(line), out)}" for line in said.lines))
     if report.in_rows:
-        table = telling_columns(report)
+        table = informative_columns(report)
         unrecorded = [column.name for column in table.unrecorded]
         yield ""
-        yield _row([_cell(shown.header, out) for shown in table.shown])
-        yield _row(["---:" if shown.right else "---" for shown in table.shown])
-        columns = [s.cells if s.right else [_cell(c, out) for c in s.cells] for s in table.shown]
+        yield _row([_cell(shown.header, out) for shown in table.columns])
+        yield _row(["---:" if shown.right else "---" for shown in table.columns])
+        columns = [s.cells if s.right else [_cell(c, out) for c in s.cells] for s in table.columns]
         for cells in zip(*columns, strict=True):
             yield _row(cells)
-    for sentence in sentences.below(report, unrecorded):
+    for sentence in display.sentences_below(report, unrecorded):
         yield ""
         yield _sentence(sentence, out)
-    notes = [f"* {_sentence(text, out)}" for _, text in sentences.notes(report)]
+    notes = [f"* {_sentence(text, out)}" for _, text in display.note_sentences(report)]
     yield from ("", *notes) if notes else ()
 
 

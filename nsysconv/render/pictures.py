@@ -1,13 +1,26 @@
-"""What a report's picture is drawn of, whoever draws it: its rows, sorted into panels, and words."""
+"""Pictures of reports: their rows sorted into panels for whoever draws them, and drawn with matplotlib.
+
+Matplotlib is imported only here, and only when asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from nsysconv.names import escaped
-from nsysconv.report import Column, Report, Value
+import numpy as np
+
+from nsysconv.errors import UsageError
+from nsysconv.names import escaped, shorten, shorten_kernel
+from nsysconv.render import display
+from nsysconv.report import Column, Picture, Report, Value
 from nsysconv.units import Unit, scale_for
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Number = int | float | None
 
@@ -59,12 +72,12 @@ def panels(report: Report) -> list[Panel]:
     return found
 
 
-def largest(shown: Sequence[Panel], name: str) -> float:
+def largest_value(shown: Sequence[Panel], name: str) -> float:
     """The largest value of a column in these panels, 0 at least."""
     return max((v for panel in shown for v in panel.values[name] if v is not None), default=0)
 
 
-def spelled(value: float, unit: Unit) -> str:
+def with_unit(value: float, unit: Unit) -> str:
     """A bound of a bin with its unit: `10 µs`, `0 ns`."""
     divisor, name = scale_for(unit, value)
     return f"{value / divisor:g} {name}".rstrip()
@@ -93,9 +106,207 @@ def _label(column: Column, value: Value) -> str:
         return escaped(str(value)) if value is not None else ""
     if column.unit is Unit.ID:
         return _named(column, value)
-    return f"≥ {spelled(float(value), column.unit)}"
+    return f"≥ {with_unit(float(value), column.unit)}"
 
 
 def _named(column: Column, value: Value) -> str:
     """`device 0`, `kind no_op`; nothing where there is no value."""
     return "" if value is None else f"{column.name.removesuffix('_id')} {escaped(str(value))}"
+
+
+# More cannot be read: bars of a panel, places with a label along an axis, panels of a figure.
+MOST_BARS = 20
+_MOST_LABELS = 40
+MOST_PANELS = 24
+_LONGEST = 48
+
+_WIDTH_INCHES = 9.0
+_PANEL_INCHES = {"bars": 0.9, "stacked": 3.0, "histogram": 2.4, "strip": 1.4}
+_BAR_INCHES = 0.26
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """The values of a picture: what they are divided by, the name of their axis, and where it ends if
+    that is not for them to say; and divisor and unit of times.
+    """
+
+    names: tuple[str, ...]
+    divisor: float
+    label: str
+    top: float | None
+    time: tuple[float, str]
+
+    def of(self, values: Sequence[Number]) -> np.ndarray:
+        """Scaled; nothing where there is no value."""
+        return np.array([0.0 if value is None else value / self.divisor for value in values])
+
+
+def draw(report: Report) -> Figure:
+    """The report's picture, a part of the figure for each panel, one below the other.
+
+    A notebook shows the figure; elsewhere `savefig` writes it. Raises UsageError where a report has no
+    picture, was not answered, or matplotlib is not installed.
+    """
+    if report.picture is None:
+        raise UsageError(
+            f"{report.name} has no picture", hint="`to_pandas()` gives its rows, to plot them."
+        )
+    if report.table is None:
+        raise UsageError(f"nothing to draw: {' '.join(display.unrecorded_sentences(report))}")
+    figure = _figure()
+    shown = panels(report)
+    title = display.heading(report)
+    if len(shown) > MOST_PANELS:
+        title += f" (the first {MOST_PANELS} of {len(shown)})"
+        shown = shown[:MOST_PANELS]
+    figure.suptitle(_plain(title), fontsize="medium")
+    if not shown:
+        figure.text(0.5, 0.5, display.empty_sentence(report) or "Nothing to draw.", ha="center")
+        return figure
+    scaled = _scaled(report, report.picture, shown)
+    heights = [_height(report.picture, panel) for panel in shown]
+    figure.set_size_inches(_WIDTH_INCHES, 0.7 + sum(heights))
+    axes = figure.subplots(
+        len(shown),
+        1,
+        squeeze=False,
+        sharex=report.picture.kind == "strip",
+        gridspec_kw={"height_ratios": heights},
+    )[:, 0]
+    for ax, panel in zip(axes, shown, strict=True):
+        _PAINTERS[report.picture.kind](ax, panel, scaled)
+        ax.set_title(_plain(panel.title), fontsize="small", loc="left")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize="small")
+    if len(scaled.names) > 1:
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize="small"
+        )
+    return figure
+
+
+def _figure() -> Figure:
+    """An empty figure that a notebook shows; pyplot, which would keep it, has no part in it."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError(
+            "matplotlib is not installed", hint="Install it: pip install 'nsysconv[plot]'"
+        ) from error
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            out = io.BytesIO()
+            self.savefig(out, format="png", metadata={"Software": None})
+            return out.getvalue()
+
+    return ShownFigure(figsize=(_WIDTH_INCHES, 2.0), layout="constrained")
+
+
+def _scaled(report: Report, picture: Picture, shown: Sequence[Panel]) -> _Scaled:
+    unit = next(column.unit for column in report.columns if column.name == picture.values[0])
+    divisor, name = scale_for(unit, max(largest_value(shown, value) for value in picture.values))
+    what = _word(picture.values[0]) if len(picture.values) == 1 else ""
+    label = f"{what} ({name})" if what and name else what or name
+    times = [t for panel in shown for t in panel.start if t is not None]
+    return _Scaled(
+        picture.values,
+        divisor,
+        label,
+        100.0 if unit is Unit.PCT else None,
+        scale_for(Unit.NS, max(map(abs, times), default=0)),
+    )
+
+
+def _height(picture: Picture, panel: Panel) -> float:
+    inches = _PANEL_INCHES[picture.kind]
+    if picture.kind == "bars":
+        rows = max(min(len(panel.labels), MOST_BARS), 3)
+        inches += _BAR_INCHES * rows * (1 + 0.5 * (len(picture.values) - 1))
+    return inches
+
+
+def _bars(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
+    """Rows from top to bottom; the values of one row side by side."""
+    count = min(len(panel.labels), MOST_BARS)
+    place = np.arange(count)
+    thick = 0.8 / len(scaled.names)
+    for i, name in enumerate(scaled.names):
+        shift = (i - (len(scaled.names) - 1) / 2) * thick
+        ax.barh(
+            place + shift, scaled.of(panel.values[name][:count]), thick, label=_plain(_word(name))
+        )
+    ax.set_yticks(place, [_short(text) for text in panel.labels[:count]])
+    # One lonely row is a bar, not a wall.
+    ax.set_ylim(max(count, 3) - 0.5, -0.5)
+    more = f"; {count} of {len(panel.labels)} rows" if count < len(panel.labels) else ""
+    ax.set_xlabel(scaled.label + more, fontsize="small")
+    if scaled.top is not None:
+        ax.set_xlim(0, scaled.top)
+
+
+def _stacked(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
+    """Rows from left to right; the values of one row on top of each other."""
+    place = np.arange(len(panel.labels))
+    below = np.zeros(len(place))
+    for name in scaled.names:
+        values = scaled.of(panel.values[name])
+        ax.bar(place, values, 0.8, below, label=_plain(_word(name)))
+        below += values
+    if len(place) <= _MOST_LABELS:
+        texts = [_short(text) for text in panel.labels]
+        turned = 90 if sum(map(len, texts)) > 90 else 0
+        ax.set_xticks(place, texts, rotation=turned)
+    ax.set_xlim(-0.6, max(len(place), 6) - 0.4)
+    ax.set_ylabel(scaled.label, fontsize="small")
+
+
+def _strip(ax: Axes, panel: Panel, scaled: _Scaled) -> None:
+    """One value over time."""
+    (name,) = scaled.names
+    divisor, unit = scaled.time
+    for edges, values in _runs(panel, name):
+        ax.stairs(
+            scaled.of(values), np.array(edges) / divisor, fill=True, label=_plain(_word(name))
+        )
+    ax.set_xlabel(f"time ({unit})", fontsize="small")
+    ax.label_outer()
+    ax.set_ylabel(scaled.label, fontsize="small")
+    ax.set_ylim(0, scaled.top)
+
+
+def _runs(panel: Panel, name: str) -> Iterator[tuple[list[float], list[Number]]]:
+    """Bins that follow each other, all with a value: their edges and values."""
+    edges: list[float] = []
+    values: list[Number] = []
+    for start, width, value in zip(panel.start, panel.width, panel.values[name], strict=True):
+        known = start is not None and width is not None and value is not None
+        if values and (not known or edges[-1] != start):
+            yield edges, values
+            edges, values = [], []
+        if start is not None and width is not None and value is not None:
+            edges += [start + width] if edges else [start, start + width]
+            values.append(value)
+    if values:
+        yield edges, values
+
+
+def _word(name: str) -> str:
+    """A column's name without its unit, which stands at the axis."""
+    return name.removesuffix("_ns").removesuffix("_bytes").removesuffix("_pct")
+
+
+def _short(text: str) -> str:
+    # Only names of kernels have parameters and arguments to be shortened.
+    return _plain((shorten_kernel if "(" in text or "<" in text else shorten)(text, _LONGEST))
+
+
+def _plain(text: str) -> str:
+    """The text as matplotlib shows it unchanged: `$` would begin a formula, `_` first hides a label."""
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+_PAINTERS = {"bars": _bars, "stacked": _stacked, "histogram": _stacked, "strip": _strip}

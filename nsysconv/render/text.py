@@ -3,21 +3,239 @@
 In a terminal no line is wider than it: names are shortened, columns left out and named. Elsewhere
 everything is there in full. Names are plain text: nothing in them is markup or reaches a terminal
 as a command.
+
+Rejected for tables: rich's Table. It wraps or crops where there is no room, cannot leave columns out
+by worth, pads the last one, and takes 80 µs per cell (2,000 rows x 10 columns: 1.5 s).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TextIO
+
+import numpy as np
 
 from nsysconv.names import escaped, shorten, shorten_kernel
 from nsysconv.notes import Severity
-from nsysconv.render import blocks, layout, sentences
-from nsysconv.render.columns import NULL, Shown, Table, all_columns, telling_columns
+from nsysconv.render import display
 from nsysconv.render.contract import Options
+from nsysconv.render.display import (
+    NULL,
+    DisplayColumn,
+    DisplayTable,
+    all_columns,
+    informative_columns,
+)
+from nsysconv.render.pictures import Panel, largest_value, panels, with_unit
 from nsysconv.report import Report, Said
+from nsysconv.units import Unit
+
+GAP = 2
+
+# The room that a long name is given before columns are left out for it, ...
+_COMFORT = 40
+# ... and once only the brief ones are left.
+_SHORTEST = 24
+# Below this a name says nothing; reached only where not even one number fits beside longer ones.
+_LAST_RESORT = 8
+
+
+@dataclass(frozen=True)
+class ColumnNeeds:
+    """What a column would like: widths of its cells, of its header in one line, of the name alone.
+
+    `folded` is the header's width with the unit on a line of its own. Only text can be shortened.
+    """
+
+    cells: int
+    header: int
+    folded: int
+    text: bool
+    brief: bool
+    key: bool
+
+    def least(self, fold: bool, room: int) -> int:
+        """The width with at most `room` cells for text."""
+        cells = min(self.cells, room) if self.text else self.cells
+        return max(self.folded if fold else self.header, cells)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The positions of the columns to show, their widths, whether units stand below names."""
+
+    kept: tuple[int, ...]
+    widths: tuple[int, ...]
+    fold: bool
+
+
+def fit_all_columns(needs: Sequence[ColumnNeeds], longest: int) -> Layout:
+    """All columns at the width of their cells; text runs over `longest` and is not padded for."""
+    widths = tuple(need.least(False, longest) for need in needs)
+    return Layout(tuple(range(len(needs))), widths, fold=False)
+
+
+def fit_columns(needs: Sequence[ColumnNeeds], width: int) -> Layout:
+    """The layout that loses least, never wider than `width`.
+
+    In this order, only as far as needed: units go below the column names, columns that are not
+    brief go from the right, names are shortened below what is comfortable, other columns that are
+    no keys go, and at last keys. The first number (what the rows are ordered by, as a rule) is the
+    last to go, but for the first column.
+    """
+    kept = list(range(len(needs)))
+    kept, room = _leave_out(needs, kept, width)
+    fold = _total(needs, kept, fold=False, room=room) > width
+    widths = {i: needs[i].least(fold, room) for i in kept}
+    if len(kept) == 1:
+        widths = {i: min(widest, width) for i, widest in widths.items()}
+    _spread(needs, widths, width - sum(widths.values()) - GAP * (len(kept) - 1))
+    return Layout(tuple(kept), tuple(widths[i] for i in kept), fold)
+
+
+def _leave_out(needs: Sequence[ColumnNeeds], kept: list[int], width: int) -> tuple[list[int], int]:
+    """The columns that stay, and the room for text with which they fit."""
+    number = next((i for i in kept if not needs[i].key and not needs[i].text), None)
+    steps = (
+        (_COMFORT, [i for i in kept if not needs[i].brief]),
+        (_SHORTEST, [i for i in kept if not needs[i].key and i != number]),
+        (_LAST_RESORT, sorted(kept[1:], key=lambda i: i != number)),
+    )
+    for room, candidates in steps:
+        for victim in (None, *reversed(candidates)):
+            if victim in kept and len(kept) > 1:
+                kept = [i for i in kept if i != victim]
+            if _total(needs, kept, fold=True, room=room) <= width:
+                return kept, room
+    return kept, _LAST_RESORT
+
+
+def _total(needs: Sequence[ColumnNeeds], kept: Sequence[int], *, fold: bool, room: int) -> int:
+    return sum(needs[i].least(fold, room) for i in kept) + GAP * (len(kept) - 1)
+
+
+def _spread(needs: Sequence[ColumnNeeds], widths: dict[int, int], spare: int) -> None:
+    """Give what is left to the texts that were cut, evenly, the modest ones first."""
+    hungry = sorted((i for i in widths if needs[i].cells > widths[i]), key=lambda i: needs[i].cells)
+    for served, i in enumerate(hungry):
+        more = min(spare // (len(hungry) - served), needs[i].cells - widths[i])
+        if more > 0:
+            widths[i] += more
+            spare -= more
+
+
+Encode = Callable[[str], str]
+
+# The first is nothing, the others equal shares of the largest.
+_LEVELS, _PLAIN_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+_BAR, _PLAIN_BAR = "█", "#"
+# A strip of fewer cells shows nothing.
+_FEWEST_CELLS = 12
+ROOM, MOST = 24, 40
+"""The cells for which a table gives up columns that are not brief, to show bars; and the longest bar."""
+
+_LONGEST_TITLE = 30
+
+
+def strip_lines(report: Report, width: int, spell: Encode) -> Iterator[str]:
+    """A line per panel of a strip: its value over time, all on one time axis; then what it is."""
+    picture, shown = report.picture, panels(report)
+    if picture is None or picture.kind != "strip" or not shown:
+        return
+    titles = [spell(shorten(panel.title, _LONGEST_TITLE)) for panel in shown]
+    beside = max(map(text_width, titles)) + 2
+    room = min(width - beside, max(len(panel.start) for panel in shown))
+    begin = min(t for panel in shown for t in panel.start if t is not None)
+    end = max(int(t) for panel in shown for t in _ends(panel))
+    if width - beside < _FEWEST_CELLS or end <= begin:
+        return
+    name = picture.values[0]
+    unit = next(column.unit for column in report.columns if column.name == name)
+    top = 100.0 if unit is Unit.PCT else float(largest_value(shown, name))
+    levels = _LEVELS if spell(_LEVELS) == _LEVELS else _PLAIN_LEVELS
+    edges = begin + (end - begin) * np.arange(room + 1) / room
+    for title, panel in zip(titles, shown, strict=True):
+        cells = (_level(value, top, levels) for value in _means(panel, name, edges))
+        yield f"{title}{' ' * (beside - text_width(title))}{''.join(cells)}"
+    scale = f"{levels[0]} 0, {levels[-1]} {with_unit(top, unit)}"
+    yield spell(
+        f"{name} from {with_unit(begin, Unit.NS)} to {with_unit(end, Unit.NS)}, "
+        f"{with_unit(float(edges[1] - edges[0]), Unit.NS)} each: {scale}"
+    )
+
+
+def _ends(panel: Panel) -> Iterator[float]:
+    for start, width in zip(panel.start, panel.width, strict=True):
+        if start is not None and width is not None:
+            yield start + width
+
+
+def _means(panel: Panel, name: str, edges: np.ndarray) -> Iterator[float | None]:
+    """Per cell between two edges the mean of the bins in it, by time; None where there is none."""
+    rows = zip(panel.start, panel.width, panel.values[name], strict=True)
+    told = [row for row in rows if None not in row]
+    start, width, value = np.array(told, float).reshape(-1, 3).T
+    moments = np.stack((start, start + width), axis=1).ravel()
+    nothing = np.zeros(len(width))
+    covered, spent = (
+        np.interp(edges, moments, np.cumsum(np.stack((nothing, each), axis=1)))
+        for each in (width, width * value)
+    )
+    for time, much in zip(np.diff(covered).tolist(), np.diff(spent).tolist(), strict=True):
+        yield much / time if time > 0 else None
+
+
+def _level(value: float | None, top: float, levels: str) -> str:
+    if value is None:
+        return " "
+    share = value / top if top else 0.0
+    # Just above a step is rounding; what is not nothing has a level of its own.
+    return levels[min(int(np.ceil(share * (len(levels) - 1) - 1e-9)), len(levels) - 1)]
+
+
+def bar_cells(report: Report, cells: int, spell: Encode) -> tuple[str, list[str]]:
+    """What stands beside a histogram's table: a header, and a bar per row of at most `cells`.
+
+    Several parts have a letter each, which the header explains as far as it has room; a row that is
+    not 0 has a sign at least. No bars where there is no histogram, or nothing in it.
+    """
+    picture = report.picture
+    if picture is None or picture.kind != "histogram" or report.table is None:
+        return "", []
+    columns = [column.name for column in report.columns]
+    values = dict(zip(columns, report.by_column(), strict=True))
+    rows = [
+        [value if isinstance(value, int) else 0 for value in row]
+        for row in zip(*(values[name] for name in picture.values), strict=True)
+    ]
+    longest = max(map(sum, rows), default=0)
+    if longest <= 0:
+        return "", []
+    if len(picture.values) == 1:
+        sign = _BAR if spell(_BAR) == _BAR else _PLAIN_BAR
+        return picture.values[0], [_bar(row, Fraction(cells, longest), [sign]) for row in rows]
+    words = [name.partition("_")[0] for name in picture.values]
+    drawn = [_bar(row, Fraction(cells, longest), [word[0] for word in words]) for row in rows]
+    used = " ".join(word for word in words if any(word[0] in bar for bar in drawn))
+    return shorten(used, cells), drawn
+
+
+def _bar(parts: Sequence[int], scale: Fraction, signs: Sequence[str]) -> str:
+    """The parts end to end, together as long as their sum; what rounding takes goes to the largest."""
+    total = sum(parts)
+    length = max(round(total * scale), 1 if total else 0)
+    if not length:
+        return ""
+    shares = [Fraction(part * length, total) for part in parts]
+    counts = [int(share) for share in shares]
+    rest = sorted(range(len(parts)), key=lambda i: counts[i] - shares[i])
+    for i in rest[: length - sum(counts)]:
+        counts[i] += 1
+    return "".join(sign * count for sign, count in zip(signs, counts, strict=True))
+
 
 SUFFIX = ".txt"
 
@@ -38,7 +256,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the reports, an empty line between two."""
     write = _painter(out) if options.color else _writer(out)
     width = None if options.width is None else max(options.width, _NARROWEST)
-    spell = _speller(out)
+    spell = _stream_encoder(out)
     for i, report in enumerate(reports):
         if i:
             write("", "")
@@ -49,7 +267,7 @@ def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
 def notes_text(report: Report, width: int | None = None) -> str:
     """What CSV and TSV cannot hold, for stderr: the slice, what is not recorded, rows cut off, notes."""
     said = [*_missing(report), *_cut(report), *_notes(report)]
-    part = [] if report.slice is None else [escaped(sentences.part(report.slice))]
+    part = [] if report.slice is None else [escaped(display.slice_words(report.slice))]
     lines = [f"{report.name}: {text}" for text in (*part, *(text for text, _ in said))]
     return "".join(f"{part}\n" for line in lines for part in _wrapped(line, width))
 
@@ -69,7 +287,7 @@ def _painter(out: TextIO) -> Callable[[str, str], object]:
     return lambda text, style: console.print(Text(text, style), soft_wrap=True)
 
 
-def _speller(out: TextIO) -> Callable[[str], str]:
+def _stream_encoder(out: TextIO) -> Callable[[str], str]:
     """Spells out what the stream cannot encode, our own signs in ASCII that reads well."""
     encoding = getattr(out, "encoding", None) or "utf-8"
 
@@ -93,24 +311,24 @@ def _speller(out: TextIO) -> Callable[[str], str]:
 
 def _report(report: Report, width: int | None, spell: Callable[[str], str]) -> Iterator[Line]:
     below = [*_missing(report), *_cut(report)]
-    if empty := sentences.no_rows(report):
+    if empty := display.empty_sentence(report):
         below.append((empty, ""))
     if report.title:
-        for text in _wrapped(spell(sentences.heading(report)), width):
+        for text in _wrapped(spell(display.heading(report)), width):
             yield text, "bold"
     for said in report.said:
         yield from _said(said, width, spell)
     if report.in_rows:
-        table = all_columns(report) if width is None else telling_columns(report)
-        prose = [s for s in table.shown if s.column.prose] if width is not None else []
-        table = replace(table, shown=tuple(s for s in table.shown if s not in prose))
+        table = all_columns(report) if width is None else informative_columns(report)
+        prose = [s for s in table.columns if s.column.prose] if width is not None else []
+        table = replace(table, columns=tuple(s for s in table.columns if s not in prose))
         if width is not None:
             yield from _strips(report, width, spell)
         with_bars = _with_bars(report, table, width, spell) if width is not None else None
         lines, left_out = with_bars or _table(table, width, spell)
         yield from lines
         below += _sentences(table, prose)
-        below += _absent(table, left_out, width)
+        below += _left_out_lines(table, left_out, width)
     for text, style in (*below, *_notes(report)):
         for part in _wrapped(spell(text), width):
             yield part, style
@@ -127,67 +345,70 @@ def _said(said: Said, width: int | None, spell: Callable[[str], str]) -> Iterato
 
 
 def _strips(report: Report, width: int, spell: Callable[[str], str]) -> Iterator[Line]:
-    for text in blocks.strips(report, width, spell):
+    for text in strip_lines(report, width, spell):
         yield from ((part, "") for part in _wrapped(text, width))
 
 
 def _with_bars(
-    report: Report, table: Table, width: int, spell: Callable[[str], str]
-) -> tuple[list[Line], list[Shown]] | None:
+    report: Report, table: DisplayTable, width: int, spell: Callable[[str], str]
+) -> tuple[list[Line], list[DisplayColumn]] | None:
     """As `_table`, with a bar behind each row; None where there is no room for both."""
-    lines, left_out = _table(table, max(width - layout.GAP - blocks.ROOM, _NARROWEST), spell)
-    room = min(width - max(_cells(text) for text, _ in lines) - layout.GAP, blocks.MOST)
-    if room < blocks.ROOM or any(shown.column.brief for shown in left_out):
+    lines, left_out = _table(table, max(width - GAP - ROOM, _NARROWEST), spell)
+    room = min(width - max(text_width(text) for text, _ in lines) - GAP, MOST)
+    if room < ROOM or any(shown.column.brief for shown in left_out):
         return None
-    header, bars = blocks.bars(report, room, spell)
+    header, bars = bar_cells(report, room, spell)
     if not bars:
         return None
     above = len(lines) - len(bars)
     beside = [header, *[""] * (above - 2), spell("─" * room), *bars]
-    gap = " " * layout.GAP
+    gap = " " * GAP
     pairs = zip(lines, beside, strict=True)
     return [(text + gap + more, style) for (text, style), more in pairs], left_out
 
 
-def _sentences(table: Table, prose: Sequence[Shown]) -> Iterator[Line]:
+def _sentences(table: DisplayTable, prose: Sequence[DisplayColumn]) -> Iterator[Line]:
     """The cells of prose columns, one a line, each after its row's first cell."""
     for column in prose:
-        for first, text in zip(table.shown[0].cells, column.cells, strict=True):
+        for first, text in zip(table.columns[0].cells, column.cells, strict=True):
             if text != NULL:
                 yield f"{first}: {text}", ""
 
 
 def _missing(report: Report) -> list[Line]:
-    return [(text, "yellow") for text in sentences.unrecorded(report)]
+    return [(text, "yellow") for text in display.unrecorded_sentences(report)]
 
 
 def _cut(report: Report) -> list[Line]:
-    text = sentences.cut(report)
+    text = display.cut_sentence(report)
     return [(text, "dim")] if text else []
 
 
 def _notes(report: Report) -> list[Line]:
-    numbered = enumerate(sentences.notes(report), 1)
+    numbered = enumerate(display.note_sentences(report), 1)
     return [(f"[{number}] {text}", _STYLES[note.severity]) for number, (note, text) in numbered]
 
 
-def _absent(table: Table, left_out: Sequence[Shown], width: int | None) -> Iterator[Line]:
+def _left_out_lines(
+    table: DisplayTable, left_out: Sequence[DisplayColumn], width: int | None
+) -> Iterator[Line]:
     if left_out:
         names = ", ".join(shown.column.name for shown in left_out)
         yield f"not shown in {width} columns: {names}; --format json has them", "dim"
-    if nowhere := sentences.nowhere([column.name for column in table.unrecorded]):
+    if nowhere := display.unrecorded_columns([column.name for column in table.unrecorded]):
         yield nowhere, "dim"
 
 
 def _table(
-    table: Table, width: int | None, spell: Callable[[str], str]
-) -> tuple[list[Line], list[Shown]]:
+    table: DisplayTable, width: int | None, spell: Callable[[str], str]
+) -> tuple[list[Line], list[DisplayColumn]]:
     """The lines of the table, and the columns that found no room."""
     shown = [
-        Shown(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells))) for s in table.shown
+        DisplayColumn(s.column, s.name, spell(s.unit), tuple(map(spell, s.cells)))
+        for s in table.columns
     ]
     needs = [_needs(column) for column in shown]
-    plan = layout.unlimited(needs, _LINED_UP) if width is None else layout.within(needs, width)
+    plan = fit_all_columns(needs, _LINED_UP) if width is None else fit_columns(needs, width)
     kept = [shown[i] for i in plan.kept]
     lines = [(line, "bold") for line in _header(kept, plan, spell)]
     lines.append((spell("  ".join("─" * cells for cells in plan.widths)), "dim"))
@@ -200,11 +421,11 @@ def _table(
     return lines, [column for i, column in enumerate(shown) if i not in plan.kept]
 
 
-def _needs(shown: Shown) -> layout.Needs:
-    return layout.Needs(
-        cells=max(map(_cells, shown.cells), default=0),
-        header=_cells(shown.header),
-        folded=max(_cells(shown.name), _cells(shown.unit)),
+def _needs(shown: DisplayColumn) -> ColumnNeeds:
+    return ColumnNeeds(
+        cells=max(map(text_width, shown.cells), default=0),
+        header=text_width(shown.header),
+        folded=max(text_width(shown.name), text_width(shown.unit)),
         text=not shown.right,
         brief=shown.column.brief,
         key=shown.column.key,
@@ -212,7 +433,7 @@ def _needs(shown: Shown) -> layout.Needs:
 
 
 def _header(
-    kept: Sequence[Shown], plan: layout.Layout, spell: Callable[[str], str]
+    kept: Sequence[DisplayColumn], plan: Layout, spell: Callable[[str], str]
 ) -> Iterator[str]:
     rows = [[s.header for s in kept]]
     if plan.fold:
@@ -233,18 +454,18 @@ def _fitted(
     if width is None:
         return text
     room, result = width, text
-    while _cells(result) > width:
+    while text_width(result) > width:
         result = spell(cut(text, room))
-        room -= max(1, (_cells(result) - width) // 2)
+        room -= max(1, (text_width(result) - width) // 2)
     return result
 
 
-def _joined(kept: Sequence[Shown], row: Iterable[str], plan: layout.Layout) -> str:
+def _joined(kept: Sequence[DisplayColumn], row: Iterable[str], plan: Layout) -> str:
     cells = []
     for shown, text, width in zip(kept, row, plan.widths, strict=True):
-        padding = " " * (width - _cells(text))
+        padding = " " * (width - text_width(text))
         cells.append(padding + text if shown.right else text + padding)
-    return (" " * layout.GAP).join(cells)
+    return (" " * GAP).join(cells)
 
 
 def _wrapped(text: str, width: int | None) -> Iterator[str]:
@@ -255,7 +476,7 @@ def _wrapped(text: str, width: int | None) -> Iterator[str]:
     line, indent = "", _INDENT
     for word in text.split(" "):
         candidate = f"{line} {word}" if line.strip() else line + word
-        if _cells(candidate) <= width:
+        if text_width(candidate) <= width:
             line = candidate
             continue
         if line.strip():
@@ -271,13 +492,13 @@ def _chopped(word: str, width: int) -> list[str]:
     """The word in pieces of at most `width` cells; at least one piece."""
     pieces = [""]
     for sign in word:
-        if _cells(pieces[-1] + sign) > width:
+        if text_width(pieces[-1] + sign) > width:
             pieces.append("")
         pieces[-1] += sign
     return pieces
 
 
-def _cells(text: str) -> int:
+def text_width(text: str) -> int:
     """How many cells of a terminal the text takes; East-Asian characters and emoji take two."""
     if text.isascii():
         return len(text)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from nsysconv.render.contract import Options, encodable, only
-from nsysconv.render.printed import headers, texts
+from nsysconv.render.contract import Options, encodable, single_report
+from nsysconv.render.display import column_headers, printed_rows
 from nsysconv.report import Report, Value
 
 SUFFIX = ".tsv"
@@ -22,8 +22,8 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 def render(reports: Sequence[Report], out: TextIO, options: Options) -> None:
     """Write the one report."""
-    report = only(reports, "tsv")
-    out.write("\t".join(headers(report)) + "\n")
+    report = single_report(reports, "tsv")
+    out.write("\t".join(column_headers(report)) + "\n")
     for line in map("\t".join, _printed(report) if report.is_printed else _own(report)):
         out.write(encodable(line, out, "backslashreplace") + "\n")
 
@@ -34,7 +34,7 @@ def _own(report: Report) -> Iterator[Iterable[str]]:
 
 
 def _printed(report: Report) -> Iterator[Iterable[str]]:
-    for row in texts(report):
+    for row in printed_rows(report):
         yield (text.translate(_BLANKS) for text in row)
 
 

@@ -14,9 +14,8 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.notes import Note
-from nsysconv.store.places import Place
-from nsysconv.store.profiles import Origin, tags_of
-from nsysconv.store.read import Extent, Profile, Store, reading
+from nsysconv.store.location import Location, reading
+from nsysconv.store.read import Extent, Profile, Store
 from nsysconv.store.recording import (
     SOURCE,
     ArrowRows,
@@ -28,6 +27,7 @@ from nsysconv.store.recording import (
     Summary,
 )
 from nsysconv.store.runs import RANK_REPEATED
+from nsysconv.store.write import Origin, tags_of
 
 _ROWS_AT_ONCE = 100_000
 # Made anew of what a recording tells beside its rows.
@@ -55,7 +55,7 @@ class Stored:
 
 
 @contextmanager
-def stored(place: Place) -> Iterator[Iterator[Stored]]:
+def stored(place: Location) -> Iterator[Iterator[Stored]]:
     """The profiles of a store, in their order. Raises where it is no store or of another version."""
     with reading(place) as store:
         runs = _runs(store)
@@ -98,7 +98,7 @@ def _runs(store: Store) -> dict[int, StoredRun]:
     }
 
 
-def _recording(store: Store, profile: Profile, place: Place) -> Recording:
+def _recording(store: Store, profile: Profile, place: Location) -> Recording:
     return Recording(
         batches=_batches(store, profile, place),
         sqlite_source=place if isinstance(place, Path) else None,
@@ -106,7 +106,7 @@ def _recording(store: Store, profile: Profile, place: Place) -> Recording:
     )
 
 
-def _batches(store: Store, profile: Profile, place: Place) -> Batches:
+def _batches(store: Store, profile: Profile, place: Location) -> Batches:
     extents = store.extents(profile.id)
     for table in schema.metadata.sorted_tables:
         if "profile_id" not in table.c or table in _TOLD:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -22,9 +22,6 @@ from nsysconv.notes import Note, Severity
 from nsysconv.phases import phase
 from nsysconv.report import MISSING, ProfileRef
 from nsysconv.store.connection import Connection, Texts
-from nsysconv.store.database import engine, require_store
-from nsysconv.store.filling import Column, OverfullError
-from nsysconv.store.places import Place
 
 # Fewer rows than this are read by one thread: opening a connection costs more.
 _ROWS_PER_THREAD = 200_000
@@ -296,7 +293,7 @@ class Store:
         source = schema.metadata.tables[table]
         columns = [source.c[name] for name in names]
         sizes = [piece.last_id - piece.first_id + 1 for piece in pieces]
-        filling = [Column(sizes, np.int64 if name in _WIDE else np.int32) for name in names]
+        filling = [ColumnBuilder(sizes, np.int64 if name in _WIDE else np.int32) for name in names]
 
         def read(part: int, connection: Connection) -> None:
             piece = pieces[part]
@@ -310,7 +307,7 @@ class Store:
 
         try:
             self._in_threads(read, len(pieces))
-        except OverfullError:
+        except TooManyRowsError:
             raise self._damaged() from None
         return {name: column.finished() for name, column in zip(names, filling, strict=True)}
 
@@ -420,30 +417,6 @@ def pieces_of(extent: Extent) -> list[Extent]:
     return [Extent(low, high - 1) for low, high in pairwise(edges)]
 
 
-@contextmanager
-def reading(place: Place) -> Iterator[Store]:
-    """The store at `place`, read-only. Raises where it is no store or of another version."""
-    require_store(place)
-    with Store(lambda: engine(place).open_for_reading(place)) as store:
-        yield store
-
-
-def ask(place: Place, sql: str) -> pa.Table:
-    """The rows of a user's query on the store at `place`, which is not changed.
-
-    Raises UsageError, in the database's words, where it is wrong or would change something; and as
-    `reading`.
-    """
-    require_store(place)
-    try:
-        sql.encode()
-    except UnicodeEncodeError:
-        raise UsageError("the query is no text: it has bytes that are not UTF-8") from None
-    if not sql.strip():
-        raise UsageError("the query is empty", hint="docs/schema.md describes tables and views.")
-    return engine(place).ask(place, sql)
-
-
 def find_profile(store: Store, selector: str) -> Profile:
     """The profile of that label or, as `1`, of that id. Raises UsageError with those there are."""
     profiles = store.profiles()
@@ -455,3 +428,78 @@ def find_profile(store: Store, selector: str) -> Profile:
         f"no profile {selector!r} in the store",
         hint=available_hint(selector, known, "`nsysconv runs` lists them all."),
     )
+
+
+Array = np.ndarray
+
+
+class TooManyRowsError(Exception):
+    """More rows came than there are numbers for them."""
+
+
+class ColumnPart:
+    """Consecutive rows of a column, filled in order by one thread."""
+
+    def __init__(self, room: Array) -> None:
+        self._given = self._room = room
+        self._count = 0
+        self._only: int | None = None  # the one value of all rows so far
+
+    def add(self, values: Array) -> None:
+        """Appends int32 or int64 values, at least one. Raises OverfullError where there is no room."""
+        begin, self._count = self._count, self._count + len(values)
+        if self._count > len(self._given):
+            raise TooManyRowsError
+        if begin == 0:
+            self._only = int(values[0])
+        if self._only is not None:
+            if (values == self._only).all():
+                return
+            self._spell_out(begin)
+        self._put(begin, values)
+
+    def values(self) -> Array:
+        """What was added; one value everywhere takes the memory of one."""
+        if self._count and self._only is not None:
+            return np.broadcast_to(np.int64(self._only), self._count)
+        return self._room[: self._count]
+
+    def stands(self) -> bool:
+        """Whether the values, spelled out, are all of the room that was given for them."""
+        if self._only is not None:
+            self._spell_out(self._count)
+        return self._room is self._given and self._count == len(self._given)
+
+    def _spell_out(self, count: int) -> None:
+        if self._only is not None:
+            self._put(0, np.full(count, self._only))
+            self._only = None
+
+    def _put(self, begin: int, values: Array) -> None:
+        place = slice(begin, begin + len(values))
+        self._room[place] = values
+        narrowed = self._room.itemsize < values.itemsize
+        if narrowed and not (self._room[place] == values).all():
+            self._room = self._room.astype(np.int64)
+            self._room[place] = values
+
+
+class ColumnBuilder:
+    """A column of as many rows as the sizes of its parts add up to, or fewer."""
+
+    def __init__(self, sizes: Sequence[int], dtype: type[np.signedinteger]) -> None:
+        # Memory that is asked for and never written costs nothing.
+        self._whole = np.empty(sum(sizes), dtype)
+        edges = np.cumsum([0, *sizes]).tolist()
+        self.parts = [ColumnPart(self._whole[low:high]) for low, high in pairwise(edges)]
+
+    def finished(self) -> Array:
+        """The column: of the type it was begun with where all values fit, else int64."""
+        pieces = [piece for part in self.parts if len(piece := part.values())]
+        if not pieces:
+            return self._whole[:0]
+        if all(piece.strides == (0,) and piece[0] == pieces[0][0] for piece in pieces):
+            return np.broadcast_to(pieces[0][0], sum(map(len, pieces)))
+        # Every part is asked: one that holds a constant spells it out when it is.
+        stand = [part.stands() for part in self.parts]
+        return self._whole if all(stand) else np.concatenate([p.values() for p in self.parts])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,13 +13,14 @@ from nsysconv import schema
 from nsysconv.facts import Fact
 from nsysconv.notes import Note, Severity
 from nsysconv.store.connection import Connection
+from nsysconv.store.read import Store
 
 RANK_REPEATED = "rank-repeated"
 """The slug of the note that a profile's run holds another recording of its rank."""
 
 
 @dataclass(frozen=True)
-class Belonging:
+class RunMembership:
     """What an import says of a profile's run, beside the ranks and the job of its processes.
 
     `name` is the run that the user names. `together` is what the profiles of one folder, or of one list
@@ -33,7 +36,7 @@ class Belonging:
 
 
 @dataclass(frozen=True)
-class Member:
+class RankInfo:
     """What a profile, or a run's profiles, tell: the importer, and what the processes know."""
 
     sources: frozenset[str]
@@ -42,7 +45,7 @@ class Member:
     job: str | None = None
     """The job of all processes; None where they know of none, or of several."""
 
-    def may_join(self, run: Member) -> bool:
+    def may_join(self, run: RankInfo) -> bool:
         """Whether it can be of one execution with those in a run."""
         one_size = (
             not run.world_sizes or not self.world_sizes or run.world_sizes == self.world_sizes
@@ -53,7 +56,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Place:
+class RunAssignment:
     """A profile's place in a run: that of `run_id`, or None: a new one, of that `job`.
 
     `label` is what the run is called once it holds several profiles, and before if it is `named`; until
@@ -75,21 +78,23 @@ class Runs:
         self._met: dict[str, list[int]] = {}
         self._meeting: list[tuple[str, int]] = []
 
-    def place(self, member: Member, belonging: Belonging | None, home: int | None = None) -> Place:
+    def place(
+        self, member: RankInfo, belonging: RunMembership | None, home: int | None = None
+    ) -> RunAssignment:
         """Where a profile belongs; `home` is the run of what it replaces.
 
         Without a `belonging` it is alone.
         """
         job = member.job
         if belonging is None:
-            return Place(None, job)
+            return RunAssignment(None, job)
         if belonging.name is not None:
-            return Place(self._named(belonging.name), job, belonging.name, named=True)
+            return RunAssignment(self._named(belonging.name), job, belonging.name, named=True)
         if belonging.unit is not None and belonging.unit in self._met:
-            return Place(self._met[belonging.unit][-1], job)
+            return RunAssignment(self._met[belonging.unit][-1], job)
         member = replace(member, ranks=member.ranks | belonging.ranks)
         if home is not None and not self._run(home).ranks & member.ranks:
-            return Place(home, job)
+            return RunAssignment(home, job)
         own = belonging.unit is not None
         label = belonging.label if job is None or own else job.replace(" ", "-")
         there: list[int] = []
@@ -101,13 +106,13 @@ class Runs:
         for run_id in there:
             run = self._run(run_id)
             if member.may_join(run):
-                return Place(run_id, job, label)
+                return RunAssignment(run_id, job, label)
             taken = run.ranks & member.ranks
             if taken and note is None:
                 note = _repeated(taken, self._label(run_id))
-        return Place(None, job, label, own, note)
+        return RunAssignment(None, job, label, own, note)
 
-    def meet(self, run_id: int, belonging: Belonging | None) -> None:
+    def meet(self, run_id: int, belonging: RunMembership | None) -> None:
         """A profile of this import is of that run. Undone by `forget` unless `keep` is called before."""
         if belonging is None:
             return
@@ -146,7 +151,7 @@ class Runs:
         rows = self._connection.rows(sa.select(run.c.id).where(run.c.job == job).order_by(run.c.id))
         return [int(str(row["id"])) for row in rows]
 
-    def _run(self, run_id: int) -> Member:
+    def _run(self, run_id: int) -> RankInfo:
         """What the profiles of a run tell."""
         profile, process, run = schema.profile, schema.process, schema.run
         rows = self._connection.rows(
@@ -157,7 +162,7 @@ class Runs:
             .where(run.c.id == run_id, process.c.rank.is_not(None))
             .distinct()
         )
-        return Member(
+        return RankInfo(
             frozenset(str(row["source"]) for row in rows),
             _numbers(row["rank"] for row in rows),
             _numbers(row["world_size"] for row in rows),
@@ -165,11 +170,11 @@ class Runs:
         )
 
 
-def member(source: str, processes: Iterable[Mapping[str, object]]) -> Member:
+def collect_rank_info(source: str, processes: Iterable[Mapping[str, object]]) -> RankInfo:
     """What the processes of a profile tell."""
     rows = list(processes)
     jobs = {str(row["job"]) for row in rows if row.get("job")}
-    return Member(
+    return RankInfo(
         frozenset({source}),
         _numbers(row.get("rank") for row in rows),
         _numbers(row.get("world_size") for row in rows),
@@ -189,3 +194,151 @@ def _repeated(ranks: frozenset[int], label: str) -> Note:
         f"the run {label} holds another recording of rank {shown}: this one is of another run",
         facts=frozenset({Fact.RANKS}),
     )
+
+
+_SHOWN = 10
+
+ProfileProcesses = tuple[str, Sequence[Mapping[str, Any]]]
+"""A profile: its label and the rows of its processes."""
+
+
+@dataclass(frozen=True)
+class RankCoverage:
+    """The ranks of a run's profiles. `ranks`: rank -> labels of the profiles that hold it."""
+
+    profiles: tuple[str, ...]
+    ranks: Mapping[int, tuple[str, ...]]
+    unranked: tuple[str, ...]
+    hosts: tuple[str, ...]
+    jobs: tuple[str, ...]
+    world_sizes: tuple[int, ...]
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks there were, as far as they tell; at least those that are there."""
+        return max((*self.world_sizes, *(rank + 1 for rank in self.ranks)), default=0)
+
+    @property
+    def missing_count(self) -> int:
+        """How many ranks of the run left no profile here."""
+        return self.world_size - len(self.ranks) if self.ranks else 0
+
+    @property
+    def clashing(self) -> tuple[int, ...]:
+        """The ranks that several profiles hold."""
+        return tuple(rank for rank, labels in sorted(self.ranks.items()) if len(labels) > 1)
+
+    def missing(self) -> list[tuple[int, int]]:
+        """The ranks that are not there, from first to last of each hole."""
+        if not self.ranks:
+            return []
+        edges = [-1, *sorted(self.ranks), self.world_size]
+        return [(low + 1, high - 1) for low, high in pairwise(edges) if high - low > 1]
+
+    def notes(self) -> list[Note]:
+        """What a reader of a table over these ranks has to know."""
+        if not self.ranks:
+            return []
+        found = []
+        if self.missing_count:
+            text = f"of {self.world_size:,} ranks {len(self.ranks):,} are there; missing: "
+            text += spans(self.missing())
+            found.append(_note("ranks-missing", text, self.missing_count))
+        if self.clashing:
+            text = "several profiles hold the same rank: " + spans(in_rows(self.clashing))
+            found.append(_note("rank-repeated", text, len(self.clashing)))
+        if self.unranked:
+            text = f"profiles without a rank in a run of ranks, the first {self.unranked[0]}"
+            found.append(_note("rank-unknown", text, len(self.unranked)))
+        if len(self.world_sizes) > 1:
+            text = f"the ranks tell different numbers of ranks: {_listed(self.world_sizes)}"
+            found.append(_note("world-sizes-differ", text))
+        if len(self.jobs) > 1:
+            found.append(
+                _note("jobs-differ", f"the ranks are of several jobs: {_listed(self.jobs)}")
+            )
+        return found
+
+
+def rank_coverage(members: Iterable[ProfileProcesses]) -> RankCoverage:
+    """Counts what the processes of a run's profiles tell."""
+    profiles, unranked = [], []
+    ranks: dict[int, list[str]] = {}
+    hosts: set[str] = set()
+    jobs: set[str] = set()
+    world_sizes: set[int] = set()
+    for label, processes in members:
+        profiles.append(label)
+        own = {int(row["rank"]) for row in processes if row["rank"] is not None}
+        if not own:
+            unranked.append(label)
+        for rank in own:
+            ranks.setdefault(rank, []).append(label)
+        hosts |= {row["host"] for row in processes if row["host"]}
+        jobs |= {row["job"] for row in processes if row["job"]}
+        world_sizes |= {int(row["world_size"]) for row in processes if row["world_size"]}
+    return RankCoverage(
+        tuple(profiles),
+        {rank: tuple(labels) for rank, labels in sorted(ranks.items())},
+        tuple(unranked),
+        tuple(sorted(hosts)),
+        tuple(sorted(jobs)),
+        tuple(sorted(world_sizes)),
+    )
+
+
+def coverage_by_run(store: Store) -> dict[int, RankCoverage]:
+    """The census of every run of a store, by `run.id`."""
+    runs: dict[int, list[ProfileProcesses]] = {}
+    for run_id, member in _members(store).values():
+        runs.setdefault(run_id, []).append(member)
+    return {run_id: rank_coverage(members) for run_id, members in runs.items()}
+
+
+def coverage_by_profile(store: Store) -> dict[int, RankCoverage]:
+    """What each profile's processes tell, by `profile.id`."""
+    return {number: rank_coverage([member]) for number, (_, member) in _members(store).items()}
+
+
+def _members(store: Store) -> dict[int, tuple[int, ProfileProcesses]]:
+    """The run and the processes of every profile, by `profile.id`."""
+    profile, process = schema.profile, schema.process
+    columns = (process.c.rank, process.c.host, process.c.job, process.c.world_size)
+    rows = store.rows(
+        sa.select(profile.c.id, profile.c.run_id, profile.c.label, *columns)
+        .outerjoin_from(profile, process, process.c.profile_id == profile.c.id)
+        .order_by(profile.c.id)
+    )
+    found: dict[int, tuple[int, tuple[str, list[Mapping[str, Any]]]]] = {}
+    for row in rows:
+        fresh = int(row["run_id"]), (str(row["label"]), list[Mapping[str, Any]]())
+        found.setdefault(int(row["id"]), fresh)[1][1].append(row)
+    return dict(found)
+
+
+def in_rows(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Numbers as first and last of each row of them without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
+
+
+def spans(parts: Iterable[tuple[int, int]]) -> str:
+    """Numbers in words: `0, 3-7 and 12 more`; the first few."""
+    every = list(parts)
+    words = [str(low) if low == high else f"{low}-{high}" for low, high in every[:_SHOWN]]
+    rest = sum(high - low + 1 for low, high in every[_SHOWN:])
+    return ", ".join(words) + (f" and {rest:,} more" if rest else "")
+
+
+def _listed(values: Sequence[object]) -> str:
+    rest = len(values) - _SHOWN
+    return ", ".join(map(str, values[:_SHOWN])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _note(slug: str, text: str, count: int = 1) -> Note:
+    return Note(slug, Severity.INFO, text, count, facts=frozenset({Fact.RANKS}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import No, Options, Yes
 
-if TYPE_CHECKING:  # workers import this package, and nothing heavy with it
+if TYPE_CHECKING:  # worker processes import this package on their way to `decode`
     from nsysconv.importers.probe import Probe
     from nsysconv.store.recording import Recording
 
@@ -70,46 +70,51 @@ INCLUDABLE: Mapping[str, str] = {
 
 _BEGINNING_BYTES = 1 << 20
 _CATEGORY = re.compile(rb'"cat"\s*:\s*"([^"]*)"')
-_SIGNS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"distributedInfo"')
-_CHROME = re.compile(rb'"ph"\s*:\s*"')
+_OTHER_PROGRAMS_CATEGORIES = {"user", "python", "runtime", "operator", "kernel"}
+_METADATA_KEYS = (
+    b'"schemaVersion"',
+    b'"deviceProperties"',
+    b'"baseTimeNanoseconds"',
+    b'"distributedInfo"',
+)
+_PHASE = re.compile(rb'"ph"\s*:\s*"')
 _AUTOGRAD = re.compile(rb'"pid"\s*:\s*"(?:CPU|CUDA) functions"')
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """A JSON object with traceEvents, or a list of events, of which some are of Kineto's categories."""
+    """Return Yes for JSON traces with events of Kineto's categories, or with Kineto's metadata."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    # Not before: to load them takes longer than to tell that a file is a database.
+    # Imported late: that takes longer than it takes to see that a file is a database.
     from nsysconv.importers.kineto.events import CATEGORIES
-    from nsysconv.importers.kineto.trace import EVENTS, GZIP, beginning
+    from nsysconv.importers.kineto.trace import EVENTS_KEY, GZIP, read_beginning
 
     text = probe.head
     if text.startswith(GZIP):
-        text = beginning(probe.path, _BEGINNING_BYTES)
+        text = read_beginning(probe.path, _BEGINNING_BYTES)
     opening = text[:_BEGINNING_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not opening.startswith((b"{", b"[")):
         return No("it is no JSON object or list")
     if len(text) < _BEGINNING_BYTES and probe.size > len(text):
-        text = beginning(probe.path, _BEGINNING_BYTES)
-    categories = {found.lower().decode("latin-1") for found in _CATEGORY.findall(text)}
-    known = categories & CATEGORIES.keys() - {"user", "python", "runtime", "operator", "kernel"}
-    signs = sum(sign in text for sign in _SIGNS)
-    of_chrome = bool(_CHROME.search(text))
+        text = read_beginning(probe.path, _BEGINNING_BYTES)
+    categories = {match.lower().decode("latin-1") for match in _CATEGORY.findall(text)}
+    known = categories & CATEGORIES.keys()
+    metadata_keys = sum(key in text for key in _METADATA_KEYS)
+    has_phases = bool(_PHASE.search(text))
     # A list of events is what an object holds as its traceEvents.
-    events = bool(EVENTS.search(text)) or (opening.startswith(b"[") and of_chrome)
-    if opening.startswith(b"{") and (signs and events):
+    has_events = bool(EVENTS_KEY.search(text)) or (opening.startswith(b"[") and has_phases)
+    if known - _OTHER_PROGRAMS_CATEGORIES or (known and (metadata_keys or has_events)):
         return Yes(alone=True)
-    if known or (categories & CATEGORIES.keys() and (signs or events)):
+    # With two keys and no events, the metadata is longer than the text that was searched.
+    if opening.startswith(b"{") and (metadata_keys >= 2 or (metadata_keys and has_events)):
         return Yes(alone=True)
-    if signs >= 2 and opening.startswith(b"{"):
-        return Yes(alone=True)  # what it says of itself is longer than what was looked at
     if _AUTOGRAD.search(text):
         return No(
             "a trace of PyTorch's old autograd profiler, which has no GPU times of its own",
             close=True,
             hint="Record with torch.profiler (PyTorch 1.8.1 or later).",
         )
-    if events or of_chrome:
+    if has_events or has_phases:
         return No(
             "a Chrome trace, but not of a GPU: none of its events is of a category that PyTorch's "
             "profiler writes",
@@ -119,7 +124,7 @@ def sniff(probe: Probe) -> Yes | No:
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording per file; several where traces of several processes were merged."""
-    from nsysconv.importers.kineto.reader import Reader
+    """Yield one recording per file; several where traces of several processes were merged."""
+    from nsysconv.importers.kineto.reader import KinetoReader
 
-    yield from Reader(probes[0], options, POSSIBLE, ADVICE).recordings()
+    yield from KinetoReader(probes[0], options, POSSIBLE, ADVICE).recordings()

@@ -1,108 +1,118 @@
-"""Cells of a piece of a trace as the columns of our tables.
+"""Decoded chunks as rows of the store: packed columns become arrays, times exact, names numbered.
 
-Columns are int64 arrays, null as MISSING; columns of names hold places in the piece's own list of names.
+Columns are int64 arrays, null as MISSING. NAME_COLUMNS index the chunk's own list of names until
+`RecordingIndex.add` gives them the ids of their recording.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from nsysconv.importers.kineto.packed import (
     BEYOND,
     MISSING,
-    NAMES,
+    NAME_COLUMNS,
     OPERATOR,
-    Cells,
-    Piece,
-    Times,
+    Chunk,
+    PackedRows,
+    PackedTimes,
     TimeUnit,
 )
+from nsysconv.importers.kineto.trace import Metadata
+from nsysconv.names import plain_api_name
 from nsysconv.schema import TIME_LIMIT_NS
 from nsysconv.store.recording import ArrayRows
 
 Array = np.ndarray
-Columns = dict[str, Array]
+ColumnArrays = dict[str, Array]
 
-_THOUSAND = 1000
+GPU_TABLES = ("kernel", "memcpy", "memset")
+"""Tables of GPU operations."""
+
+_NS_PER_US = 1000
 _NO_STREAM = (-1, 0xFFFFFFFF)
 _HOST_MEMORY = 0
-# Wait rows stand on lines of their own since PyTorch 2.13.
+# The thread ids of waits are stream ids plus this since PyTorch 2.13.
 _SYNC_TID = 1_000_000
 
 
-def tables(piece: Piece, zero: int) -> dict[str, Columns]:
-    """The rows of a piece by table, with times counted from `zero` (ns).
+def tables_of(chunk: Chunk, zero: int) -> dict[str, ColumnArrays]:
+    """Return the rows of a chunk by table, with times counted from `zero` (ns).
 
-    What cannot be placed in time is left out, and counted in the piece.
+    Rows without a time that a store keeps are left out, and noted in the chunk.
     """
-    found = {}
-    for table, cells in piece.tables.items():
-        columns = {name: _column(values, cells.count) for name, values in cells.columns.items()}
-        _finish(table, columns)
-        columns = _Placed(piece, cells, zero).rows(columns)
+    tables = {}
+    for table, packed in chunk.tables.items():
+        columns = {name: _array(values, packed.count) for name, values in packed.columns.items()}
+        _derive_columns(table, columns)
+        columns = _with_times(chunk, packed, zero, columns)
         if len(columns["start_ns"]):
-            found[table] = columns
-    return found
+            tables[table] = columns
+    return tables
 
 
-def nanoseconds(times: Times) -> Array:
-    """Times as exact int64 nanoseconds, with MISSING and BEYOND as they are."""
-    parts = [_part(unit, values) for unit, values in times]
+def nanoseconds(times: PackedTimes) -> Array:
+    """Return times as exact int64 nanoseconds, with MISSING and BEYOND as they are."""
+    parts = [_nanoseconds_of_part(unit, values) for unit, values in times]
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def span(piece: Piece, zero: int | None) -> tuple[int, int] | None:
-    """When the first and the last event of a piece began (ns); None where none has a time.
+def first_and_last_start(chunk: Chunk, zero: int | None) -> tuple[int, int] | None:
+    """Return when the first and the last event of a chunk began (ns), None if none has a time.
 
-    What is too far from `zero` to be kept has no say, nor have times of 0, which are none.
+    Times of 0, which are none, and times too far from `zero` to be keep do not count.
     """
-    found = []
-    for column in (*(cells.start for cells in piece.tables.values()), piece.left_out_starts):
+    bounds = []
+    for column in (*(packed.starts for packed in chunk.tables.values()), chunk.left_out_starts):
         times = nanoseconds(column) if column else np.empty(0, np.int64)
         times = times[times > 0]
         if zero is not None:
             times = times[np.abs(times - zero) <= TIME_LIMIT_NS]
         if len(times):
-            found += [int(times.min()), int(times.max())]
-    return (min(found), max(found)) if found else None
+            bounds += [int(times.min()), int(times.max())]
+    return (min(bounds), max(bounds)) if bounds else None
 
 
-def _column(values: bytes, count: int) -> Array:
-    cells = np.frombuffer(values, np.int64)
-    return cells if len(cells) == count else np.broadcast_to(cells[0], count)
+def _array(values: bytes, count: int) -> Array:
+    array = np.frombuffer(values, np.int64)
+    # One value for all rows takes no memory per row.
+    return array if len(array) == count else np.broadcast_to(array[0], count)
 
 
-def _part(unit: TimeUnit, values: bytes) -> Array:
+def _nanoseconds_of_part(unit: TimeUnit, values: bytes) -> Array:
     if unit is TimeUnit.NS:
         return np.frombuffer(values, np.int64)
     if unit is TimeUnit.WHOLE_US:
-        whole: Array = np.frombuffer(values, np.int64) * _THOUSAND
+        whole: Array = np.frombuffer(values, np.int64) * _NS_PER_US
         return whole
+    # The product of a double and 1000 may be rounded to the wrong nanosecond; that of its fraction is
+    # not.
     us = np.frombuffer(values, np.float64)
     below = np.floor(us)
-    fraction = np.rint((us - below) * _THOUSAND)
-    exact: Array = below.astype(np.int64) * _THOUSAND + fraction.astype(np.int64)
+    fraction = np.rint((us - below) * _NS_PER_US)
+    exact: Array = below.astype(np.int64) * _NS_PER_US + fraction.astype(np.int64)
     return exact
 
 
-def _finish(table: str, columns: Columns) -> None:
-    """What follows from several cells of a row, or is written in other words."""
-    # Made-up traces have it; no process has that number.
+def _derive_columns(table: str, columns: ColumnArrays) -> None:
+    """Replace columns that follow from several values of a row, and values that mean null."""
+    # Made-up traces have process 0; no process has that number.
     columns["pid"] = _zero_as_null(columns["pid"])
     if "graph_node_id" in columns:
         columns["graph_node_id"] = _zero_as_null(columns["graph_node_id"])
     if table == "memcpy":
         source, target = columns.pop("from_device"), columns.pop("to_device")
-        here = columns["device_id"]
-        columns["peer_device_id"] = np.where(here == source, target, source)
+        columns["peer_device_id"] = np.where(columns["device_id"] == source, target, source)
     elif table == "sync":
         stream = columns["stream_id"]
-        none = np.isin(stream, _NO_STREAM)
+        is_null = np.isin(stream, _NO_STREAM)
         stream = np.where(stream >= _SYNC_TID, stream - _SYNC_TID, stream)
-        columns["stream_id"] = np.where(none, MISSING, stream)
+        columns["stream_id"] = np.where(is_null, MISSING, stream)
     elif table == "memory_event":
         kind, device = columns.pop("memory_type"), columns["device_id"]
         columns["device_id"] = np.where((kind == _HOST_MEMORY) | (device < 0), MISSING, device)
@@ -113,99 +123,90 @@ def _zero_as_null(values: Array) -> Array:
     return np.where(null, MISSING, values) if null.any() else values
 
 
-class _Placed:
-    """Puts a piece's rows of one table in their places in time."""
+def _with_times(chunk: Chunk, packed: PackedRows, zero: int, columns: ColumnArrays) -> ColumnArrays:
+    """Return the columns with `start_ns` and `dur_ns`, without the rows whose time cannot be keep."""
+    start = nanoseconds(packed.starts)
+    dur = nanoseconds(packed.durations) if packed.durations else None
+    durations = {} if dur is None else {"dur_ns": dur}
+    if _can_all_be_kept(start, dur, zero):
+        return {"start_ns": start - zero, **durations, **columns}
 
-    def __init__(self, piece: Piece, cells: Cells, zero: int) -> None:
-        self._piece = piece
-        self._begins = cells.begins
-        self._zero = zero
-        self._start = nanoseconds(cells.start)
-        self._dur = nanoseconds(cells.dur) if cells.dur else None
-
-    def rows(self, columns: Columns) -> Columns:
-        """The rows with `start_ns` and `dur_ns`, without those that have no place."""
-        start, dur = self._start, self._dur
-        lasting = {} if dur is None else {"dur_ns": dur}
-        if self._all_are_plain():
-            return {"start_ns": start - self._zero, **lasting, **columns}
-        kept = start > BEYOND
-        self._left_out("no time stamp", ~kept)
-        timeless, start = start == 0, start - self._zero
-        far = np.abs(start) > TIME_LIMIT_NS
-        if dur is not None:
-            self._left_out("no duration", (dur == MISSING) & kept)
-            kept &= dur != MISSING
-            far |= (dur > TIME_LIMIT_NS) | (dur == BEYOND)
-            negative = (dur < 0) & (dur > BEYOND)
-            self._left_out("negative duration", negative & kept)
-            kept &= ~negative
-            # Profilers write 0 and 0 where they have no time; a store has null there.
-            timeless = (timeless | (start == 0)) & (dur == 0)
-            start = np.where(timeless, MISSING, start)
-            lasting["dur_ns"] = np.where(timeless, MISSING, dur)
-            far &= ~timeless
-        self._left_out("impossible time", far & kept)
-        kept &= ~far
-        columns = {"start_ns": start, **lasting, **columns}
-        return {name: values[kept] for name, values in columns.items()}
-
-    def _all_are_plain(self) -> bool:
-        """Whether all rows stand behind the zero, and none is too far or too long to be kept."""
-        start, dur, zero = self._start, self._dur, self._zero
-        if not 0 <= zero < start.min() <= start.max() <= zero + TIME_LIMIT_NS:
-            return False
-        return dur is None or bool(0 <= dur.min() <= dur.max() <= TIME_LIMIT_NS)
-
-    def _left_out(self, what: str, which: Array) -> None:
-        rows = np.flatnonzero(which)
+    def note(key: str, mask: Array) -> None:
+        rows = np.flatnonzero(mask)
         if len(rows):
-            batch = bisect_right(self._begins, int(rows[0]), key=lambda begin: begin[0]) - 1
-            self._piece.note(what, len(rows), self._begins[batch][1])
+            batch = bisect_right(packed.batches, int(rows[0]), key=lambda batch: batch[0]) - 1
+            chunk.note(key, len(rows), packed.batches[batch][1])
+
+    keep = start > BEYOND
+    note("no time stamp", ~keep)
+    timeless, start = start == 0, start - zero
+    far = np.abs(start) > TIME_LIMIT_NS
+    if dur is not None:
+        note("no duration", (dur == MISSING) & keep)
+        keep &= dur != MISSING
+        far |= (dur > TIME_LIMIT_NS) | (dur == BEYOND)
+        negative = (dur < 0) & (dur > BEYOND)
+        note("negative duration", negative & keep)
+        keep &= ~negative
+        # Profilers write 0 and 0 where they have no time; a store has null there.
+        timeless = (timeless | (start == 0)) & (dur == 0)
+        start = np.where(timeless, MISSING, start)
+        durations["dur_ns"] = np.where(timeless, MISSING, dur)
+        far &= ~timeless
+    note("impossible time", far & keep)
+    keep &= ~far
+    columns = {"start_ns": start, **durations, **columns}
+    return {name: values[keep] for name, values in columns.items()}
 
 
-GPU_TABLES = ("kernel", "memcpy", "memset")
-"""Tables of GPU operations."""
+def _can_all_be_kept(start: Array, dur: Array | None, zero: int) -> bool:
+    if not 0 <= zero < start.min() <= start.max() <= zero + TIME_LIMIT_NS:
+        return False
+    return dur is None or bool(0 <= dur.min() <= dur.max() <= TIME_LIMIT_NS)
 
 
-class Gathered:
-    """Numbers the names of one recording and remembers its processes, threads, devices and streams."""
+class RecordingIndex:
+    """Ids of the names of one recording, and which processes, threads, devices and streams it has.
+
+    `row_counts`: rows by table; `end_ns`: the end of the last event.
+    """
 
     def __init__(self) -> None:
+        """Start without rows."""
         self.names: dict[str, int] = {}
         self.api_names: set[int] = set()
         self.pids: set[int] = set()
         self.threads: set[tuple[int, ...]] = set()
         self.devices: set[int] = set()
         self.streams: set[tuple[int, ...]] = set()
-        self.rows: Counter[str] = Counter()
+        self.row_counts: Counter[str] = Counter()
         self.end_ns: int | None = None
 
-    def take(self, table: str, columns: Columns, names: list[str], done: str) -> ArrayRows:
-        """Rows with names as places in `names`, as rows of the store."""
+    def add(self, table: str, columns: ColumnArrays, names: list[str], progress: str) -> ArrayRows:
+        """Return rows whose NAME_COLUMNS index `names` as the store's, with this recording's name ids."""
         columns = dict(columns)
-        for column in [name for name in columns if name in NAMES]:
-            columns[column], numbers = self._numbered(columns[column], names)
+        for column in [name for name in columns if name in NAME_COLUMNS]:
+            columns[column], ids = self._intern(columns[column], names)
             if (table, column) == ("api_call", "name_id"):
-                self.api_names.update(numbers)
-        self.rows[table] += len(columns["start_ns"])
-        self._remember(table, columns)
-        return ArrayRows(table, columns, done)
+                self.api_names.update(ids)
+        self.row_counts[table] += len(columns["start_ns"])
+        self._index(table, columns)
+        return ArrayRows(table, columns, progress)
 
-    def _numbered(self, places: np.ndarray, names: list[str]) -> tuple[np.ndarray, set[int]]:
-        """Places in a piece's names as ids of ours, and which: only names that rows refer to get one."""
-        if (places == MISSING).all():
-            return places, set()
-        places = np.where(places == MISSING, len(names), places)
-        used = np.zeros(len(names) + 1, bool)
-        used[places] = True
-        ids = np.full(len(names) + 1, MISSING)  # the last is no name
-        known = np.flatnonzero(used[:-1])
-        numbers = [self.names.setdefault(names[p], len(self.names) + 1) for p in known.tolist()]
-        ids[known] = numbers
-        return ids[places], set(numbers)
+    def _intern(self, indices: Array, names: list[str]) -> tuple[Array, set[int]]:
+        """Return indices into `names` as ids, and the set of these; other names get no id."""
+        if (indices == MISSING).all():
+            return indices, set()
+        indices = np.where(indices == MISSING, len(names), indices)
+        is_used = np.zeros(len(names) + 1, bool)
+        is_used[indices] = True
+        id_of = np.full(len(names) + 1, MISSING)  # the last is no name
+        used = np.flatnonzero(is_used[:-1])
+        ids = [self.names.setdefault(names[i], len(self.names) + 1) for i in used.tolist()]
+        id_of[used] = ids
+        return id_of[indices], set(ids)
 
-    def _remember(self, table: str, columns: Columns) -> None:
+    def _index(self, table: str, columns: ColumnArrays) -> None:
         pid = columns["pid"]
         if "tid" in columns:
             self.threads.update(_distinct(pid, columns["tid"]))
@@ -214,7 +215,7 @@ class Gathered:
             self.devices.update(d for (d,) in _distinct(columns["device_id"]))
             self.streams.update(_distinct(pid, columns["context_id"], columns["stream_id"]))
         if table == "operator":
-            # What is read on request has no say: a recording ends whatever of it is asked for.
+            # A recording's end must not depend on whether rows on request were asked for.
             columns = {
                 name: values[columns["kind"] == OPERATOR] for name, values in columns.items()
             }
@@ -225,14 +226,75 @@ class Gathered:
             last = int(end.max())
             self.end_ns = last if self.end_ns is None else max(self.end_ns, last)
 
+    def device_rows(self, metadata: Metadata, sm_counts: Mapping[int, int]) -> list[dict[str, Any]]:
+        """Return rows of the devices with GPU operations.
 
-def _distinct(*columns: np.ndarray) -> set[tuple[int, ...]]:
-    """The distinct rows of columns, those with a null left out."""
-    # Most rows say the same as the one before them, and making Python's numbers of all takes longer.
+        A device is described under its own number. ROCm numbers devices otherwise than it describes them:
+        where all descriptions are equal, they hold for any device.
+        """
+        described = list(metadata.devices.values())
+        is_one = bool(described) and all(row == described[0] for row in described)
+        shared = described[0] if is_one else {}
+        rows = []
+        for device in sorted(self.devices):
+            row = {"device_id": device, "ordinal": device, **metadata.devices.get(device, shared)}
+            if "sm_count" not in row and device in sm_counts:
+                row["sm_count"] = sm_counts[device]
+            rows.append(row)
+        return rows
+
+    def process_rows(
+        self, names: Mapping[int, str], ranks: Mapping[int, int], metadata: Metadata
+    ) -> list[dict[str, Any]]:
+        """Return rows of the processes with events.
+
+        The trace's own rank is that of its only process; `ranks` are those of merged traces, by process.
+        """
+        only = len(self.pids) == 1
+        return [
+            {
+                "pid": pid,
+                "name": names.get(pid),
+                "rank": metadata.rank if only and metadata.rank is not None else ranks.get(pid),
+                "world_size": metadata.world_size if only else None,
+                "host": metadata.host,
+            }
+            for pid in sorted(self.pids)
+        ]
+
+    def thread_rows(self, names: Mapping[tuple[int, ...], str]) -> list[dict[str, Any]]:
+        """Return rows of the threads with events."""
+        return [
+            {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
+            for pid, tid in sorted(self.threads)
+        ]
+
+    def stream_rows(self) -> list[dict[str, Any]]:
+        """Return rows of the streams with GPU operations."""
+        return [
+            {"pid": pid, "context_id": context, "stream_id": stream}
+            for pid, context, stream in sorted(self.streams)
+        ]
+
+    def name_rows(self) -> list[dict[str, Any]]:
+        """Return rows of the names that rows refer to."""
+        return [
+            {
+                "id": number,
+                "text": text,
+                "plain": plain_api_name(text) if number in self.api_names else None,
+            }
+            for text, number in self.names.items()
+        ]
+
+
+def _distinct(*columns: Array) -> set[tuple[int, ...]]:
+    """Return the distinct rows of columns, without those that hold a null."""
+    # Most rows equal the row before them, and making Python's numbers of all takes longer than comparing.
     differs = np.zeros(len(columns[0]), bool)
     differs[:1] = True
     for column in columns:
-        if column.strides != (0,):  # those are alike in all rows
+        if column.strides != (0,):  # broadcast: all rows are equal
             differs[1:] |= column[1:] != column[:-1]
-    found = set(zip(*(column[differs].tolist() for column in columns), strict=True))
-    return {row for row in found if MISSING not in row}
+    rows = set(zip(*(column[differs].tolist() for column in columns), strict=True))
+    return {row for row in rows if MISSING not in row}

@@ -1,4 +1,7 @@
-"""A piece of a trace's events into cells. Runs in worker processes: nothing heavy is imported here."""
+"""Decoding the chunks of a trace, in worker processes where the trace is large.
+
+Worker processes import this module: nothing that it imports loads numpy, Arrow or SQLAlchemy.
+"""
 
 from __future__ import annotations
 
@@ -11,120 +14,42 @@ from contextlib import contextmanager
 from decimal import Decimal
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from nsysconv.cores import cores
-from nsysconv.importers.kineto import events as e
-from nsysconv.importers.kineto.builder import Batch, Builder, Spelled
+from nsysconv.importers.kineto.builder import EventBatch, RowBuilder, SpelledBy
 from nsysconv.importers.kineto.events import (
     NO_ARGS,
     Args,
     Event,
-    Words,
+    SpelledTimes,
     decode_event,
+    decode_events,
     decode_known_events,
+    decode_times,
 )
-from nsysconv.importers.kineto.packed import FURTHER_ARRAY, Piece
-from nsysconv.importers.kineto.trace import BORDER, GZIP, Span, Trace, joined, without_words
+from nsysconv.importers.kineto.packed import FURTHER_ARRAY, Chunk
+from nsysconv.importers.kineto.trace import (
+    EVENT_BORDER,
+    GZIP,
+    ChunkText,
+    Trace,
+    join_arrays,
+    parse_object,
+    replace_non_numbers,
+)
 from nsysconv.processes import Processes
 
-# Objects made of so much text stay in the cache.
+# Below this, starting processes takes longer than decoding.
+_ALONE_BYTES = 24 << 20
+_INFLATION = 10
+_MOST_WORKERS = 8
+# The objects made of this much text stay in the processor's cache.
 _BATCH_BYTES = 1 << 19
 # Every event has this key.
 _PHASE = b'"ph"'
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-class Decoder:
-    """Decodes pieces of one trace; Python functions only if asked for.
-
-    Objects are made for some `batch_bytes` of text at a time.
-    """
-
-    def __init__(self, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES) -> None:
-        self._words = Words()
-        self._python_functions = python_functions
-        self._batch_bytes = batch_bytes
-
-    def decode(self, text: bytes, place: int) -> Piece:
-        """Return the rows of a text of whole events, which begins at byte `place` of the trace."""
-        piece = Piece()
-        builder = Builder(piece, self._words)
-        for low, high in batches(text, self._batch_bytes):
-            batch = _batch(memoryview(text)[low:high], place + low, piece)
-            builder.add(batch, python_functions=self._python_functions)
-            # Its memory serves the next one while it is still in the cache.
-            del batch
-        builder.finish()
-        return piece
-
-
-def batches(text: bytes, size: int) -> Iterator[tuple[int, int]]:
-    """Yield where batches of a text of events begin and end, which are of about one size."""
-    low = 0
-    while low < len(text):
-        border = None
-        if len(text) - low > 2 * size:
-            border = BORDER.search(text, low + size, low + 2 * size)
-        yield low, border.start() + 1 if border else len(text)
-        low = border.end() if border else len(text)
-
-
-def _batch(part: memoryview, place: int, piece: Piece) -> Batch:
-    """Decode the events of a part of a piece, which begins at byte `place`; damage is noted."""
-    text = b"".join((b"[", part, b"]"))
-    try:
-        if not text.isascii():
-            text.decode()  # of what is passed over, this would not be seen
-        events = decode_known_events(text)
-    except _UNREADABLE:
-        return Batch(*_events_of_any_kind(bytes(part), place, piece), place)
-    return Batch(events, _spelled_in(text, events), place)
-
-
-def _events_of_any_kind(part: bytes, place: int, piece: Piece) -> tuple[list[Event], Spelled]:
-    """As above, of events whose category may be unknown, and of text that may be no JSON."""
-    whole_text, words, arrays = b"[%b]" % part, 0, 0
-    for attempt in range(2):
-        try:
-            events = e.decode_events(whole_text)
-        except _UNREADABLE:
-            if attempt == 0:
-                whole_text, words = without_words(whole_text)
-                whole_text, arrays = joined(whole_text)
-                if words or arrays:
-                    continue
-            break
-        piece.note("no number", words, place)
-        piece.note(FURTHER_ARRAY, arrays, place)
-        return events, _spelled_in(whole_text, events)
-    events = []
-    for start, length, event, damage in mended(part):
-        if damage:
-            # Where one event ends and the next begins may be what is damaged.
-            lost = part.count(_PHASE, start, start + length) if event is None else 1
-            piece.note(damage, max(lost, 1), place + start)
-        if event is not None:
-            events.append(event)
-    # Half of a surrogate pair is nothing that could be encoded.
-    return events, lambda wanted, name: [
-        str(getattr(event, name)).encode("utf-8", "replace") for event in wanted
-    ]
-
-
-def _spelled_in(text: bytes, events: list[Event]) -> Spelled:
-    known: dict[int, e.SpelledTimes] = {}
-
-    def spelled(wanted: Sequence[Event], name: str) -> Sequence[bytes]:
-        if not known:
-            times = e.decode_times(text)
-            known.update((id(event), each) for event, each in zip(events, times, strict=True))
-        return [bytes(getattr(known[id(event)], name)) for event in wanted]
-
-    return spelled
-
 
 _LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 # A key with the quote that begins its text, and a quote that may end it: on one line, as libkineto
@@ -132,61 +57,187 @@ _LONE_BACKSLASH = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _OPENING = re.compile(r'"[^"\n]+":\s*"')
 _CLOSING = re.compile(r'"\s*(?:,\s*(?="|$)|$|\})', re.MULTILINE)
 _INNER_QUOTE = re.compile(r'(?<!\\)"')
-_PIECES_AT_ONCE = 4
+# An event whose own text looks like borders between events is put together from up to this many parts.
+_MOST_PARTS = 4
+
+Decode = Callable[[ChunkText], Chunk]
 
 
-def mended(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
-    """The events of a text of events one by one: place, length, event, and what was wrong with it.
+def worker_count(size: int, head: bytes, most: int | None = None) -> int:
+    """Return how many worker processes decode a trace of `size` bytes that begins with `head`.
 
-    The event is None where nothing helped; the text is empty where nothing was wrong.
+    0: it is decoded in this process. `most`: how many processes there may be; None: one per core.
     """
-    starts = [0, *(match.end() for match in BORDER.finditer(text))]
-    ends = [*(match.start() + 1 for match in BORDER.finditer(text)), len(text)]
-    place = 0
-    while place < len(starts):
-        for taken in range(1, _PIECES_AT_ONCE + 1):
-            last = place + taken - 1
-            if last >= len(starts):
-                break
-            piece = text[starts[place] : ends[last]].strip().rstrip(b",")
-            event, damage = _event(piece)
+    most = most or min(cores(), _MOST_WORKERS)
+    inflated = size * (_INFLATION if head.startswith(GZIP) else 1)
+    return most if inflated >= _ALONE_BYTES and most > 1 else 0
+
+
+@contextmanager
+def decode_chunks(
+    trace: Trace, workers: int, *, python_functions: bool
+) -> Iterator[Iterator[Chunk]]:
+    """Yield the decoded chunks of a trace, in order; `workers` = 0 decodes in this process.
+
+    Leaving the context ends the worker processes. Raises ProcessDiedError where one of them died.
+    """
+    if workers:
+        with Processes[ChunkText, Chunk](
+            workers, _start_worker, trace.path, python_functions
+        ) as processes:
+            yield processes.map(trace.chunks())
+    else:
+        with trace.path.open("rb") as file:
+            yield map(_decoder_of(file, python_functions), trace.chunks())
+
+
+def _start_worker(path: Path, python_functions: bool) -> Decode:
+    # Events hold no cycles; looking for some in millions of objects would cost a tenth of the time.
+    gc.disable()
+    return _decoder_of(path.open("rb"), python_functions)
+
+
+def _decoder_of(file: BufferedReader, python_functions: bool) -> Decode:
+    decoder = Decoder(python_functions=python_functions)
+    return lambda chunk: decoder.decode(chunk.read(file), chunk.offset)
+
+
+class Decoder:
+    """Decodes chunks of one trace, about `batch_bytes` of text at a time."""
+
+    def __init__(self, *, python_functions: bool, batch_bytes: int = _BATCH_BYTES) -> None:
+        """Prepare to decode; Python functions become rows only if asked for."""
+        self._python_functions = python_functions
+        self._batch_bytes = batch_bytes
+
+    def decode(self, text: bytes, offset: int) -> Chunk:
+        """Return the rows of a text of whole events, which begins at byte `offset` of the trace."""
+        chunk = Chunk()
+        builder = RowBuilder(chunk)
+        for low, high in batch_bounds(text, self._batch_bytes):
+            batch = _decode_batch(memoryview(text)[low:high], offset + low, chunk)
+            builder.add(batch, python_functions=self._python_functions)
+            # Its memory serves the next one while it is still in the cache.
+            del batch
+        builder.finish()
+        return chunk
+
+
+def batch_bounds(text: bytes, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of batches of whole events, each `size` bytes long or somewhat longer."""
+    low = 0
+    while low < len(text):
+        border = None
+        if len(text) - low > 2 * size:
+            border = EVENT_BORDER.search(text, low + size, low + 2 * size)
+        yield low, border.start() + 1 if border else len(text)
+        low = border.end() if border else len(text)
+
+
+def _decode_batch(part: memoryview, offset: int, chunk: Chunk) -> EventBatch:
+    text = b"".join((b"[", part, b"]"))
+    try:
+        if not text.isascii():
+            text.decode()  # msgspec does not look at bytes that it skips
+        events = decode_known_events(text)
+    except _UNREADABLE:
+        return _decode_any_batch(bytes(part), offset, chunk)
+    return EventBatch(events, _spelled_in(text, events), offset)
+
+
+def _decode_any_batch(part: bytes, offset: int, chunk: Chunk) -> EventBatch:
+    """Decode events whose category may be unknown, and text that may be no JSON; note repairs."""
+    text, non_numbers, arrays = b"[%b]" % part, 0, 0
+    for attempt in range(2):
+        try:
+            events = decode_events(text)
+        except _UNREADABLE:
+            if attempt == 0:
+                text, non_numbers = replace_non_numbers(text)
+                text, arrays = join_arrays(text)
+                if non_numbers or arrays:
+                    continue
+            break
+        chunk.note("no number", non_numbers, offset)
+        chunk.note(FURTHER_ARRAY, arrays, offset)
+        return EventBatch(events, _spelled_in(text, events), offset)
+    events = []
+    for start, length, event, damage in repair_events(part):
+        if damage:
+            # What is damaged may be the border between two events.
+            lost = part.count(_PHASE, start, start + length) if event is None else 1
+            chunk.note(damage, max(lost, 1), offset + start)
+        if event is not None:
+            events.append(event)
+    return EventBatch(events, _spelled_as_decoded, offset)
+
+
+def _spelled_in(text: bytes, events: list[Event]) -> SpelledBy:
+    """Return what gives the times of these events as they are spelled; the text is decoded once more."""
+    times_of: dict[int, SpelledTimes] = {}
+
+    def spelled(some: Sequence[Event], name: str) -> Sequence[bytes]:
+        if not times_of:
+            ids = map(id, events)
+            times_of.update(zip(ids, decode_times(text), strict=True))
+        return [bytes(getattr(times_of[id(event)], name)) for event in some]
+
+    return spelled
+
+
+def _spelled_as_decoded(events: Sequence[Event], name: str) -> Sequence[bytes]:
+    # Half of a surrogate pair cannot be encoded.
+    return [str(getattr(event, name)).encode("utf-8", "replace") for event in events]
+
+
+def repair_events(text: bytes) -> Iterator[tuple[int, int, Event | None, str]]:
+    """Yield the events of a damaged text one by one: offset, length, event, and what was wrong with it.
+
+    The event is None where nothing helped; the damage is empty where nothing was wrong.
+    """
+    starts = [0, *(match.end() for match in EVENT_BORDER.finditer(text))]
+    ends = [*(match.start() + 1 for match in EVENT_BORDER.finditer(text)), len(text)]
+    first = 0
+    while first < len(starts):
+        for last in range(first, min(first + _MOST_PARTS, len(starts))):
+            event, damage = _repair_event(text[starts[first] : ends[last]].strip().rstrip(b","))
             if event is not None:
                 break
         else:
-            last = place
-        if event is None:
-            last, damage = place, "unreadable"
-        yield starts[place], ends[last] - starts[place], event, damage
-        place = last + 1
+            last, damage = first, "unreadable"
+        yield starts[first], ends[last] - starts[first], event, damage
+        first = last + 1
 
 
-def _event(piece: bytes) -> tuple[Event | None, str]:
+def _repair_event(text: bytes) -> tuple[Event | None, str]:
     try:
-        return decode_event(piece), ""
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return decode_event(text), ""
+    except _UNREADABLE:
         pass
     damage: Counter[str] = Counter()
-    piece, words = without_words(piece)
-    damage["no number"] += words
-    text = piece.decode("utf-8", "replace")
-    damage["no UTF-8"] += text.count("\N{REPLACEMENT CHARACTER}") - piece.count(b"\xef\xbf\xbd")
-    found = _loaded(text)
-    if found is None:
-        text, lone = _LONE_BACKSLASH.subn(r"\\\\", text)
-        damage["lone backslash"] += lone
-        found = _loaded(text)
-    if found is None:
-        text = _with_quotes_escaped(text)
+    text, non_numbers = replace_non_numbers(text)
+    damage["no number"] += non_numbers
+    characters = text.decode("utf-8", "replace")
+    damage["no UTF-8"] += characters.count("\N{REPLACEMENT CHARACTER}") - text.count(
+        b"\xef\xbf\xbd"
+    )
+    # Decimal keeps times exact.
+    fields = parse_object(characters, Decimal)
+    if fields is None:
+        characters, backslashes = _LONE_BACKSLASH.subn(r"\\\\", characters)
+        damage["lone backslash"] += backslashes
+        fields = parse_object(characters, Decimal)
+    if fields is None:
         damage["unescaped quote"] += 1
-        found = _loaded(text)
-    if found is None:
+        fields = parse_object(_escape_quotes(characters), Decimal)
+    if fields is None:
         return None, "unreadable"
-    told = [what for what, count in damage.items() if count > 0]
-    return _from_dictionary(found), told[0] if told else "control character"
+    kinds = [kind for kind, count in damage.items() if count > 0]
+    return _event_of(fields), kinds[0] if kinds else "control character"
 
 
-def _with_quotes_escaped(text: str) -> str:
-    """The text with a backslash before each quote inside a value; in time linear in its length."""
+def _escape_quotes(text: str) -> str:
+    """Return the text with a backslash before each quote inside a value; in time linear in its length."""
     parts = []
     done = place = 0
     closing = _CLOSING.search(text)
@@ -202,64 +253,12 @@ def _with_quotes_escaped(text: str) -> str:
     return "".join(parts) + text[done:]
 
 
-def _loaded(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text, strict=False, parse_float=Decimal)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _from_dictionary(found: dict[str, Any]) -> Event:
-    args = found.get("args")
+def _event_of(fields: dict[str, object]) -> Event:
+    args = fields.get("args")
     names = dict(zip(Args.__struct_encode_fields__, Args.__struct_fields__, strict=True))
-    told = {names[k]: v for k, v in args.items() if k in names} if isinstance(args, dict) else {}
-    for field in ("shapes", "shapes_then", "types"):
-        if field in told:
-            told[field] = msgspec.Raw(json.dumps(told[field], default=str).encode())
-    event = {field: found.get(field) for field in Event.__struct_fields__ if field != "args"}
-    return Event(**event, args=Args(**told) if told else NO_ARGS)
-
-
-# Below this, starting processes takes longer than decoding.
-_ALONE_BYTES = 24 << 20
-_INFLATION = 10
-_MOST_WORKERS = 8
-
-Decode = Callable[[Span], Piece]
-
-
-def worker_count(size: int, head: bytes, most: int | None = None) -> int:
-    """Return how many worker processes decode a trace of `size` bytes that begins with `head`.
-
-    0: it is decoded in this process. `most`: how many processes there may be; None: one per core.
-    """
-    most = most or min(cores(), _MOST_WORKERS)
-    inflated = size * (_INFLATION if head.startswith(GZIP) else 1)
-    return most if inflated >= _ALONE_BYTES and most > 1 else 0
-
-
-@contextmanager
-def decoded(trace: Trace, workers: int, *, python_functions: bool) -> Iterator[Iterator[Piece]]:
-    """Yield the pieces of a trace, decoded by so many worker processes or, for 0, by this one.
-
-    Leaving the context ends the processes. Raises EndedEarly where one of them did.
-    """
-    if workers:
-        with Processes[Span, Piece](workers, _worker, trace.path, python_functions) as processes:
-            yield processes.map(trace.pieces())
-    else:
-        with trace.path.open("rb") as file:
-            yield map(_decode(file, python_functions=python_functions), trace.pieces())
-
-
-def _decode(file: BufferedReader, *, python_functions: bool) -> Decode:
-    decoder = Decoder(python_functions=python_functions)
-    return lambda span: decoder.decode(span.read(file), span.place)
-
-
-def _worker(path: Path, python_functions: bool) -> Decode:
-    """Return what decodes the trace at `path` for as long as a worker process runs."""
-    # Events hold no cycles; looking for some in millions of objects would cost a tenth of the time.
-    gc.disable()
-    return _decode(path.open("rb"), python_functions=python_functions)
+    values = {names[k]: v for k, v in args.items() if k in names} if isinstance(args, dict) else {}
+    for name in ("shapes", "shapes_old", "types"):
+        if name in values:
+            values[name] = msgspec.Raw(json.dumps(values[name], default=str).encode())
+    attributes = {name: fields.get(name) for name in Event.__struct_fields__ if name != "args"}
+    return Event(**attributes, args=Args(**values) if values else NO_ARGS)

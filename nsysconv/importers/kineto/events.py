@@ -1,59 +1,30 @@
-"""The events of a trace as msgspec reads them: only what becomes a column, everything else is skipped."""
+"""The events of a trace: how msgspec reads them, and of which kind each is.
+
+Only what becomes a column is read; msgspec skips everything else.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Sequence
+from functools import cache, lru_cache, reduce
 from operator import or_
 from typing import Any, get_type_hints
 
 import msgspec
+from msgspec import Raw, field
 
 from nsysconv.codes import DIRECTIONS, MEMORY_KINDS
-from nsysconv.importers.kineto.packed import ACCELERATOR, MISSING, Piece, numbers
-
-# Written by name in JSON, read here under names of ours. Values may be of any type: real files hold
-# numbers as text and text as numbers, and one odd cell must not cost the events around it.
-SPELLED = {
-    "registers": "registers per thread",
-    "shared": "shared memory",
-    "occupancy": "est. achieved occupancy %",
-    "blocks_per_sm": "blocks per SM",
-    "graph_node": "graph node id",
-    "grid_dim": "grid dim",
-    "block_dim": "block dim",
-    "shared_size": "shared size",
-    "from_device": "fromDevice",
-    "in_device": "inDevice",
-    "to_device": "toDevice",
-    "in_context": "inContext",
-    "sequence": "Sequence number",
-    "shapes": "Input Dims",
-    "shapes_then": "Input dims",
-    "types": "Input type",
-    "event_id": "wait_on_cuda_event_id",
-    "allocated": "Total Allocated",
-    "reserved": "Total Reserved",
-    "memory_bytes": "Bytes",
-    "address": "Addr",
-    "memory_device": "Device Id",
-    "memory_type": "Device Type",
-    "collective": "Collective name",
-    "in_elements": "In msg nelems",
-    "out_elements": "Out msg nelems",
-    "in_elements_then": "In msg size",
-    "out_elements_then": "Out msg size",
-    "group": "Process Group Name",
-    "group_size": "Group size",
-    "group_ranks": "Process Group Ranks",
-    "collective_number": "Seq",
-}
+from nsysconv.importers.kineto.packed import ACCELERATOR, MISSING, Chunk, parse_integers
 
 
-class Args(msgspec.Struct, frozen=True, gc=False, rename=SPELLED):
-    """What an event's `args` may tell."""
+class Args(msgspec.Struct, frozen=True, gc=False):
+    """The `args` of an event; `..._old` are keys of former releases.
+
+    Values may be of any type: real files hold numbers as text and text as numbers, and one odd value must
+    not cost the events around it.
+    """
 
     correlation: Any = None
     device: Any = None
@@ -65,40 +36,40 @@ class Args(msgspec.Struct, frozen=True, gc=False, rename=SPELLED):
     cid: Any = None
     grid: Any = None
     block: Any = None
-    registers: Any = None
-    shared: Any = None
-    occupancy: Any = None
-    blocks_per_sm: Any = None
-    graph_node: Any = None
-    grid_dim: Any = None
-    block_dim: Any = None
-    shared_size: Any = None
-    from_device: Any = None
-    in_device: Any = None
-    to_device: Any = None
-    in_context: Any = None
-    sequence: Any = None
+    registers: Any = field(default=None, name="registers per thread")
+    shared: Any = field(default=None, name="shared memory")
+    occupancy: Any = field(default=None, name="est. achieved occupancy %")
+    blocks_per_sm: Any = field(default=None, name="blocks per SM")
+    graph_node: Any = field(default=None, name="graph node id")
+    grid_old: Any = field(default=None, name="grid dim")
+    block_old: Any = field(default=None, name="block dim")
+    shared_old: Any = field(default=None, name="shared size")
+    from_device: Any = field(default=None, name="fromDevice")
+    in_device: Any = field(default=None, name="inDevice")
+    to_device: Any = field(default=None, name="toDevice")
+    in_context: Any = field(default=None, name="inContext")
+    sequence: Any = field(default=None, name="Sequence number")
     # Nested lists that are stored as they are spelled: no need to build them.
-    shapes: msgspec.Raw = None  # type: ignore[assignment]
-    shapes_then: msgspec.Raw = None  # type: ignore[assignment]
-    types: msgspec.Raw = None  # type: ignore[assignment]
-    event_id: Any = None
-    allocated: Any = None
-    reserved: Any = None
-    memory_bytes: Any = None
-    address: Any = None
-    memory_device: Any = None
-    memory_type: Any = None
-    collective: Any = None
+    shapes: Raw = field(default=None, name="Input Dims")  # type: ignore[assignment]
+    shapes_old: Raw = field(default=None, name="Input dims")  # type: ignore[assignment]
+    types: Raw = field(default=None, name="Input type")  # type: ignore[assignment]
+    event_id: Any = field(default=None, name="wait_on_cuda_event_id")
+    allocated: Any = field(default=None, name="Total Allocated")
+    reserved: Any = field(default=None, name="Total Reserved")
+    memory_bytes: Any = field(default=None, name="Bytes")
+    address: Any = field(default=None, name="Addr")
+    memory_device: Any = field(default=None, name="Device Id")
+    memory_type: Any = field(default=None, name="Device Type")
+    collective: Any = field(default=None, name="Collective name")
     dtype: Any = None
-    in_elements: Any = None
-    out_elements: Any = None
-    in_elements_then: Any = None
-    out_elements_then: Any = None
-    group: Any = None
-    group_size: Any = None
-    group_ranks: Any = None
-    collective_number: Any = None
+    in_elements: Any = field(default=None, name="In msg nelems")
+    out_elements: Any = field(default=None, name="Out msg nelems")
+    in_elements_old: Any = field(default=None, name="In msg size")
+    out_elements_old: Any = field(default=None, name="Out msg size")
+    group: Any = field(default=None, name="Process Group Name")
+    group_size: Any = field(default=None, name="Group size")
+    group_ranks: Any = field(default=None, name="Process Group Ranks")
+    collective_number: Any = field(default=None, name="Seq")
     name: Any = None
     # Of traces of several ranks that were merged: the rank, and the process's number in its own trace.
     rank: Any = None
@@ -122,18 +93,17 @@ class Event(msgspec.Struct, gc=False):
 
 
 class SpelledTimes(msgspec.Struct, gc=False):
-    """The times of an event as they are spelled."""
+    """The times of an event as JSON text."""
 
-    ts: msgspec.Raw = msgspec.Raw(b"null")
-    dur: msgspec.Raw = msgspec.Raw(b"null")
+    ts: Raw = Raw(b"null")
+    dur: Raw = Raw(b"null")
 
 
 decode_events = msgspec.json.Decoder(list[Event]).decode
 decode_times = msgspec.json.Decoder(list[SpelledTimes]).decode
 decode_event = msgspec.json.Decoder(Event).decode
 
-
-# Category, in small letters -> what its rows are. Old spellings beside the new ones.
+# Category, in small letters -> kind of its events. Old spellings beside the new ones.
 CATEGORIES = {
     "kernel": "kernel",
     "gpu_memcpy": "memcpy",
@@ -162,7 +132,7 @@ CATEGORIES = {
     "overhead": "overhead",
     "cpu_instant_event": "instant",
 }
-# Drawn beside what they repeat: counting them as work would count it twice.
+# Drawn beside the events that they repeat: counting them as work would count it twice.
 PASSED_OVER = frozenset(
     {
         "gpu_user_annotation",
@@ -182,8 +152,8 @@ PASSED_OVER = frozenset(
         "xpu_scope_profiler",
     }
 )
-# Work of accelerators that is in no table of ours: what libkineto and its forks call it, and how
-# everything begins that they write of these.
+# Categories of accelerators' work, which is in no table of ours: those that libkineto and its forks name
+# as a whole, and the prefixes of all others.
 ACCELERATOR_WORK = ("mtia_ccp_events", "mtia_insight", "mtia_workloadd", "mlu_notifier")
 ACCELERATORS = ("gcu_", "glow_", "hpu_", "mlu_", "mtia_", "musa_", "npu_", "privateuse1_", "xpu_")
 # In the first releases annotations were operators.
@@ -208,95 +178,80 @@ COMMUNICATION_OPERATOR = "record_param_comms"
 
 _COPY = re.compile(r"([HDAP]to[HDAP])\b(?:\s*\(([^()>]*)->([^()>]*)\))?")
 _SET = re.compile(r"Memset\s*\(([^()]+?)\)")
-_DIRECTIONS = {word: code for code, word in enumerate(DIRECTIONS)}
-_KINDS = {word: code for code, word in enumerate(MEMORY_KINDS)}
-PEER = _DIRECTIONS["PtoP"]
+_THREAD_NAME = re.compile(r"thread -?\d+ \((.*)\)$")
+_DIRECTION_CODES = {word: code for code, word in enumerate(DIRECTIONS)}
+_KIND_CODES = {word: code for code, word in enumerate(MEMORY_KINDS)}
+PEER = _DIRECTION_CODES["PtoP"]
 """The code of a copy from one device to another."""
 _SYNC_TYPES = ("Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
+_SCALARS = (str, int, float, type(None))
+_CACHED_NAMES = 1024
 
-
-def accelerator(category: str) -> str | None:
-    """What to call a category of an accelerator, in small letters; None for one of anything else.
-
-    Those that are not known by name are called by how they begin: what follows may be anything.
-    """
-    if category in ACCELERATOR_WORK:
-        return category
-    return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
-
-
-class Words:
-    """The meaning of names, in codes; looked up once per name."""
-
-    def __init__(self) -> None:
-        self._copies: dict[object, tuple[int, int, int]] = {}
-
-    def copy(self, name: object) -> tuple[int, int, int]:
-        """Direction and kinds of memory read and written; MISSING for kinds that are not told."""
-        if name not in self._copies:
-            text = OLD_COPIES.get(str(name), str(name))
-            found = _COPY.search(text)
-            direction, source, target = found.groups() if found else ("Unknown", None, None)
-            self._copies[name] = (
-                _DIRECTIONS.get(direction, 0),
-                _KINDS.get((source or "").strip(), MISSING),
-                _KINDS.get((target or "").strip(), MISSING),
-            )
-        return self._copies[name]
-
-    def memory_kind(self, name: object) -> int:
-        """Kind of memory that a set writes; MISSING where it is not told."""
-        found = _SET.search(str(name))
-        return _KINDS.get(found.group(1), MISSING) if found else MISSING
-
-    @staticmethod
-    def sync_type(name: object) -> int:
-        """A number for the kind of wait, in CUPTI's order; MISSING for others."""
-        return _SYNC_TYPES.index(name) if name in _SYNC_TYPES else MISSING
-
-
+# Arguments that the rows of a kind are made of, in the order in which libkineto writes them: msgspec
+# finds the next expected key soonest.
 _COLLECTIVE_ARGS = (
-    *("collective", "in_elements", "out_elements", "in_elements_then", "out_elements_then"),
+    *("collective", "in_elements", "out_elements", "in_elements_old", "out_elements_old"),
     *("group_size", "dtype", "group", "group_ranks", "collective_number"),
 )
-_PLACE_ARGS = ("device", "context", "stream", "correlation", "in_device", "in_context")
-_SET_ARGS = (*_PLACE_ARGS, "bytes", "graph_node")
-_COPY_ARGS = (*_SET_ARGS, "from_device", "to_device")
+_GPU_ARGS = ("device", "context", "stream", "correlation", "in_device", "in_context")
+_MEMSET_ARGS = (*_GPU_ARGS, "bytes", "graph_node")
 _CALL_ARGS = ("correlation", "bytes", "size")
-_OPERATOR_ARGS = ("sequence", "types", "shapes", "shapes_then", *_COLLECTIVE_ARGS)
-# What the columns of a kind are made of. In the order in which libkineto writes it, where it is found
-# soonest. The first releases' kernels may be copies.
-_ARGS = {
+_OPERATOR_ARGS = ("sequence", "types", "shapes", "shapes_old", *_COLLECTIVE_ARGS)
+_ARGS_OF_KIND = {
     "runtime": _CALL_ARGS,
     "driver": _CALL_ARGS,
     "operator": _OPERATOR_ARGS,
     "python": _OPERATOR_ARGS,
+    # Kernels of the first releases may be copies.
     "kernel": (
         *("device", "context", "stream", "correlation", "registers", "shared", "blocks_per_sm"),
-        *("grid", "block", "occupancy", "graph_node", "grid_dim", "block_dim", "shared_size"),
+        *("grid", "block", "occupancy", "graph_node", "grid_old", "block_old", "shared_old"),
         *("in_device", "in_context", "bytes", "from_device", "to_device", *_COLLECTIVE_ARGS),
     ),
-    "memcpy": _COPY_ARGS,
-    "memset": _SET_ARGS,
-    "sync": (*_PLACE_ARGS, "event_id"),
+    "memcpy": (*_MEMSET_ARGS, "from_device", "to_device"),
+    "memset": _MEMSET_ARGS,
+    "sync": (*_GPU_ARGS, "event_id"),
     "instant": (
         *("memory_device", "memory_type", "memory_bytes", "address", "allocated", "reserved"),
     ),
     "annotation": (),
     "overhead": (),
 }
-_TYPES = get_type_hints(Args)
 
 
-def _class(category: str) -> type[msgspec.Struct]:
-    """Events of a category; with nothing in them where it is passed over."""
+def decode_known_events(text: bytes) -> list[Event]:
+    """Return the events of a JSON list, each with the attributes of Event that its kind needs.
+
+    Attributes of no kind, `ph` among them, are missing. An object of all that any event may hold would
+    take half as long again to make, and three times the memory. Raises what msgspec raises, also where
+    an event has another category or none.
+    """
+    return _known_events_decoder().decode(text)  # type: ignore[no-any-return]
+
+
+@cache
+def _known_events_decoder() -> Any:
+    # Made when first needed: it takes longer than to see that a file is no trace.
+    value_types = get_type_hints(Args)
+    types = [_event_type(category, value_types) for category in (*CATEGORIES, *sorted(PASSED_OVER))]
+    return msgspec.json.Decoder(list[reduce(or_, types)])  # type: ignore[misc]
+
+
+def _event_type(category: str, value_types: dict[str, Any]) -> Any:
+    """Return a type for events of one category; without fields where these are passed over."""
     fields: list[tuple[str, Any, Any]] = []
     if category in CATEGORIES:
-        names = dict.fromkeys(_ARGS[CATEGORIES[category]])
+        names = dict.fromkeys(_ARGS_OF_KIND[CATEGORIES[category]])
         if accelerator(category):
-            names |= {"device": None}  # tells its own lanes from processes
-        told = [(name, _TYPES[name], None) for name in names]
-        args = msgspec.defstruct("KnownArgs", told, frozen=True, gc=False, rename=SPELLED)
+            names |= {"device": None}  # distinguishes its own lanes from processes
+        json_names = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
+        args = msgspec.defstruct(
+            "KnownArgs",
+            [(name, value_types[name], None) for name in names],
+            frozen=True,
+            gc=False,
+            rename=json_names,
+        )
         fields += [(name, Any, None) for name in ("name", "pid", "tid", "ts", "dur")]
         fields.append(("args", args, args()))
     return msgspec.defstruct(
@@ -309,21 +264,22 @@ def _class(category: str) -> type[msgspec.Struct]:
     )
 
 
-_Known: Any = reduce(or_, map(_class, (*CATEGORIES, *sorted(PASSED_OVER))))
+def accelerator(category: str) -> str | None:
+    """Return the name under which a lower-case category of an accelerator is reported, None for others.
 
-decode_known_events: Callable[[bytes], list[Event]] = msgspec.json.Decoder(list[_Known]).decode
-"""The events of a list, with those attributes of Event that their kind needs; `ph` is none of them.
-
-Raises as msgspec does, also where an event is of another category or of none.
-"""
-
-
-_CELLS = (str, int, float, type(None))
-_THREAD_NAME = re.compile(r"thread -?\d+ \((.*)\)$")
+    Those that are not known as a whole are reported by their prefix: what follows may be anything.
+    """
+    if category in ACCELERATOR_WORK:
+        return category
+    return next((f"{name}*" for name in ACCELERATORS if category.startswith(name)), None)
 
 
-def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list[Event]]:
-    """The events by what they are (the values of CATEGORIES); names of threads go into the piece."""
+def classify(events: Sequence[Event], chunk: Chunk, offset: int) -> dict[str, list[Event]]:
+    """Return the events by kind (the values of CATEGORIES), whatever release wrote them.
+
+    What metadata events say goes into `chunk`. Events of unknown categories are assigned to a kind by
+    their arguments or left out; both are noted in `chunk` under `offset`.
+    """
     categories: dict[Any, list[Event]] = defaultdict(list)
     try:
         for event in events:
@@ -333,91 +289,111 @@ def by_kind(events: Sequence[Event], piece: Piece, place: int) -> dict[str, list
         for event in events:
             categories[str(event.cat)].append(event)
     kinds: dict[str, list[Event]] = defaultdict(list)
-    for category, rows in categories.items():
+    for category, members in categories.items():
         word = str(category).lower()
         if category is None:
-            _metadata(rows, piece)
+            _read_metadata(members, chunk)
             # Without a category in the first releases.
-            kinds["instant"] += [event for event in rows if event.name == "[memory]"]
-            intervals = [event for event in rows if event.ph == "X"]
-            _unknown(intervals, "category unknown", kinds, piece, place)
+            kinds["instant"] += [event for event in members if event.name == "[memory]"]
+            intervals = [event for event in members if event.ph == "X"]
+            _assign_by_args(intervals, kinds, chunk, "category unknown", offset)
         elif word == "operator":
-            # In the first releases annotations were operators.
-            for event in rows:
-                told = ANNOTATION.match(str(event.name))
-                kinds["annotation" if told else "operator"].append(event)
+            for event in members:
+                is_annotation = ANNOTATION.match(str(event.name))
+                kinds["annotation" if is_annotation else "operator"].append(event)
         elif word == "kernel":
-            _kernels_and_old_copies(rows, kinds)
+            _assign_kernels(members, kinds)
         elif word in CATEGORIES:
-            of_accelerator = accelerator(word)
-            if of_accelerator:
-                calls = [event for event in rows if not _is_on_device(event)]
-                piece.note(f"{ACCELERATOR}{of_accelerator}", len(rows) - len(calls), place)
-                rows = calls
-            kinds[CATEGORIES[word]] += rows
+            if name := accelerator(word):
+                # An event in a lane of its device has the device's number for a process.
+                calls = [e for e in members if e.args.device is None or e.args.device != e.pid]
+                chunk.note(f"{ACCELERATOR}{name}", len(members) - len(calls), offset)
+                members = calls
+            kinds[CATEGORIES[word]] += members
         elif word not in PASSED_OVER:
-            of_accelerator = accelerator(word)
-            what = f"{ACCELERATOR}{of_accelerator}" if of_accelerator else "category unknown"
-            _unknown(rows, what, kinds, piece, place)
+            name = accelerator(word)
+            key = f"{ACCELERATOR}{name}" if name else "category unknown"
+            _assign_by_args(members, kinds, chunk, key, offset)
     return kinds
 
 
-def _is_on_device(event: Event) -> bool:
-    """Whether a row stands in a lane of its device, which has the device's number for a process."""
-    return event.args.device is not None and event.args.device == event.pid
-
-
-def _kernels_and_old_copies(rows: list[Event], kinds: dict[str, list[Event]]) -> None:
-    names = distinct([event.name for event in rows])
+def _assign_kernels(events: list[Event], kinds: dict[str, list[Event]]) -> None:
+    names = distinct([event.name for event in events])
     if names.isdisjoint(OLD_COPIES) and OLD_SET not in names:
-        kinds["kernel"] += rows
+        kinds["kernel"] += events
         return
-    for event in rows:
+    for event in events:
         name = hashable(event.name)
         kind = "memcpy" if name in OLD_COPIES else "memset" if name == OLD_SET else "kernel"
         kinds[kind].append(event)
 
 
-def _unknown(
-    rows: list[Event], what: str, kinds: dict[str, list[Event]], piece: Piece, place: int
+def _assign_by_args(
+    events: list[Event], kinds: dict[str, list[Event]], chunk: Chunk, key: str, offset: int
 ) -> None:
-    """Rows of a category that is not known: told by what they carry; others are noted as `what`."""
-    assumed = 0
-    for event in rows:
+    """Assign events of an unknown category by their arguments; note those left out under `key`."""
+    assigned = 0
+    for event in events:
         args = event.args
         if event.ph == "X" and isinstance(args.stream, int) and args.stream >= 0:
             if args.device is not None:
                 kinds["kernel"].append(event)
-                assumed += 1
+                assigned += 1
         elif event.ph == "X" and (args.cbid is not None or args.cid is not None):
             kinds["runtime"].append(event)
-            assumed += 1
-    piece.note("category assumed", assumed, place)
-    piece.note(what, len(rows) - assumed, place)
+            assigned += 1
+    chunk.note("category assumed", assigned, offset)
+    chunk.note(key, len(events) - assigned, offset)
 
 
-def _metadata(rows: list[Event], piece: Piece) -> None:
-    for event in rows:
+def _read_metadata(events: list[Event], chunk: Chunk) -> None:
+    for event in events:
         if event.ph != "M" or not isinstance(event.args.name, str):
             continue
-        pid, tid, rank = numbers([event.pid, event.tid, event.args.rank])
+        pid, tid, rank = parse_integers([event.pid, event.tid, event.args.rank])
         if event.args.pid_raw is not None and rank >= 0:
-            piece.ranks[pid] = rank
+            chunk.ranks[pid] = rank
         if event.name == "thread_name" and tid != MISSING:
-            told = _THREAD_NAME.match(event.args.name)
-            piece.threads[pid, tid] = told.group(1) if told else event.args.name
+            match = _THREAD_NAME.match(event.args.name)
+            chunk.thread_names[pid, tid] = match.group(1) if match else event.args.name
         elif event.name == "process_name":
-            piece.process_names[pid] = event.args.name
+            chunk.process_names[pid] = event.args.name
 
 
 def hashable(value: Any) -> Any:
-    """The value as a key: itself where it is one cell, else its text."""
-    return value if isinstance(value, _CELLS) else str(value)
+    """Return the value itself if it is a scalar, else its text."""
+    return value if isinstance(value, _SCALARS) else str(value)
 
 
 def distinct(values: Sequence[Any]) -> set[Any]:
-    """The distinct values as keys."""
+    """Return the distinct values, lists and objects as their text."""
     try:
         return set(values)
-    except TypeError:  # a list or an object among them
+    except TypeError:
         return set(map(hashable, values))
+
+
+@lru_cache(_CACHED_NAMES)
+def copy_codes(name: object) -> tuple[int, int, int]:
+    """Return the codes of a copy's direction and of the kinds of memory it reads and writes.
+
+    MISSING for kinds that the name does not say.
+    """
+    match = _COPY.search(OLD_COPIES.get(str(name), str(name)))
+    direction, source, target = match.groups() if match else ("Unknown", None, None)
+    return (
+        _DIRECTION_CODES.get(direction, 0),
+        _KIND_CODES.get((source or "").strip(), MISSING),
+        _KIND_CODES.get((target or "").strip(), MISSING),
+    )
+
+
+def memset_kind(name: object) -> int:
+    """Return the code of the kind of memory that is set, MISSING where the name does not say."""
+    match = _SET.search(str(name))
+    return _KIND_CODES.get(match.group(1), MISSING) if match else MISSING
+
+
+def sync_type(name: object) -> int:
+    """Return the number of a kind of wait, in CUPTI's order; MISSING for others."""
+    return _SYNC_TYPES.index(name) if name in _SYNC_TYPES else MISSING

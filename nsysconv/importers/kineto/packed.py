@@ -1,4 +1,8 @@
-"""What one piece of a trace holds, as workers hand it over. Nothing heavy is imported here."""
+"""What a chunk of a trace holds once it is decoded: columns of 64-bit values, packed as bytes.
+
+Worker processes decode, and start faster the less they import: packing needs no numpy. Bytes go
+through a pipe as they are.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +23,37 @@ MISSING = -(1 << 63)
 """No value, in a column of int64."""
 BEYOND = MISSING + 1
 """A time that is a number, and more than an int64 holds."""
+VALUE_BYTES = 8
+"""The length of a packed value."""
 
 OPERATOR, PYTHON_FUNCTION = 0, 1
 """Kinds of rows of the table of operators."""
 
+NAME_COLUMNS = frozenset(
+    {"name_id", "shapes_id", "types_id", "dtype_id", "group_id", "group_ranks_id"}
+)
+"""Columns that hold indices into a list of names."""
+
 ACCELERATOR = "accelerator "
-"""How the counts of an accelerator's events begin; what such events are called follows."""
-
+"""Prefix of the keys under which events of other accelerators are counted; their category follows."""
 FURTHER_ARRAY = "further array"
-"""How arrays of events are counted that follow another in its object."""
+"""Key under which further arrays of events in the same object are counted."""
 
-CELL_BYTES = 8
-"""How long a packed cell is."""
-
-NAMES = frozenset({"name_id", "shapes_id", "types_id", "dtype_id", "group_id", "group_ranks_id"})
-"""Columns that hold places in a list of names."""
+_LIMIT = 1 << 63
+_NS_PER_US = 1000
+# Below this many microseconds (a hundred days) the double nearest to a time with three decimals lies
+# closer to it than to any other such time: half its spacing is less than half a nanosecond.
+_EXACT_US = float(1 << 43)
+# The two highest bytes of a double hold its sign and exponent: first bytes of those below 2**33, of those
+# between there and 2**49, and second bytes of such below 2**43.
+_FIRST, _SECOND = (7, 6) if sys.byteorder == "little" else (0, 1)
+_BELOW_33 = bytes(byte for byte in range(256) if byte & 0x7F < 0x42)
+_FROM_33 = bytes((0x42, 0xC2))
+_BELOW_43 = bytes(range(0xA0))
+_DIGITS = re.compile(r"-?\d+")
+_MOST_DIGITS = 20
+# Threads and streams of a trace, which are in every event.
+_CACHED_TEXTS = 1024
 
 
 class TimeUnit(Enum):
@@ -44,187 +64,180 @@ class TimeUnit(Enum):
     US = "us"
 
 
-Times = list[tuple[TimeUnit, bytes]]
-"""A column of times in several parts, each as it was spelled."""
+PackedTimes = list[tuple[TimeUnit, bytes]]
+"""A column of times in consecutive parts, each in the unit that holds it exactly."""
 
 
 @dataclass
-class Cells:
-    """`count` rows of one table as their events tell them.
+class PackedRows:
+    """`count` rows of one table, with what their events say.
 
-    `columns`: packed int64, null as MISSING, and a single one where all rows have the same; those of
-    NAMES hold places in the piece's names. `dur` is empty for rows that last no time. `begins`: how
-    many rows stood before each batch of events, and at which byte of the trace that batch begins.
+    `columns`: int64, null as MISSING; a single value where all rows have the same. NAME_COLUMNS index the
+    chunk's names. `durations` is empty for rows without a duration. `batches`: for each batch of events
+    the number of rows before it, and its offset in the trace.
     """
 
     count: int
-    start: Times
-    dur: Times
+    starts: PackedTimes
+    durations: PackedTimes
     columns: dict[str, bytes]
-    begins: list[tuple[int, int]]
+    batches: list[tuple[int, int]]
 
 
 @dataclass
-class Piece:
-    """What a piece of a trace holds.
+class Chunk:
+    """The decoded content of one chunk of a trace.
 
-    `tables`: rows by table. `names`: the texts that columns of names point to. `processes_seen`: the
-    processes with rows, in the order in which they came first. `last_process`: the one that came last;
-    rows of a GPU that begin the next piece are its. `threads` and `process_names`: names by (pid, tid)
-    and by pid. `ranks`: by pid. `sizes`: bytes that API calls told of their copies, by
-    (pid, correlation). `sm_counts`: by device. `left_out_starts`: when events began that are rows on
-    request only. `counts` and `first`: how many of what was noted, and at which byte first.
-    `has_fractions`: times are not all whole microseconds.
+    `tables`: rows by table. `names`: the texts that NAME_COLUMNS index. `pids`: the processes with
+    rows, in the order of their first. `last_pid`: the process of the last row; rows of a GPU at the
+    beginning of the next chunk belong to it. `thread_names`, `process_names`, `ranks`: by (pid, tid)
+    and by pid. `copy_bytes`: sizes that API calls give for their copies, by (pid, correlation).
+    `sm_counts`: by device. `left_out_starts`: starts of events that become rows on request only.
+    `counts` and `first_offsets`: how many of each kind were noted, and the offset of the first.
+    `has_fractions`: not all times are whole microseconds.
     """
 
-    tables: dict[str, Cells] = field(default_factory=dict)
+    tables: dict[str, PackedRows] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
-    processes_seen: list[int] = field(default_factory=list)
-    last_process: int = MISSING
-    threads: dict[tuple[int, ...], str] = field(default_factory=dict)
+    pids: list[int] = field(default_factory=list)
+    last_pid: int = MISSING
+    thread_names: dict[tuple[int, ...], str] = field(default_factory=dict)
     process_names: dict[int, str] = field(default_factory=dict)
     ranks: dict[int, int] = field(default_factory=dict)
-    sizes: dict[tuple[int, int], int] = field(default_factory=dict)
+    copy_bytes: dict[tuple[int, int], int] = field(default_factory=dict)
     sm_counts: dict[int, int] = field(default_factory=dict)
-    left_out_starts: Times = field(default_factory=list)
+    left_out_starts: PackedTimes = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    first: dict[str, int] = field(default_factory=dict)
+    first_offsets: dict[str, int] = field(default_factory=dict)
     event_count: int = 0
     has_fractions: bool = False
 
-    def note(self, what: str, count: int, place: int) -> None:
-        """Counts something, and remembers the first byte where it was met."""
+    def note(self, key: str, count: int, offset: int) -> None:
+        """Add `count` to what is noted under `key`, and keep the least offset in the trace."""
         if count:
-            self.counts[what] += count
-            self.first[what] = min(place, self.first.get(what, place))
+            self.counts[key] += count
+            self.first_offsets[key] = min(offset, self.first_offsets.get(key, offset))
+
+    def add_findings(self, later: Chunk) -> None:
+        """Add what a later chunk of the trace says beside its rows."""
+        self.thread_names.update(later.thread_names)
+        self.process_names.update(later.process_names)
+        self.ranks.update(later.ranks)
+        self.copy_bytes.update(later.copy_bytes)
+        self.sm_counts = {**later.sm_counts, **self.sm_counts}
+        self.counts.update(later.counts)
+        self.first_offsets = {**later.first_offsets, **self.first_offsets}
+        self.event_count += later.event_count
+        self.has_fractions = self.has_fractions or later.has_fractions
 
 
-_LIMIT = 1 << 63
-# Below this many microseconds (a hundred days) the double nearest to a time with three decimals lies
-# closer to it than to any other such time: half its spacing is less than half a nanosecond.
-_EXACT_US = float(1 << 43)
-# The two highest bytes of a double hold its sign and exponent: first bytes of those below 2**33, of those
-# between there and 2**49, and second bytes of such below 2**43.
-_FIRST, _SECOND = (7, 6) if sys.byteorder == "little" else (0, 1)
-_BELOW_33 = bytes(byte for byte in range(256) if byte & 0x7F < 0x42)
-_FROM_33 = bytes((0x42, 0xC2))
-_BELOW_43 = bytes(range(0xA0))
-_THOUSAND = 1000
-_NUMBER = re.compile(r"-?\d+")
-_LONGEST = 20
-# Threads and streams of a trace, which are in every event.
-_FEW_TEXTS = 1024
-
-
-def constant(value: int, count: int) -> bytes:
-    """A column that holds the same everywhere."""
+def pack_constant(value: int, count: int) -> bytes:
+    """Return a column that holds one value in every row."""
     return pack("q", value) * count
 
 
-def cells(column: bytes) -> Sequence[int]:
-    """The cells of a packed column."""
+def unpack(column: bytes) -> Sequence[int]:
+    """Return the values of a packed column."""
     return memoryview(column).cast("q")
 
 
-def whole(values: Sequence[Any]) -> bytes:
-    """Values as int64; what is no whole number in any spelling is MISSING."""
-    column = _integers(values)
+def pack_integers(values: Sequence[Any]) -> bytes:
+    """Return values of any type as int64; what is no whole number in any spelling becomes MISSING."""
+    # Nearly all columns are whole numbers throughout or null throughout: packing fails at the first
+    # value of another type, in C, and only then values are looked at one by one.
+    column = _try_pack("q", values)
     if column is None:
         missing = values.count(None)
         if missing == len(values):
-            return constant(MISSING, missing)
+            return pack_constant(MISSING, missing)
         if missing:
-            column = _integers([MISSING if value is None else value for value in values])
-    return _packed(numbers(values)) if column is None else column
+            column = _try_pack("q", [MISSING if value is None else value for value in values])
+    return _pack_int64(parse_integers(values)) if column is None else column
 
 
-def numbers(values: Sequence[Any]) -> list[int]:
-    """As above, as numbers."""
-    return list(map(_whole, values))
+def parse_integers(values: Sequence[Any]) -> list[int]:
+    """Return values of any type as integers, MISSING for what is no whole number in any spelling."""
+    return list(map(_parse_integer, values))
 
 
-def first_whole(*choices: Callable[[], Sequence[Any]]) -> bytes:
-    """As above, of the first of several values that is a whole number."""
+def pack_first_integers(*choices: Callable[[], Sequence[Any]]) -> bytes:
+    """Return, per row, the first of several values that is a whole number, as `pack_integers` does.
+
+    A choice is only called if the choices before it lack a value in some row.
+    """
     values = choices[0]()
-    column = _integers(values)
+    column = _try_pack("q", values)
     if column is not None:
         return column
-    cells = numbers(values)
-    for further in choices[1:]:
-        if MISSING not in cells:
+    numbers = parse_integers(values)
+    for choice in choices[1:]:
+        if MISSING not in numbers:
             break
-        cells = [
-            _whole(value) if cell == MISSING else cell
-            for cell, value in zip(cells, further(), strict=True)
+        numbers = [
+            _parse_integer(value) if number == MISSING else number
+            for number, value in zip(numbers, choice(), strict=True)
         ]
-    return _packed(cells)
+    return _pack_int64(numbers)
 
 
-def triples(values: Sequence[Any]) -> tuple[bytes, bytes, bytes]:
-    """Lists of three numbers as three columns."""
+def pack_triples(values: Sequence[Any]) -> tuple[bytes, bytes, bytes]:
+    """Return lists of three numbers as three columns; MISSING for what is no such list."""
     try:
         lengths = set(map(len, values))
     except TypeError:  # a number, or none
         lengths = set()
     if lengths == {3}:
-        cells = list(chain.from_iterable(values))
+        numbers = list(chain.from_iterable(values))
     else:
-        cells = []
+        numbers = []
         for value in values:
-            cells += value if isinstance(value, list) and len(value) == 3 else [None] * 3
-    return whole(cells[0::3]), whole(cells[1::3]), whole(cells[2::3])
+            numbers += value if isinstance(value, list) and len(value) == 3 else [None] * 3
+    return pack_integers(numbers[0::3]), pack_integers(numbers[1::3]), pack_integers(numbers[2::3])
 
 
-def times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> Times:
-    """Microseconds, to be exact nanoseconds; MISSING for what is no number, BEYOND for what is too large.
+def pack_times(values: Sequence[Any], spelled: Callable[[], Sequence[bytes]]) -> PackedTimes:
+    """Return microseconds such that nanoseconds are exact.
 
-    `spelled` gives the values' text; asked only where doubles do not hold them exactly.
+    MISSING for what is no number, BEYOND for what is too large. `spelled` returns the values' text; it is
+    only called where doubles do not hold them exactly.
     """
     # true is 1 here, and in JSON is no number.
     if values and not isinstance(values[0], bool):
-        column = _integers(values)
+        column = _try_pack("q", values)
         if column is not None:
-            if -_LIMIT // _THOUSAND < min(values) <= max(values) < _LIMIT // _THOUSAND:
+            if -_LIMIT // _NS_PER_US < min(values) <= max(values) < _LIMIT // _NS_PER_US:
                 return [(TimeUnit.WHOLE_US, column)]
         else:
-            column = _doubles(values)
+            column = _try_pack("d", values)
             if column is not None and _are_exact(column, values):
                 return [(TimeUnit.US, column)]
-    return [(TimeUnit.NS, _packed(list(map(_exact, spelled()))))]
+    return [(TimeUnit.NS, _pack_int64(list(map(_parse_time, spelled()))))]
 
 
-def _packed(values: Sequence[int]) -> bytes:
+def _pack_int64(values: Sequence[int]) -> bytes:
     return pack(f"{len(values)}q", *values)
 
 
-def _integers(values: Sequence[Any]) -> bytes | None:
-    """Values as int64 where all are integers of 64 bits."""
+def _try_pack(code: str, values: Sequence[Any]) -> bytes | None:
+    """Return the values packed as int64 ("q") or double ("d"), None if one of them is of another type."""
     try:
-        return pack(f"{len(values)}q", *values)
-    except (StructError, OverflowError):
-        return None
-
-
-def _doubles(values: Sequence[Any]) -> bytes | None:
-    """Values as float64 where all are numbers."""
-    try:
-        return pack(f"{len(values)}d", *values)
+        return pack(f"{len(values)}{code}", *values)
     except (StructError, OverflowError):
         return None
 
 
 def _are_exact(column: bytes, values: Sequence[Any]) -> bool:
-    """Whether all doubles of a packed column of microseconds are nearest to no other nanosecond."""
-    # To look at the values themselves takes three times as long as to pack them.
-    first = column[_FIRST::CELL_BYTES]
+    """Return whether each double of a packed column of microseconds is nearest to one nanosecond only."""
+    # Comparing the values themselves takes three times as long as packing them.
+    first = column[_FIRST::VALUE_BYTES]
     if not first.translate(None, _BELOW_33):
         return True
     if not first.translate(None, _FROM_33):
-        return not column[_SECOND::CELL_BYTES].translate(None, _BELOW_43)
+        return not column[_SECOND::VALUE_BYTES].translate(None, _BELOW_43)
     return bool(-_EXACT_US < min(values) <= max(values) < _EXACT_US)
 
 
-def _whole(value: Any) -> int:
+def _parse_integer(value: Any) -> int:
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, float):
@@ -234,22 +247,22 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) and -_LIMIT < value < _LIMIT else MISSING
 
 
-@lru_cache(_FEW_TEXTS)
+@lru_cache(_CACHED_TEXTS)
 def _number_in(text: str) -> int | None:
     """Return the number in "7", "stream 7" or "thread 25738 (python)", as old releases wrote them."""
-    digits = _NUMBER.search(text)
-    return int(digits.group()) if digits and len(digits.group()) <= _LONGEST else None
+    digits = _DIGITS.search(text)
+    return int(digits.group()) if digits and len(digits.group()) <= _MOST_DIGITS else None
 
 
-def _exact(text: bytes) -> int:
+def _parse_time(text: bytes) -> int:
     try:
         number = Decimal(text.decode().strip('"'))
         if not number.is_finite():
             return MISSING
         # As a whole number, 1e999999999 would fill the memory.
-        if number.adjusted() >= _LONGEST:
+        if number.adjusted() >= _MOST_DIGITS:
             return BEYOND
-        nearest = int((number * _THOUSAND).to_integral_value())
+        nearest = int((number * _NS_PER_US).to_integral_value())
     except (ArithmeticError, ValueError):
         return MISSING
     return nearest if BEYOND < nearest < _LIMIT else BEYOND

@@ -1,14 +1,16 @@
-"""One trace file into recordings: pieces decoded beside each other, rows handed on as they come."""
+"""A trace file as recordings: chunks are decoded side by side, their rows handed on in order.
+
+A file may hold the merged traces of several processes. The rows of the first are handed on as they are
+decoded; those of others wait in files, and become recordings of their own.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,31 +18,36 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, Options, too_many_recordings
-from nsysconv.importers.kineto import PYTHON_FUNCTIONS, arrays, remarks
-from nsysconv.importers.kineto.arrays import GPU_TABLES, Columns, Gathered
-from nsysconv.importers.kineto.decode import decoded, worker_count
-from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Piece
+from nsysconv.importers.kineto import PYTHON_FUNCTIONS
+from nsysconv.importers.kineto import notes as trace_notes
+from nsysconv.importers.kineto.arrays import (
+    GPU_TABLES,
+    ColumnArrays,
+    RecordingIndex,
+    first_and_last_start,
+    tables_of,
+)
+from nsysconv.importers.kineto.decode import decode_chunks, worker_count
+from nsysconv.importers.kineto.packed import ACCELERATOR, FURTHER_ARRAY, MISSING, Chunk
 from nsysconv.importers.kineto.trace import Metadata, Trace
 from nsysconv.importers.probe import Probe
-from nsysconv.names import plain_api_name
 from nsysconv.notes import Note
 from nsysconv.processes import ProcessDiedError
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _SECOND_NS = 1_000_000_000
 # Times of day in ns are larger than this since 2001, and no relative time is.
 _TIME_OF_DAY_NS = 10**18
-_OF_GPU = (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS)
-# Tables whose rows do not name their process.
-_OF_A_PROCESS = (*GPU_TABLES, "sync", "collective", "overhead")
+_GPU_FACTS = (Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS)
+_TABLES_WITHOUT_PID = (*GPU_TABLES, "sync", "collective", "overhead")
 
-Rows = tuple[str, Columns, list[str]]
-"""A table, columns of it, and the names that these point to."""
+TableRows = tuple[str, ColumnArrays, list[str]]
+"""A table, columns of it, and the names that these index."""
 
 
-class Reader:
-    """Reads one trace, once. The first recording's batches read the file; merged files hold more."""
+class KinetoReader:
+    """Reads one trace file, once, while the batches of its first recording are used up."""
 
     def __init__(
         self,
@@ -49,174 +56,147 @@ class Reader:
         possible: frozenset[Fact],
         advice: Mapping[Fact, str],
     ) -> None:
+        """Prepare to read; `possible` facts and `advice` are those of the importer."""
         self._probe = probe
         self._python_functions = PYTHON_FUNCTIONS in options.include
         self._processes = options.processes
         self._possible = possible
         self._advice = dict(advice)
-        self._trace: Trace
+        self._trace = Trace(probe.readable)
         self._metadata = Metadata()
-        # What rows count from, and when the first and last event of all began: they may stand anywhere.
+        self._findings = Chunk()  # of all chunks, without their rows
+        # The moment that rows count from, and when the first and the last event of all began. Events need
+        # not be in order: a later chunk may begin before the zero, which the first one set.
         self._zero = 0
-        self._span: tuple[int, int] | None = None
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, int] = {}
-        self._thread_names: dict[tuple[int, ...], str] = {}
-        self._process_names: dict[int, str] = {}
-        self._ranks: dict[int, int] = {}
-        self._sizes: dict[tuple[int, int], int] = {}
-        self._sm_counts: dict[int, int] = {}
-        self._events = 0
-        self._fractions = False
-        self._main: int | None = None
-        self._current: int = MISSING
-        self._spools: dict[int, Spool] = {}
+        self._bounds: tuple[int, int] | None = None
+        self._main_pid: int | None = None
+        self._current_pid = MISSING
+        self._folder: Path
+        self._spools: dict[int, Spool] = {}  # rows of processes other than the first
 
     def recordings(self) -> Iterator[Recording]:
-        """The first process's recording, and those of further processes that are merged in the file."""
-        with ExitStack() as stack:
-            self._folder = stack.enter_context(private_folder())
-            gathered, notes = Gathered(), list(self._probe.notes)
-            yield Recording(self._batches(gathered, notes), possible=self._possible)
+        """Yield the recording of the first process, then those of the other processes in the file."""
+        with private_folder() as self._folder:
+            yield Recording(self._main_batches(), possible=self._possible)
             for pid, spool in self._spools.items():
-                batches = self._spooled(Gathered(), spool, _part(pid))
+                batches = self._spooled_batches(spool, pid)
                 yield Recording(batches, possible=self._possible, one_of_several=True)
-
-    def _summary(self, gathered: Gathered, notes: list[Note], part: str) -> Summary:
-        return Summary(
-            attributes=self._attributes(gathered),
-            facts=self._facts(gathered),
-            advice=self._advice,
-            notes=tuple(notes),
-            part=part,
-            # Of those set aside each has a recording of its own.
-            gpu_pids=frozenset(gathered.pids | self._spools.keys()),
-            late_ns=self._late_ns,
-        )
 
     # -- rows
 
-    def _batches(self, gathered: Gathered, notes: list[Note]) -> Batches:
-        late: list[tuple[Columns, list[str]]] = []
-        for table, columns, names in self._of_main():
+    def _main_batches(self) -> Batches:
+        index, notes = RecordingIndex(), list(self._probe.notes)
+        late: list[tuple[ColumnArrays, list[str]]] = []
+        for table, columns, names in self._main_rows():
             if table == "memcpy" and (columns["bytes"] == MISSING).any():
-                # Their API calls, which may tell the bytes, may come later.
+                # Their API calls, which may give the bytes, may come later.
                 late.append((columns, names))
             elif len(columns["start_ns"]):
-                yield gathered.take(table, columns, names, self._done)
+                yield index.add(table, columns, names, self._progress)
         for columns, names in late:
-            yield gathered.take("memcpy", self._with_sizes(columns), names, self._done)
-        self._finish(gathered, notes)
-        yield from self._small_batches(gathered)
-        return self._summary(gathered, notes, _part(self._main) if self._spools else "")
+            yield index.add("memcpy", self._with_copy_bytes(columns), names, self._progress)
+        self._finish_reading()
+        notes += self._notes(index)
+        yield from self._small_tables(index)
+        part = _part(self._main_pid) if self._spools else ""
+        return self._summary(index, notes, part)
 
-    def _spooled(self, gathered: Gathered, spool: Spool, part: str) -> Batches:
+    def _spooled_batches(self, spool: Spool, pid: int) -> Batches:
+        index = RecordingIndex()
         for table, columns, names in spool.rows():
             if table == "memcpy":
-                columns = self._with_sizes(columns)
-            yield gathered.take(table, columns, names, self._done)
-        yield from self._small_batches(gathered)
-        notes = [remarks.merged_processes(1 + len(self._spools))]
-        return self._summary(gathered, notes, part)
+                columns = self._with_copy_bytes(columns)
+            yield index.add(table, columns, names, self._progress)
+        yield from self._small_tables(index)
+        notes = [trace_notes.merged_processes(1 + len(self._spools))]
+        return self._summary(index, notes, _part(pid))
 
-    def _small_batches(self, gathered: Gathered) -> Iterator[Batch]:
-        yield rows_of(schema.device, device_rows(gathered, self._metadata, self._sm_counts))
-        told = self._metadata if not self._spools else Metadata(host=self._metadata.host)
+    def _small_tables(self, index: RecordingIndex) -> Iterator[Batch]:
+        findings = self._findings
+        # The rank in the metadata of a merged file is that of one process, of which is unknown.
+        metadata = self._metadata if not self._spools else Metadata(host=self._metadata.host)
+        yield rows_of(schema.device, index.device_rows(self._metadata, findings.sm_counts))
         yield rows_of(
-            schema.process,
-            process_rows(gathered, self._process_names, self._ranks, told),
+            schema.process, index.process_rows(findings.process_names, findings.ranks, metadata)
         )
-        yield rows_of(schema.thread, thread_rows(gathered, self._thread_names))
-        yield rows_of(schema.stream, stream_rows(gathered))
-        yield rows_of(schema.name, name_rows(gathered))
+        yield rows_of(schema.thread, index.thread_rows(findings.thread_names))
+        yield rows_of(schema.stream, index.stream_rows())
+        yield rows_of(schema.name, index.name_rows())
 
-    def _decoded(self) -> Iterator[tuple[Piece, dict[str, Columns]]]:
-        """The pieces of the file, in order, and their rows by table."""
-        path = self._probe.readable
+    def _chunks(self) -> Iterator[tuple[Chunk, dict[str, ColumnArrays]]]:
+        """Yield the chunks of the file in order, and their rows by table."""
         workers = worker_count(self._probe.size, self._probe.head, self._processes)
-        self._trace = Trace(path)
-        with decoded(self._trace, workers, python_functions=self._python_functions) as pieces:
+        with decode_chunks(self._trace, workers, python_functions=self._python_functions) as chunks:
             try:
-                first = list(islice(pieces, 1))
-                self._metadata.add(_closed(self._trace.head))
-                yield from map(self._noted, chain(first, pieces))
+                first = list(islice(chunks, 1))
+                head = self._trace.head  # complete once there is a chunk
+                self._metadata.add(head + b"[]}" if head.strip() else b"")
+                for chunk in chain(first, chunks):
+                    yield chunk, self._tables_of(chunk)
             except ProcessDiedError:
                 raise InputError(
                     "a process that read the trace ended early",
                     hint="It was killed, or the memory ran out; nothing was imported.",
                 ) from None
 
-    def _noted(self, piece: Piece) -> tuple[Piece, dict[str, Columns]]:
-        """Keeps what a piece tells beside its rows."""
-        span = arrays.span(piece, self._zero if self._span else None)
-        if span is not None and self._span is None:
-            self._zero = _whole_second(span[0])
-            self._span = span
-        elif span is not None and self._span is not None:
-            self._span = min(span[0], self._span[0]), max(span[1], self._span[1])
-        tables = arrays.tables(piece, self._zero)
-        self._counts.update(piece.counts)
-        for what, place in piece.first.items():
-            self._first.setdefault(what, place)
-        self._thread_names.update(piece.threads)
-        self._process_names.update(piece.process_names)
-        self._ranks.update(piece.ranks)
-        self._sizes.update(piece.sizes)
-        for device, count in piece.sm_counts.items():
-            self._sm_counts.setdefault(device, count)
-        self._events += piece.event_count
-        self._fractions = self._fractions or piece.has_fractions
-        return piece, tables
+    def _tables_of(self, chunk: Chunk) -> dict[str, ColumnArrays]:
+        bounds = first_and_last_start(chunk, self._zero if self._bounds else None)
+        if bounds is not None and self._bounds is None:
+            self._zero = _whole_second(bounds[0])
+            self._bounds = bounds
+        elif bounds is not None and self._bounds is not None:
+            self._bounds = min(bounds[0], self._bounds[0]), max(bounds[1], self._bounds[1])
+        tables = tables_of(chunk, self._zero)
+        self._findings.add_findings(chunk)
+        return tables
 
     @property
-    def _done(self) -> str:
-        """How far the file is read, for people."""
-        return f"{self._trace.place >> 20:,} MiB of events"
+    def _progress(self) -> str:
+        return f"{self._trace.offset >> 20:,} MiB of events"
 
     # -- processes
 
-    def _of_main(self) -> Iterator[Rows]:
-        """The rows of the first process; those of others are set aside."""
+    def _main_rows(self) -> Iterator[TableRows]:
+        """Yield the rows of the first process, and spool those of others."""
         with ExitStack() as stack:
-            early: Spool | None = None  # work of a GPU whose process is met only later
-            for piece, tables in self._decoded():
-                if self._main is None and not piece.processes_seen:
+            early: Spool | None = None  # GPU rows before the first row that names a process
+            for chunk, tables in self._chunks():
+                if self._main_pid is None and not chunk.pids:
                     if early is None:
                         early = Spool(stack.enter_context(private_folder()) / "early.rows")
                     for table, columns in tables.items():
-                        early.add(table, columns, piece.names)
+                        early.add(table, columns, chunk.names)
                     continue
-                if self._main is None:
-                    self._main = self._current = piece.processes_seen[0]
+                if self._main_pid is None:
+                    self._main_pid = self._current_pid = chunk.pids[0]
                     if early is not None:
-                        yield from map(self._with_process, early.rows())
-                yield from self._of_piece(piece, tables)
-                if piece.last_process != MISSING:
-                    self._current = piece.last_process
-            if self._main is None and early is not None:
+                        yield from map(self._with_pid, early.rows())
+                yield from self._main_rows_of(chunk, tables)
+                if chunk.last_pid != MISSING:
+                    self._current_pid = chunk.last_pid
+            if self._main_pid is None and early is not None:
                 yield from early.rows()
 
-    def _of_piece(self, piece: Piece, tables: dict[str, Columns]) -> Iterator[Rows]:
-        several = set(piece.processes_seen) - {self._main} or self._spools
+    def _main_rows_of(self, chunk: Chunk, tables: dict[str, ColumnArrays]) -> Iterator[TableRows]:
+        is_merged = set(chunk.pids) - {self._main_pid} or self._spools
         for rows in tables.items():
-            table, columns, names = self._with_process((*rows, piece.names))
-            if not several:
+            table, columns, names = self._with_pid((*rows, chunk.names))
+            if not is_merged:
                 yield table, columns, names
                 continue
-            pid = columns["pid"]
-            for process in np.unique(pid).tolist():
-                own = {name: values[pid == process] for name, values in columns.items()}
-                if process in (self._main, MISSING):
+            for pid in np.unique(columns["pid"]).tolist():
+                own = {name: values[columns["pid"] == pid] for name, values in columns.items()}
+                if pid in (self._main_pid, MISSING):
                     yield table, own, names
                 else:
-                    self._spool(process).add(table, own, names)
+                    self._spool(pid).add(table, own, names)
 
-    def _with_process(self, rows: Rows) -> Rows:
-        """Rows of a GPU before which their piece names no process: they are the current one's."""
+    def _with_pid(self, rows: TableRows) -> TableRows:
+        """Return the rows with the current process where their chunk names none before them."""
         table, columns, names = rows
         unknown = columns["pid"] == MISSING
-        if table in _OF_A_PROCESS and unknown.any():
-            columns = {**columns, "pid": np.where(unknown, self._current, columns["pid"])}
+        if table in _TABLES_WITHOUT_PID and unknown.any():
+            columns = {**columns, "pid": np.where(unknown, self._current_pid, columns["pid"])}
         return table, columns, names
 
     def _spool(self, pid: int) -> Spool:
@@ -226,83 +206,65 @@ class Reader:
             self._spools[pid] = Spool(self._folder / f"{pid}.rows")
         return self._spools[pid]
 
-    def _with_sizes(self, columns: Columns) -> Columns:
-        """Copies with the bytes that their API calls told."""
-        size, pid, number = columns["bytes"], columns["pid"], columns["correlation_id"]
-        told = [
-            self._sizes.get((p, n), MISSING) if b == MISSING else b
-            for b, p, n in zip(size.tolist(), pid.tolist(), number.tolist(), strict=True)
+    def _with_copy_bytes(self, columns: ColumnArrays) -> ColumnArrays:
+        """Return copies with the bytes that their API calls give where they have none themselves."""
+        keys = zip(columns["pid"].tolist(), columns["correlation_id"].tolist(), strict=True)
+        sizes = [
+            self._findings.copy_bytes.get(key, MISSING) if size == MISSING else size
+            for size, key in zip(columns["bytes"].tolist(), keys, strict=True)
         ]
-        return {**columns, "bytes": np.array(told, np.int64)}
+        return {**columns, "bytes": np.array(sizes, np.int64)}
 
-    # -- what is told of the whole
+    # -- the recording as a whole
 
-    def _finish(self, gathered: Gathered, notes: list[Note]) -> None:
+    def _finish_reading(self) -> None:
         trace = self._trace
-        if not trace.is_list:
-            self._metadata.add(
-                b"{" + trace.tail.strip().lstrip(b",") if trace.tail.strip() else b""
-            )
-        if not self._events and not trace.events_found:
+        tail = trace.tail.strip()
+        if tail and not trace.is_list:
+            self._metadata.add(b"{" + tail.lstrip(b","))
+        if not self._findings.event_count and not trace.events_found:
             raise InputError(
                 "the trace holds no events",
                 where=str(self._probe.origin),
                 hint="The file is cut off before its traceEvents; record or copy it again.",
             )
         if trace.further_arrays:
-            self._counts[FURTHER_ARRAY] += trace.further_arrays
-        notes += remarks.counted(self._counts, self._first)
-        if trace.gzip_damage:
-            notes.append(remarks.gzip_damage(trace.gzip_damage, trace.place))
-        elif trace.lost_bytes is not None:
-            notes.append(remarks.truncated(trace.lost_bytes, trace.place))
-        if trace.trailing_place is not None:
-            notes.append(
-                remarks.trailing(self._probe.size - trace.trailing_place, trace.trailing_place)
-            )
-        if self._metadata.further_events:
-            notes.append(remarks.further_events(self._metadata.further_events))
-        if self._metadata.damaged and trace.lost_bytes is None:
-            notes.append(remarks.METADATA)
-        if gathered.rows["api_call"]:
-            notes.append(remarks.PARTIAL_API)
-        if self._events and not self._fractions:
-            notes.append(remarks.COARSE_TIMES)
-        if self._zero_utc_ns() is None:
-            notes.append(remarks.NO_BASE)
-        if not any(gathered.rows[table] for table in GPU_TABLES):
-            if self._launched(gathered):
-                notes.append(remarks.LOST_GPU_WORK)
-            elif not self._accelerated:
-                notes.append(NO_GPU_WORK)
-            if self._accelerated:
-                self._advice |= dict.fromkeys(_OF_GPU, remarks.NOT_CONVERTED)
-        if self._spools:
-            notes.append(remarks.merged_processes(1 + len(self._spools)))
-        unnamed = [
-            row
-            for row in device_rows(gathered, self._metadata, self._sm_counts)
-            if "name" not in row
-        ]
-        if unnamed:
-            notes.append(remarks.device_unnamed(len(unnamed)))
+            self._findings.counts[FURTHER_ARRAY] += trace.further_arrays
 
-    def _launched(self, gathered: Gathered) -> bool:
-        """Whether API calls put work on a GPU."""
-        texts = {number: text for text, number in gathered.names.items()}
-        return any("Launch" in texts[i] or "Memcpy" in texts[i] for i in gathered.api_names)
+    def _notes(self, index: RecordingIndex) -> Iterator[Note]:
+        findings = self._findings
+        yield from trace_notes.counted(findings)
+        yield from trace_notes.damage(self._trace, self._probe.size, self._metadata)
+        if index.row_counts["api_call"]:
+            yield trace_notes.PARTIAL_API
+        if findings.event_count and not findings.has_fractions:
+            yield trace_notes.COARSE_TIMES
+        if self._zero_utc_ns() is None:
+            yield trace_notes.NO_BASE
+        if not _has_gpu_rows(index):
+            if _has_launches(index):
+                yield trace_notes.LOST_GPU_WORK
+            elif not self._has_accelerator_work:
+                yield NO_GPU_WORK
+            if self._has_accelerator_work:
+                self._advice |= dict.fromkeys(_GPU_FACTS, trace_notes.NOT_CONVERTED)
+        if self._spools:
+            yield trace_notes.merged_processes(1 + len(self._spools))
+        devices = index.device_rows(self._metadata, findings.sm_counts)
+        unnamed = [row for row in devices if "name" not in row]
+        if unnamed:
+            yield trace_notes.unnamed_devices(len(unnamed))
 
     @property
-    def _accelerated(self) -> bool:
-        """Whether work of an accelerator was left out."""
-        return any(what.startswith(ACCELERATOR) for what in self._counts)
+    def _has_accelerator_work(self) -> bool:
+        return any(key.startswith(ACCELERATOR) for key in self._findings.counts)
 
     @property
     def _late_ns(self) -> int:
-        """How much later than the second of the first event the moment is that rows count from."""
-        if self._span is None:
+        """Return how much later than the second of the first event the moment is that rows count from."""
+        if self._bounds is None:
             return 0
-        first, last = _whole_second(self._span[0]), self._span[1]
+        first, last = _whole_second(self._bounds[0]), self._bounds[1]
         # Of times further apart than a store keeps, no zero is right for all.
         return self._zero - first if last - first <= schema.TIME_LIMIT_NS else 0
 
@@ -313,62 +275,73 @@ class Reader:
         base = self._metadata.numbers.get("baseTimeNanoseconds")
         return base + zero if base is not None else None
 
-    def _attributes(self, gathered: Gathered) -> ProfileAttributes:
+    def _summary(self, index: RecordingIndex, notes: list[Note], part: str) -> Summary:
         version = self._metadata.numbers.get("schemaVersion")
-        return ProfileAttributes(
-            tool_version=self._metadata.tool_version,
-            format_version=None if version is None else str(version),
-            zero_utc_ns=self._zero_utc_ns(),
-            recording_ns=gathered.end_ns and gathered.end_ns + self._late_ns,
-            driver_version=self._metadata.driver_version,
-            host=self._metadata.host,
+        return Summary(
+            attributes=ProfileAttributes(
+                tool_version=self._metadata.tool_version,
+                format_version=None if version is None else str(version),
+                zero_utc_ns=self._zero_utc_ns(),
+                recording_ns=index.end_ns and index.end_ns + self._late_ns,
+                driver_version=self._metadata.driver_version,
+                host=self._metadata.host,
+            ),
+            facts=self._facts(index),
+            advice=self._advice,
+            notes=tuple(notes),
+            part=part,
+            # Each spooled process has a recording of its own.
+            gpu_pids=frozenset(index.pids | self._spools.keys()),
+            late_ns=self._late_ns,
         )
 
-    def _facts(self, gathered: Gathered) -> frozenset[Fact]:
-        rows = gathered.rows
+    def _facts(self, index: RecordingIndex) -> frozenset[Fact]:
+        counts = index.row_counts
         facts = {
             item.fact
             for name, item in schema.EVENT_TABLES.items()
-            if rows[name] and (name != "operator")
+            if counts[name] and name != "operator"
         }
-        on_gpu = any(rows[table] for table in GPU_TABLES)
-        idle = rows["api_call"] and not self._launched(gathered) and not self._accelerated
+        on_gpu = _has_gpu_rows(index)
+        # Without launches, no GPU rows means no GPU work, which is known then.
+        idle = counts["api_call"] and not _has_launches(index) and not self._has_accelerator_work
         if on_gpu or idle:
-            facts.update(_OF_GPU)
-        if rows["api_call"]:
+            facts.update(_GPU_FACTS)
+        if counts["api_call"]:
             facts.add(Fact.THREADS)
             if on_gpu:
                 facts.add(Fact.API_LINKS)
-        if rows["operator"] or rows["range"]:
+        if counts["operator"] or counts["range"]:
             facts |= {Fact.OPERATORS, Fact.RANGES}
-        if self._python_functions and self._events:
+        if self._python_functions and self._findings.event_count:
             facts.add(Fact.PYTHON_FUNCTIONS)
-        if gathered.pids & self._ranks.keys() or (
+        if index.pids & self._findings.ranks.keys() or (
             self._metadata.rank is not None and not self._spools
         ):
             facts.add(Fact.RANKS)
         if self._zero_utc_ns() is not None:
             facts.add(Fact.UTC)
-        devices = device_rows(gathered, self._metadata, self._sm_counts)
+        devices = index.device_rows(self._metadata, self._findings.sm_counts)
         if devices and all("name" in row for row in devices):
             facts.add(Fact.DEVICES)
         return frozenset(facts)
 
 
 class Spool:
-    """Rows set aside in a file until the first recording is written."""
+    """Rows in a file, to be read after the first recording is written."""
 
     def __init__(self, path: Path) -> None:
+        """Make an empty file at `path`."""
         self._path = path
         path.touch()
 
-    def add(self, table: str, columns: Columns, names: list[str]) -> None:
-        """Appends rows."""
+    def add(self, table: str, columns: ColumnArrays, names: list[str]) -> None:
+        """Append rows."""
         with self._path.open("ab") as file:
             pickle.dump((table, columns, names), file)
 
-    def rows(self) -> Iterator[Rows]:
-        """The rows, as they were added."""
+    def rows(self) -> Iterator[TableRows]:
+        """Yield the rows in the order in which they were added."""
         with self._path.open("rb") as file:
             while True:
                 try:
@@ -377,81 +350,18 @@ class Spool:
                     return
 
 
+def _has_gpu_rows(index: RecordingIndex) -> bool:
+    return any(index.row_counts[table] for table in GPU_TABLES)
+
+
+def _has_launches(index: RecordingIndex) -> bool:
+    texts = {number: text for text, number in index.names.items()}
+    return any("Launch" in texts[i] or "Memcpy" in texts[i] for i in index.api_names)
+
+
 def _part(pid: int | None) -> str:
-    """What a recording is called among those of its file."""
     return f"pid{pid}"
 
 
 def _whole_second(time_ns: int) -> int:
     return time_ns // _SECOND_NS * _SECOND_NS
-
-
-def _closed(head: bytes) -> bytes:
-    """The text before the events as an object of its own."""
-    return head + b"[]}" if head.strip() else b""
-
-
-Row = dict[str, Any]
-
-
-def device_rows(found: Gathered, told: Metadata, sm_counts: Mapping[int, int]) -> list[Row]:
-    """The devices with GPU operations.
-
-    A device is described under its own number. ROCm numbers devices otherwise than it describes them:
-    where all that are described are alike, that is what they are.
-    """
-    alike = list(told.devices.values())
-    shared = alike[0] if alike and all(each == alike[0] for each in alike) else {}
-    rows = []
-    for device in sorted(found.devices):
-        row = {"device_id": device, "ordinal": device, **told.devices.get(device, shared)}
-        if "sm_count" not in row and device in sm_counts:
-            row["sm_count"] = sm_counts[device]
-        rows.append(row)
-    return rows
-
-
-def process_rows(
-    found: Gathered, names: Mapping[int, str], ranks: Mapping[int, int], told: Metadata
-) -> list[Row]:
-    """The processes with events. What the trace says of its rank is said of its only process; `ranks` are
-    those of processes, of traces that were merged."""
-    alone = len(found.pids) == 1
-    return [
-        {
-            "pid": pid,
-            "name": names.get(pid),
-            "rank": told.rank if alone and told.rank is not None else ranks.get(pid),
-            "world_size": told.world_size if alone else None,
-            "host": told.host,
-        }
-        for pid in sorted(found.pids)
-    ]
-
-
-def thread_rows(found: Gathered, names: Mapping[tuple[int, ...], str]) -> list[Row]:
-    """The threads with events."""
-    return [
-        {"pid": pid, "tid": tid, "name": names.get((pid, tid))}
-        for pid, tid in sorted(found.threads)
-    ]
-
-
-def stream_rows(found: Gathered) -> list[Row]:
-    """The streams with GPU operations."""
-    return [
-        {"pid": pid, "context_id": context, "stream_id": stream}
-        for pid, context, stream in sorted(found.streams)
-    ]
-
-
-def name_rows(found: Gathered) -> list[Row]:
-    """The names that rows refer to."""
-    return [
-        {
-            "id": number,
-            "text": text,
-            "plain": plain_api_name(text) if number in found.api_names else None,
-        }
-        for text, number in found.names.items()
-    ]

@@ -1,7 +1,7 @@
-"""The parts of a trace file: what stands before the events, pieces of whole events, what stands after.
+"""The text of a trace file: chunks of whole events, and what the trace says of itself around them.
 
-Pieces are cut where one event ends and the next begins, so that each is decoded on its own. The file is
-read once, a block at a time.
+Chunks are cut where one event ends and the next begins, so that each can be decoded on its own. The file
+is read once, a block at a time.
 """
 
 from __future__ import annotations
@@ -25,241 +25,237 @@ from nsysconv.errors import InputError
 GZIP = b"\x1f\x8b"
 
 # Between two events: libkineto begins one with "ph" or "name", other writers with what they like.
-BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
-# Words that C++ prints where JSON has no number.
-_WORDS = re.compile(
+EVENT_BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*\"(?:ph|name|cat|args|pid|tid|ts|dur|id|s|bp)\"\s*:)")
+# What C++ prints where JSON has no number.
+_NON_NUMBERS = re.compile(
     rb"(\"\s*:\s*)(?:-?inf(?:inity)?|-?nan(?:\(\w*\))?|N/A)(?=\s*[,}\]\n])", re.IGNORECASE
 )
 # JSON lets any character be spelled by its number.
 _KEY = b"".join(b"(?:%c|(?i:\\\\u00%02x))" % (letter, letter) for letter in b"traceEvents")
-EVENTS = re.compile(rb'"%b"\s*:\s*\[' % _KEY)
+EVENTS_KEY = re.compile(rb'"%b"\s*:\s*\[' % _KEY)
 """Where the array of events begins."""
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _ARRAY_END = re.compile(rb"\}\s*(?:,\s*)?\](?=\s*(?:,\s*\"|\}|$))")
 _SPACE = b" \t\r\n"
-# The first piece is small: its rows are written while larger ones are decoded.
+# The first chunk is small: its rows are written while larger ones are decoded.
 _FIRST_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 23
-# Of what is left of a plain file, a piece is not more than this part: those that are decoded beside each
-# other are to end together.
+# A chunk of a plain file is at most this part of what is left: workers are to finish at the same time.
 _LAST_PARTS = 8
 _READ_BYTES = 1 << 20
-# More than this without the beginning of the events is no trace, and what is longer is no event: to see
-# what is wrong with a text takes 20 times its size.
+# A file without events up to the first limit is no trace, and a text without a border up to the second no
+# event: to see what is wrong with a text takes 20 times its size.
 _LIMIT_BYTES, _EVENT_BYTES = 1 << 27, 1 << 25
 _WINDOW_BYTES = 1 << 13
-# What stands before the events is looked at so far when it is no JSON.
+# Damaged text before the events is searched up to here.
 _HEAD_BYTES = 1 << 24
 _HEADS_TRIED = 20
 _MARGIN = 4
 
 
-def without_words(text: bytes) -> tuple[bytes, int]:
-    """The text with `inf`, `nan` and `N/A` in place of a number as null, and how many there were."""
-    return _WORDS.subn(rb"\1null", text)
-
-
 @dataclass(frozen=True)
-class Span:
-    """A text of whole events: where it stands in the content of its file, and how long it is.
+class ChunkText:
+    """The text of some whole events: its offset in the (inflated) content of the file, and its length.
 
     `text` is None where it can be read from the file itself.
     """
 
-    place: int
+    offset: int
     length: int
     text: bytes | None = None
 
     def read(self, file: BinaryIO) -> bytes:
-        """Return the text; `file` is the trace."""
+        """Return the text; `file` is the open trace file."""
         if self.text is not None:
             return self.text
-        file.seek(self.place)
+        file.seek(self.offset)
         return file.read(self.length)
 
 
 class Trace:
-    """A trace file, to be read once: first `open_`, then `pieces`, then `tail`.
+    """Cuts a trace file into chunks. Its attributes are complete once `chunks` is used up.
 
-    `head` is the text before the events and `tail` that after them. `lost_bytes` is how much text of an
-    unfinished event stood where the file ends early, None where it does not; `gzip_damage` says what is
-    wrong with the compression, `trailing_place` where in the file something else follows the compressed
-    data. `further_arrays` counts arrays of events behind the first. `place` is how far the content was
-    handed out, `events_found` whether the array of events begins.
+    `head` is the text before the array of events and `tail` the text after it. `lost_bytes`: the length
+    of an unfinished event where the file ends early, else None. `gzip_damage`: what is wrong with the
+    compressed data, empty if nothing is. `trailing_offset`: where in the file something else follows
+    it. `further_arrays`: number of arrays of events after the first. `offset`: length of the content
+    that was cut so far. `events_found`: whether there is an array of events; `is_list`: the content is
+    only that.
     """
 
     def __init__(self, path: Path) -> None:
+        """Prepare to cut the file at `path`, which is opened later."""
         self.path = path
         self.head = b""
         self.tail = b""
         self.is_list = False
         self.lost_bytes: int | None = None
         self.gzip_damage = ""
-        self.trailing_place: int | None = None
+        self.trailing_offset: int | None = None
         self.events_found = False
         self.further_arrays = 0
-        self._buffer = b""
-        self.place = 0
+        self.offset = 0
+        self._buffer = b""  # content behind `offset`
 
-    def pieces(self) -> Iterator[Span]:
-        """Texts of whole events, separated by commas."""
+    def chunks(self) -> Iterator[ChunkText]:
+        """Yield texts of whole events, separated by commas, in the order of the file.
+
+        Raises InputError where no event ends for longer than events are.
+        """
         with self.path.open("rb") as file:
-            packed = _is_gzip(file)
-            self._blocks = self._inflated(file) if packed else _plain(file)
+            is_gzip = _is_gzip(file)
+            self._blocks = self._inflate(file) if is_gzip else _read_blocks(file)
             if not self._read_head():
                 return
-            if not packed:
-                yield from self._ranges(file)
-                return
-            ended, size = False, _FIRST_BYTES
-            while not ended:
-                ended = self._fill(size)
-                cut = None if ended else _last_border(self._buffer)
-                if cut is not None:
-                    end, start = cut
-                    yield self._taken(end, start)
-                    size = _BLOCK_BYTES
-                elif ended:
-                    yield from self._last()
-                elif len(self._buffer) > _EVENT_BYTES:
-                    yield from self._long_last()
-                    return
-                else:
-                    size = len(self._buffer) + _BLOCK_BYTES
+            yield from self._cut_blocks() if is_gzip else self._cut_file(file)
 
-    def _ranges(self, file: BinaryIO) -> Iterator[Span]:
-        """The same of a plain file, of which only the places of the cuts are read here."""
+    def _cut_blocks(self) -> Iterator[ChunkText]:
+        at_end, size = False, _FIRST_BYTES
+        while not at_end:
+            at_end = self._fill(size)
+            border = None if at_end else _last_border(self._buffer)
+            if border is not None:
+                yield self._cut(*border)
+                size = _BLOCK_BYTES
+            elif at_end:
+                yield from self._cut_end()
+            elif len(self._buffer) > _EVENT_BYTES:
+                yield from self._cut_end_or_fail()
+                return
+            else:
+                size = len(self._buffer) + _BLOCK_BYTES
+
+    def _cut_file(self, file: BinaryIO) -> Iterator[ChunkText]:
+        """Cut a plain file: only windows around the cuts are read, workers read the rest."""
         file_size = file.seek(0, os.SEEK_END)
-        size, last = _FIRST_BYTES, self._last
-        while self.place + size < file_size:
-            cut = self._border_before(file, self.place + size)
-            if cut is None:
+        size, cut_end = _FIRST_BYTES, self._cut_end
+        while self.offset + size < file_size:
+            border = self._border_before(file, self.offset + size)
+            if border is None:
                 if size == _EVENT_BYTES:
-                    last = self._long_last
+                    cut_end = self._cut_end_or_fail
                     break
                 size = min(size + _BLOCK_BYTES, _EVENT_BYTES)
                 continue
-            end, start = cut
-            span = Span(self.place, end - self.place)
-            self.place = start
-            left = (file_size - start) // _LAST_PARTS
-            size = min(max(left, _FIRST_BYTES), _BLOCK_BYTES)
-            yield span
-        file.seek(self.place)
+            end, next_start = border
+            chunk = ChunkText(self.offset, end - self.offset)
+            self.offset = next_start
+            last_size = (file_size - next_start) // _LAST_PARTS
+            size = min(max(last_size, _FIRST_BYTES), _BLOCK_BYTES)
+            yield chunk
+        file.seek(self.offset)
         self._buffer = file.read(_EVENT_BYTES)
-        yield from last()
+        yield from cut_end()
 
-    def _border_before(self, file: BinaryIO, end: int) -> tuple[int, int] | None:
-        """Where, in the file, the last event but one before `end` ends and the last one begins."""
+    def _border_before(self, file: BinaryIO, limit: int) -> tuple[int, int] | None:
         window = _WINDOW_BYTES
         while True:
-            low = max(end - window, self.place)
+            low = max(limit - window, self.offset)
             file.seek(low)
-            cut = _last_border(file.read(end - low))
-            if cut is not None:
-                return cut[0] + low, cut[1] + low
-            if low == self.place:
+            border = _last_border(file.read(limit - low))
+            if border is not None:
+                return border[0] + low, border[1] + low
+            if low == self.offset:
                 return None
             window *= 8
 
-    def _long_last(self) -> Iterator[Span]:
-        """The last events, where more text follows them than a trace has."""
-        before = self.place
-        yield from self._last()
-        if self.place == before and not self.tail:
+    def _cut_end_or_fail(self) -> Iterator[ChunkText]:
+        before = self.offset
+        yield from self._cut_end()
+        if self.offset == before and not self.tail:
             raise InputError(
                 "no event ends for a long time: this is no trace, or it is damaged",
                 where=f"{self.path}, byte {before:,}",
             )
 
-    def _taken(self, end: int, start: int) -> Span:
-        span = Span(self.place, end, self._buffer[:end])
-        self._buffer = self._buffer[start:]
-        self.place += start
-        return span
+    def _cut(self, end: int, next_start: int) -> ChunkText:
+        chunk = ChunkText(self.offset, end, self._buffer[:end])
+        self._buffer = self._buffer[next_start:]
+        self.offset += next_start
+        return chunk
 
     def _fill(self, size: int) -> bool:
-        """Reads until so many bytes wait, or the file ends; returns whether it did."""
-        waiting = [self._buffer]
+        """Fill the buffer up to `size` bytes; return whether the file ends before."""
+        blocks = [self._buffer]
         length = len(self._buffer)
         while length < size:
             block = next(self._blocks, None)
             if block is None:
                 break
-            waiting.append(block)
+            blocks.append(block)
             length += len(block)
-        self._buffer = b"".join(waiting)
+        self._buffer = b"".join(blocks)
         return length < size
 
     def _read_head(self) -> bool:
-        """Reads up to the array of events; returns whether there is one."""
+        """Read up to the array of events; return whether there is one."""
         size = _READ_BYTES
         while True:
-            ended = self._fill(size)
+            at_end = self._fill(size)
             as_list = _LIST.match(self._buffer)
-            there = list(EVENTS.finditer(self._buffer))[:_HEADS_TRIED]
+            keys = list(EVENTS_KEY.finditer(self._buffer))[:_HEADS_TRIED]
             # A program's own metadata may hold an array of that name, too.
-            outer = (match for match in there if _is_object(self._buffer[: match.end()] + b"]}"))
-            found = as_list or next(outer, None)
-            if found or ended or len(self._buffer) > (_HEAD_BYTES if there else _LIMIT_BYTES):
-                found = found or next(filter(_is_likely_outer, there), None)
+            outer = (match for match in keys if _is_object(self._buffer[: match.end()] + b"]}"))
+            begin = as_list or next(outer, None)
+            if begin or at_end or len(self._buffer) > (_HEAD_BYTES if keys else _LIMIT_BYTES):
+                begin = begin or next(filter(_is_likely_outer, keys), None)
                 break
             size = len(self._buffer) + _BLOCK_BYTES
-        if found is None:
+        if begin is None:
             self.head, self._buffer = self._buffer, b""
             self.lost_bytes = 0
             return False
         self.events_found = True
         self.is_list = as_list is not None
-        self.head = b"" if self.is_list else self._buffer[: found.end() - 1]
-        self._buffer = self._buffer[found.end() :]
-        self.place = found.end()
+        self.head = b"" if self.is_list else self._buffer[: begin.end() - 1]
+        self._buffer = self._buffer[begin.end() :]
+        self.offset = begin.end()
         return True
 
-    def _last(self) -> Iterator[Span]:
-        """The events up to the end of their array, and the text behind it."""
+    def _cut_end(self) -> Iterator[ChunkText]:
+        """Cut the events up to the end of their array, and keep the text behind it as the tail."""
         buffer = self._buffer
         if buffer.lstrip(_SPACE + b",").startswith(b"]"):
-            self._end(buffer[buffer.index(b"]") + 1 :])
+            self._finish(buffer[buffer.index(b"]") + 1 :])
             return
-        cut = _last_border(buffer)
-        found = _end_before(buffer, cut[1]) if cut else None
-        if found is not None:
-            # The border is one of the objects that stand behind the events.
-            yield self._taken(found.start() + 1, found.end())
-            self._end(self._buffer)
+        border = _last_border(buffer)
+        array_end = _end_before(buffer, border[1]) if border else None
+        if array_end is not None:
+            # The border separates objects of another array, behind that of the events.
+            yield self._cut(array_end.start() + 1, array_end.end())
+            self._finish(self._buffer)
             return
-        start = cut[1] if cut else 0
+        start = border[1] if border else 0
         length = _object_length(buffer[start:])
         if length is None:
-            found = _ARRAY_END.search(buffer, start)
-            length = found.start() + 1 - start if found else None
+            array_end = _ARRAY_END.search(buffer, start)
+            length = array_end.start() + 1 - start if array_end else None
         if length is None:
             self.lost_bytes = len(buffer) - start
-            if cut:
-                yield self._taken(cut[0], start)
+            if border:
+                yield self._cut(*border)
             return
         end = start + length
         rest = buffer[end:].lstrip(_SPACE + b",")
-        yield self._taken(end, end)
+        yield self._cut(end, end)
         if (further := _further_array(self._buffer)) is not None:
             self.further_arrays += 1
             self._buffer = self._buffer[further:]
-            self.place += further
-            yield from self._last()
+            self.offset += further
+            yield from self._cut_end()
         elif rest.startswith(b"]"):
-            self._end(rest[1:])
+            self._finish(rest[1:])
         else:
             self.lost_bytes = len(rest)
 
-    def _end(self, tail: bytes) -> None:
-        """The array of events has ended; of an object, at least its brace follows."""
+    def _finish(self, tail: bytes) -> None:
         self.tail = tail
+        # Behind the array, an object ends with a brace at least.
         if not self.is_list and not tail.strip():
             self.lost_bytes = 0
 
-    def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
-        """The content of a gzip file, of one or several members; as much as can be inflated."""
+    def _inflate(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the content of a gzip file of one or several members, as far as it can be inflated."""
         inflater = None
         while block := file.read(_READ_BYTES):
             while block:
@@ -268,7 +264,7 @@ class Trace:
                     if not block:
                         break
                     if not block.startswith(GZIP[: len(block)]):
-                        self.trailing_place = file.tell() - len(block)
+                        self.trailing_offset = file.tell() - len(block)
                         return
                     inflater = isal_zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
                 try:
@@ -287,17 +283,46 @@ class Trace:
             self.gzip_damage = "the file is cut off"
 
 
-def beginning(path: Path, size: int) -> bytes:
-    """The first bytes of a file's content, inflated where it is compressed. Never raises for damage."""
+def read_beginning(path: Path, size: int) -> bytes:
+    """Return the first `size` bytes of a file's content, inflated if it is gzip; damage ends it early."""
     trace = Trace(path)
     with path.open("rb") as file:
-        blocks = trace._inflated(file) if _is_gzip(file) else _plain(file)
-        found = b""
-        for block in blocks:
-            found += block
-            if len(found) >= size:
+        text = b""
+        for block in trace._inflate(file) if _is_gzip(file) else _read_blocks(file):
+            text += block
+            if len(text) >= size:
                 break
-        return found[:size]
+        return text[:size]
+
+
+def replace_non_numbers(text: bytes) -> tuple[bytes, int]:
+    """Return the text with null in place of `inf`, `nan` and `N/A`, and the number of replacements."""
+    return _NON_NUMBERS.subn(rb"\1null", text)
+
+
+def parse_object(text: str, parse_float: Any = float) -> dict[str, Any] | None:
+    """Return the JSON object that a text spells, None if it spells none."""
+    try:
+        value = json.loads(text, strict=False, parse_float=parse_float)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def join_arrays(text: bytes) -> tuple[bytes, int]:
+    """Return a text of events in which the arrays of events of one object are joined to one.
+
+    The second value is the number of joints.
+    """
+    parts, done = [], 0
+    for begin in EVENTS_KEY.finditer(text):
+        ends = deque(_ARRAY_END.finditer(text, done, begin.start() + 1), _HEADS_TRIED)
+        for end in ends:
+            if _further_array(text[end.end() - 1 : begin.end()]) is not None:
+                parts.append(text[done : end.start() + 1])
+                done = begin.end()
+                break
+    return b",".join([*parts, text[done:]]), len(parts)
 
 
 def _is_gzip(file: BinaryIO) -> bool:
@@ -306,18 +331,18 @@ def _is_gzip(file: BinaryIO) -> bool:
     return magic == GZIP
 
 
-def _plain(file: BinaryIO) -> Iterator[bytes]:
+def _read_blocks(file: BinaryIO) -> Iterator[bytes]:
     while block := file.read(_READ_BYTES):
         yield block
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
-    """Where the last event but one ends and the last one begins."""
+    """Return where the last event but one ends and where the last one begins."""
     window = _WINDOW_BYTES
     while True:
         low = max(len(text) - window, 0)
         last = None
-        for last in BORDER.finditer(text, low):  # noqa: B007
+        for last in EVENT_BORDER.finditer(text, low):  # noqa: B007
             pass
         if last is not None:
             return last.start() + 1, last.end()
@@ -327,8 +352,10 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 
 
 def _is_likely_outer(match: re.Match[bytes]) -> bool:
-    """Whether a key of damaged text stands where profilers write their own: first on its line, or
-    behind another value. What begins an object inside of a line is a program's.
+    """Return whether a key in damaged text is where profilers write their own.
+
+    That is first on its line, or behind another value; a key that begins an object inside of a line was
+    written by the program.
     """
     before = match.string[: match.start()]
     line = before[before.rfind(b"\n") + 1 :]
@@ -336,53 +363,38 @@ def _is_likely_outer(match: re.Match[bytes]) -> bool:
 
 
 def _is_object(text: bytes) -> bool:
-    try:
-        found = json.loads(without_words(text)[0].decode("utf-8-sig", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict)
+    return parse_object(_decode(text)) is not None
+
+
+def _decode(text: bytes) -> str:
+    return replace_non_numbers(text)[0].decode("utf-8-sig", "replace")
 
 
 def _end_before(text: bytes, limit: int) -> re.Match[bytes] | None:
-    """The end of the array of events before `limit`: what follows it completes an object."""
+    """Return the end of the array of events before `limit`: the text behind it completes an object."""
     ends = deque(_ARRAY_END.finditer(text, 0, limit), _HEADS_TRIED)
-    follows = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
+    candidates = ((end, text[end.end() :].lstrip(_SPACE + b",")) for end in ends)
     # Not where another trace follows, whose own first arrays end there.
-    alone = ((end, rest) for end, rest in follows if not EVENTS.search(rest))
-    return next((end for end, rest in alone if _is_object(b"{" + rest)), None)
+    candidates = ((end, rest) for end, rest in candidates if not EVENTS_KEY.search(rest))
+    return next((end for end, rest in candidates if _is_object(b"{" + rest)), None)
 
 
 def _further_array(text: bytes) -> int | None:
-    """Where, behind the end of the array of events, another of the same object begins."""
+    """Return where, behind the end of an array of events, another array of the same object begins."""
     if not text.lstrip(_SPACE + b",").startswith(b"]"):
         return None
     between = text[text.index(b"]") + 1 :].lstrip(_SPACE + b",")
-    left_out = len(text) - len(between)
-    there = (match.end() for match in islice(EVENTS.finditer(between), _HEADS_TRIED))
-    return next((left_out + e for e in there if _is_object(b"{" + between[:e] + b"]}")), None)
-
-
-def joined(text: bytes) -> tuple[bytes, int]:
-    """The text of events with each end of an array and beginning of the next of its object as a comma,
-    and how many there were.
-    """
-    parts, done = [], 0
-    for begins in EVENTS.finditer(text):
-        ends = deque(_ARRAY_END.finditer(text, done, begins.start() + 1), _HEADS_TRIED)
-        for end in ends:
-            if _further_array(text[end.end() - 1 : begins.end()]) is not None:
-                parts.append(text[done : end.start() + 1])
-                done = begins.end()
-                break
-    return b",".join([*parts, text[done:]]), len(parts)
+    offset = len(text) - len(between)
+    ends = (match.end() for match in islice(EVENTS_KEY.finditer(between), _HEADS_TRIED))
+    return next((offset + end for end in ends if _is_object(b"{" + between[:end] + b"]}")), None)
 
 
 def _object_length(text: bytes) -> int | None:
-    """The length of the JSON object that a text begins with, space before it included."""
-    spelled = text.decode("latin-1")  # a character for each byte
-    skipped = len(spelled) - len(spelled.lstrip())
+    """Return the length of the JSON object that a text begins with, white space before it included."""
+    characters = text.decode("latin-1")  # one for each byte
+    skipped = len(characters) - len(characters.lstrip())
     try:
-        _, end = json.JSONDecoder(strict=False).raw_decode(spelled, skipped)
+        _, end = json.JSONDecoder(strict=False).raw_decode(characters, skipped)
     except (ValueError, RecursionError):
         return None
     return end
@@ -394,7 +406,7 @@ _NUMBERS = (
     "cupti_version",
     "cuda_driver_version",
 )
-# Property of a device -> our column. AMD spells one of them otherwise.
+# Property of a device -> column of ours. AMD spells one of them otherwise.
 _DEVICE_NUMBERS = {
     "totalGlobalMem": "memory_bytes",
     "computeMajor": "compute_major",
@@ -409,10 +421,11 @@ _THREADS_PER_SM = ("maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor")
 
 @dataclass
 class Metadata:
-    """What is allowed through. `devices`: columns of `device` by the id the trace gives them.
+    """What a trace says of itself outside its events: by allow-list, because environments are there, too.
 
-    `damaged` counts texts that could not be read as JSON as a whole, `further_events` the events that
-    stand outside the array that was read.
+    `devices`: columns of the table `device` by the id that the trace gives them. `damaged`: number of
+    texts that are not JSON as a whole. `further_events`: number of events outside the array that was
+    read.
     """
 
     numbers: dict[str, int] = field(default_factory=dict)
@@ -425,66 +438,56 @@ class Metadata:
     further_events: int = 0
 
     def add(self, text: bytes) -> None:
-        """Adds what a JSON object spells; of a damaged one, the values that are known by name."""
+        """Add what a JSON object says; of a damaged one, the values of known keys."""
         if not text.strip():
             return
-        found = _loaded(text)
-        if found is None:
+        values = parse_object(_decode(text))
+        if values is None:
             self.damaged += 1
-            found = _singly(text)
-        self._take(found)
+            values = _parse_known_keys(_decode(text))
+        self._add_values(values)
 
-    def _take(self, found: Mapping[str, Any]) -> None:
-        events = found.get("traceEvents")
+    def _add_values(self, values: Mapping[str, Any]) -> None:
+        events = values.get("traceEvents")
         self.further_events += len(events) if isinstance(events, list) else 0
         for name in _NUMBERS:
-            value = found.get(name)
+            value = values.get(name)
             if _fits(value):
                 self.numbers[name] = int(value)
-        if isinstance(found.get("roctracer_version"), str):
-            self.roctracer = _clean(found["roctracer_version"])
-        if isinstance(found.get("host_name"), str):
-            self.host = _clean(found["host_name"])
-        spread = found.get("distributedInfo")
-        if isinstance(spread, str):
-            spread = _loaded(spread.encode("utf-8", "replace"))
-        if isinstance(spread, dict):
-            self.rank = _number(spread.get("rank"), self.rank)
-            self.world_size = _number(spread.get("world_size"), self.world_size)
-        devices = found.get("deviceProperties")
+        if isinstance(values.get("roctracer_version"), str):
+            self.roctracer = _replace_surrogates(values["roctracer_version"])
+        if isinstance(values.get("host_name"), str):
+            self.host = _replace_surrogates(values["host_name"])
+        distributed = values.get("distributedInfo")
+        if isinstance(distributed, str):
+            distributed = parse_object(_decode(distributed.encode("utf-8", "replace")))
+        if isinstance(distributed, dict):
+            self.rank = _number(distributed.get("rank"), self.rank)
+            self.world_size = _number(distributed.get("world_size"), self.world_size)
+        devices = values.get("deviceProperties")
         for device in devices if isinstance(devices, list) else ():
             if isinstance(device, dict) and _fits(device.get("id")):
-                self.devices[device["id"]] = _device(device)
+                self.devices[device["id"]] = _device_row(device)
 
     @property
     def tool_version(self) -> str | None:
-        """The tracing library and its version."""
+        """Return the tracing library and its version."""
         if "cupti_version" in self.numbers:
             return f"CUPTI {self.numbers['cupti_version']}"
         return f"roctracer {self.roctracer}" if self.roctracer else None
 
     @property
     def driver_version(self) -> str | None:
-        """The newest CUDA that the driver supports: 12040 is 12.4."""
+        """Return the newest CUDA that the driver supports: 12040 is 12.4."""
         number = self.numbers.get("cuda_driver_version")
         if number is None:
             return None
         return f"CUDA {number // 1000}.{number % 1000 // 10}"
 
 
-def _loaded(text: bytes) -> dict[str, Any] | None:
-    spelled = without_words(text)[0].decode("utf-8-sig", "replace")
-    try:
-        found = json.loads(spelled, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _singly(text: bytes) -> dict[str, Any]:
-    """The values of known keys that begin a line, as the profiler writes them."""
-    spelled = without_words(text)[0].decode("utf-8-sig", "replace")
-    found = {}
+def _parse_known_keys(text: str) -> dict[str, Any]:
+    """Return the values of known keys that begin a line, as the profiler writes them."""
+    values = {}
     for name in (
         *_NUMBERS,
         "roctracer_version",
@@ -492,39 +495,40 @@ def _singly(text: bytes) -> dict[str, Any]:
         "distributedInfo",
         "deviceProperties",
     ):
-        match = re.search(rf'^[ \t\r{{,]*"{name}"\s*:\s*', spelled, re.MULTILINE)
+        match = re.search(rf'^[ \t\r{{,]*"{name}"\s*:\s*', text, re.MULTILINE)
         if match:
             with contextlib.suppress(ValueError, RecursionError):
-                found[name], _ = json.JSONDecoder(strict=False).raw_decode(spelled, match.end())
-    return found
+                values[name], _ = json.JSONDecoder(strict=False).raw_decode(text, match.end())
+    return values
 
 
-def _device(told: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = (
-        {"name": _clean(told["name"])} if isinstance(told.get("name"), str) else {}
-    )
+def _device_row(properties: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if isinstance(properties.get("name"), str):
+        row["name"] = _replace_surrogates(properties["name"])
     for name, column in _DEVICE_NUMBERS.items():
-        if _fits(told.get(name)):
-            row[column] = told[name]
-    warp = told.get("warpSize")
-    threads = next((told[name] for name in _THREADS_PER_SM if _fits(told.get(name))), None)
+        if _fits(properties.get(name)):
+            row[column] = properties[name]
+    warp = properties.get("warpSize")
+    limits = (properties[name] for name in _THREADS_PER_SM if _fits(properties.get(name)))
+    threads = next(limits, None)
     if threads is not None and isinstance(warp, int) and warp > 0:
         row["max_warps_per_sm"] = threads // warp
     return row
 
 
-def _number(value: object, otherwise: int | None) -> int | None:
+def _number(value: object, default: int | None) -> int | None:
     with contextlib.suppress(ValueError):
-        number = int(value) if isinstance(value, int | str) else otherwise
-        return number if _fits(number) else otherwise
-    return otherwise
+        number = int(value) if isinstance(value, int | str) else default
+        return number if _fits(number) else default
+    return default
 
 
 def _fits(value: object) -> TypeGuard[int]:
-    """Whether it is a number that a column holds, with room for the sum of two."""
+    # Room is left for the sum of two.
     return isinstance(value, int) and abs(value) < 1 << 62
 
 
-def _clean(text: str) -> str:
-    """The text without halves of characters, which JSON may spell and no file can hold."""
+def _replace_surrogates(text: str) -> str:
+    # JSON can spell halves of surrogate pairs, which no encoding has.
     return text.encode("utf-8", "replace").decode()

@@ -41,19 +41,18 @@ POSSIBLE = frozenset(
 JOINS = True
 INCLUDABLE: Mapping[str, str] = {}
 _EXPORT = "export the report itself and import that: `nsys export --type=sqlite REPORT.nsys-rep`"
-_TRACE = f"Print it with `nsys stats -r cuda_gpu_trace -f csv REPORT.nsys-rep`, or {_EXPORT}."
-_CALLS = f"Print it with `nsys stats -r cuda_api_trace -f csv REPORT.nsys-rep`, or {_EXPORT}."
+
+
+def _print(reports: str) -> str:
+    return f"Print it with `nsys stats -r {reports} -f csv REPORT.nsys-rep`, or {_EXPORT}."
+
+
+_TRACE = _print("cuda_gpu_trace")
+_CALLS = _print("cuda_api_trace")
 _BOTH = (
     f"Print both traces as CSV and import them together (`nsysconv import --join`), or {_EXPORT}."
 )
-_KERNEL_SUM = (
-    f"Print it with `nsys stats -r cuda_gpu_kern_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
-)
-_MEMORY_SUMS = (
-    "Print it with `nsys stats -r cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum -f csv REPORT.nsys-rep`, "
-    f"or {_EXPORT}."
-)
-_API = f"Print it with `nsys stats -r cuda_api_sum -f csv REPORT.nsys-rep`, or {_EXPORT}."
+_MEMORY_SUMS = _print("cuda_gpu_mem_time_sum,cuda_gpu_mem_size_sum")
 _RANGES = (
     "Put NVTX ranges into the program, record with `nsys profile --trace=cuda,nvtx …`, and print "
     "`nsys stats -r nvtx_sum -f csv REPORT.nsys-rep`."
@@ -71,9 +70,9 @@ ADVICE: Mapping[Fact, str] = {
     Fact.API_CALLS: _CALLS,
     Fact.API_LINKS: _BOTH,
     Fact.THREADS: _CALLS,
-    Fact.KERNEL_TOTALS: _KERNEL_SUM,
+    Fact.KERNEL_TOTALS: _print("cuda_gpu_kern_sum"),
     Fact.MEMORY_TOTALS: _MEMORY_SUMS,
-    Fact.API_TOTALS: _API,
+    Fact.API_TOTALS: _print("cuda_api_sum"),
     Fact.UNIFIED_MEMORY_TOTALS: _MEMORY_SUMS,
     Fact.RANGE_TOTALS: _RANGES,
     Fact.DIRECTIVE_TOTALS: "Record a program with OpenACC or OpenMP with `nsys profile --trace=cuda,"
@@ -92,12 +91,12 @@ _LONGEST_SIGN = 1024
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """Text with the header of a table of nsys, or with what nsys says before one; none of nvprof's."""
+    """Accept text with the header of a table of nsys, or with its messages, and none of nvprof's."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    from nsysconv.importers.nsys_stats.survey import is_told
+    from nsysconv.importers.nsys_stats.survey import is_nsys_output
     from nsysconv.importers.nvprof_log.survey import SIGNATURE as NVPROF
-    from nsysconv.importers.printed.encoding import pieces
+    from nsysconv.importers.printed.text import text_chunks
 
     head = probe.head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if b"".join(head[:64].split()).startswith(_OURS_JSON) or head.startswith(_OURS_CSV):
@@ -106,18 +105,18 @@ def sniff(probe: Probe) -> Yes | No:
             close=True,
             hint="Import the file that the report is about.",
         )
-    found = False
-    for text in pieces(probe, _LONGEST_SIGN):
+    is_nsys = False
+    for text in text_chunks(probe, _LONGEST_SIGN):
         if NVPROF.search(text):
             return No("it holds what nvprof prints")
-        found = found or is_told(text)
-    if found:
+        is_nsys = is_nsys or is_nsys_output(text)
+    if is_nsys:
         return Yes()
     return No("it holds no header of a table that nsys stats prints")
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording for each run of nsys stats; the one that several files make together."""
-    from nsysconv.importers.nsys_stats.reader import Reader
+    """Yield a recording for each run of nsys stats, or the one that several files make together."""
+    from nsysconv.importers.nsys_stats.reader import read_recordings
 
-    yield from Reader(probes, POSSIBLE, ADVICE).recordings()
+    yield from read_recordings(probes, POSSIBLE, ADVICE)

@@ -1,27 +1,41 @@
-"""Where things stand in a log: tables, what announces them, and where one recording ends.
+"""Survey of a log: where tables are, what announces them, and to which recording they belong.
 
 A log is read twice. This is the first time: rows of small tables are kept, and of traces only the places
-where their rows stand.
+of their rows.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from nsysconv.importers.nsys_stats import tables
-from nsysconv.importers.nsys_stats.objects import BEGINS, Objects
-from nsysconv.importers.nsys_stats.tables import TRACES, Form, Header, Table
-from nsysconv.importers.printed.lines import Refused, Span
+from nsysconv.importers.nsys_stats.tables import (
+    BOX,
+    JSON_START,
+    TRACES,
+    JsonRows,
+    Layout,
+    NsysHeader,
+    NsysTable,
+    boxed_cells,
+    delimited_cells,
+    header_of_words,
+    parse_header,
+    report_of,
+    title_of,
+)
+from nsysconv.importers.printed.registry import is_api_name
+from nsysconv.importers.printed.text import RejectedLines, RowSpan
 
 # How nsys announces a table: a pattern, and the sign at whose first place in a line it is looked for.
-# None looks back, for damaged lines may have a million characters.
+# Patterns do not backtrack, for damaged lines may have a million characters.
 _RUNNING = re.compile(r"\w+ \[(?:[^\]]*?[/\\])??(?P<report>\w+)\.py (?P<file>[^\]]*)(?P<args>)\]")
-_ANNOUNCED = (
+_ANNOUNCEMENTS = (
     (
         "Processing [",
         re.compile(
@@ -34,13 +48,14 @@ _ANNOUNCED = (
     ("Executing '", re.compile(r"\w+ '(?P<report>[^']+)' stats report")),
     ("", re.compile(r"(?=.*\):\s*$)\s*\*\* .+ \((?P<report>\w+)(?::(?P<args>.*))?\):\s*$")),
 )
-# Words alone are repeated to users: a path that a damaged line has there may be nobody's business.
+# Words alone are repeated to users: a damaged line may have a private path in this place.
 _SKIPPED = re.compile(r"SKIPPED: .*?does not contain (?P<what>[\w ()-]{1,60}?)\.?\s*$")
-# What nsys says when it begins with another recording.
-_BEGINS = re.compile(
+# What nsys prints when it begins with another recording.
+_RECORDING_START = re.compile(
     r"^\s*(?:Collecting data\.\.\.|Generating '.*\.qdstrm'|Generating SQLite file )"
 )
-_SAID = re.compile(
+# Lines without any of these are no messages of nsys.
+_MESSAGE_WORDS = re.compile(
     r"Processing|Running|Exporting|Executing|\*\*|SKIPPED|Collecting|Generating|Stat|Summ|Trac"
 )
 _SIZE_UNIT = re.compile(r"\((?:by size in )?([KMG]i?B)\)")
@@ -50,22 +65,24 @@ _RULE = re.compile(
 )
 _DASHES = re.compile(r"-+")
 _GAP = re.compile(r"\s{2,}")
-# What stands before lines that somebody copied into a comment or a quotation.
+# What precedes lines that somebody copied into a comment or a quotation.
 _COMMENT = re.compile(r"^\s*(?://+|#+|>+)(?=\s|$)")
 _LIKE_A_ROW = re.compile(r'^[\s|│"*]*-?\d')
-_NEXT_OTHER = re.compile(rb'\n[^0-9"]')
+_NEXT_OTHER_LINE = re.compile(rb'\n[^0-9"]')
 # What no row lacks, of totals and of traces.
-_TOLD = ("total", "count", "start", "dur", "name")
+_REQUIRED = ("total", "count", "start", "dur", "name")
 _LONGEST_LINE = 1 << 20
 _CHUNK_BYTES = 1 << 20
 _MOST_LINES_OF_A_ROW = 64
 
-# What a table's header has, in one line or as the keys of an object; and what nsys says beside tables.
+# -- recognising the output of nsys
+
+# What a table's header has, in one line or as the keys of an object; and what nsys prints beside tables.
 _SIGN = re.compile(
     rb"Time ?\(%\)|Total(?: \([KMG]i?B\))?[^\n]{1,40}(?:Count|Operations)|Start(?: Time)? ?\(|Proj Avg|"
     rb"QCount|Kern Inst|Migration Size|DurNonChild|API Dur|Total Message Volume|PeerRank"
 )
-_SAYING = re.compile(
+_MESSAGE = re.compile(
     rb"^[ \t/#>]*(?:Processing \[[^\]\n]{1,400}\] with \[[^\]\n]{1,400}\]|"
     rb"\[\d{1,4}/\d{1,4}\] Executing '\w{1,40}[^'\n]{0,200}' stats report|"
     rb"SKIPPED: [^\n]{0,400}does not contain|"
@@ -76,88 +93,89 @@ _KEYS = re.compile(rb'\{\s*"(?:Time \(%\)|Total \([KMG]i?B\)|Start \([num]?s\))"
 _LONGEST_HEADER = 1024
 
 
-def is_told(text: bytes) -> bool:
-    """Whether a text holds what nsys prints and no other program, as far as is known."""
-    return _SAYING.search(text) is not None or has_table(text)
+def is_nsys_output(text: bytes) -> bool:
+    """Return whether a text holds what nsys prints and no other program, as far as is known."""
+    return _MESSAGE.search(text) is not None or has_table(text)
 
 
 def has_table(text: bytes) -> bool:
-    """Whether the header of a table of nsys stands in a text, as a line or as the keys of an object."""
+    """Return whether a text holds the header of a table of nsys, as a line or as keys of an object."""
     if _KEYS.search(text):
         return True
-    seen = -1
+    last_start = -1
     for match in _SIGN.finditer(text):
         start = text.rfind(b"\n", 0, match.start()) + 1
-        if start == seen:
+        if start == last_start:
             continue
-        seen = start
+        last_start = start
         end = text.find(b"\n", match.end())
         line = text[start : end if end >= 0 else len(text)]
-        if len(line) <= _LONGEST_HEADER and tables.header_of(
-            _plain(line.decode("utf-8", "replace"))
+        if len(line) <= _LONGEST_HEADER and parse_header(
+            _uncommented(line.decode("utf-8", "replace"))
         ):
             return True
     return False
 
 
-def _from(sign: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """What a pattern finds that begins at the first place of a sign."""
+def _uncommented(line: str) -> str:
+    # Blanks take the place of what makes it a comment, so that columns stay aligned.
+    return _COMMENT.sub(lambda mark: " " * len(mark.group()), line.rstrip("\r\n"), count=1)
+
+
+def _match_from(sign: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     place = text.find(sign)
     return pattern.match(text, place) if place >= 0 else None
 
 
-def _plain(line: str) -> str:
-    """A line without its end and without what makes it a comment."""
-    return _COMMENT.sub(lambda mark: " " * len(mark.group()), line.rstrip("\r\n"), count=1)
+# -- what a log holds
 
 
 @dataclass
-class Block:
-    """A table: its kind (None: nothing tells it), header, and rows.
+class PrintedTable:
+    """A table: its kind (None if it cannot be known), header, and rows.
 
-    `unit` is what a heading called its sizes in. `rows` are the cells of small tables, with their lines;
-    `spans` are where the rows of traces are. `extents` are the columns of an aligned table. `unread` are
-    lines that look like rows and are none, `foreign` others that stand between rows.
+    `unit` is that of its sizes where a heading names it. `rows` are the cells of small tables, with their
+    lines; `spans` the places of a trace's rows. `extents` are the columns of an aligned table. `unread`
+    are lines that look like rows and are none, `foreign` other lines between rows.
     """
 
-    table: Table | None
-    header: Header
+    kind: NsysTable | None
+    header: NsysHeader
     line: int
     unit: str = ""
     database: str = ""
     arguments: str = ""
     rows: list[tuple[int, Sequence[str]]] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[RowSpan] = field(default_factory=list)
     extents: list[tuple[int, int]] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
-    foreign: Refused = field(default_factory=Refused)
+    foreign: RejectedLines = field(default_factory=RejectedLines)
 
     @property
     def has_rows(self) -> bool:
-        """Whether a row of it has been seen."""
+        """Return whether a row of it has been seen."""
         return bool(self.rows or self.spans)
 
     def cells(self, line: str) -> list[str] | None:
-        """The cells of a line; None where it does not have the header's columns."""
-        form, count = self.header.form, len(self.header.columns)
-        if form is Form.DELIMITED:
-            found = tables.cells(line, self.header.delimiter)
-        elif form is Form.BOXED:
-            found = tables.boxed(line.strip()) if tables.BOX.search(line) else None
-            if found is not None and len(found) > count:
-                found = [*found[: count - 1], "|".join(found[count - 1 :])]
+        """Return the cells of a line, or None if it does not have the header's columns."""
+        layout, count = self.header.layout, len(self.header.columns)
+        if layout is Layout.DELIMITED:
+            cells = delimited_cells(line, self.header.delimiter)
+        elif layout is Layout.BOXED:
+            cells = boxed_cells(line.strip()) if BOX.search(line) else None
+            if cells is not None and len(cells) > count:
+                cells = [*cells[: count - 1], "|".join(cells[count - 1 :])]
         else:
-            found = self._aligned(line) or _GAP.split(line.strip(), count - 1)
-        return found if found is not None and len(found) == count else None
+            cells = self._aligned_cells(line) or _GAP.split(line.strip(), count - 1)
+        return cells if cells is not None and len(cells) == count else None
 
-    def is_continued(self, line: str) -> bool:
-        """Whether a line stands under the dashes of a table and tells what its rows must."""
-        cells = self._aligned(line) if self.header.form is Form.ALIGNED else None
-        places = (self.header.place(role) for role in _TOLD)
+    def is_aligned_row(self, line: str) -> bool:
+        """Return whether a line has its cells under the dashes, and those that no row lacks."""
+        cells = self._aligned_cells(line) if self.header.layout is Layout.ALIGNED else None
+        places = (self.header.place(role) for role in _REQUIRED)
         return cells is not None and all(cells[place] for place in places if place is not None)
 
-    def _aligned(self, line: str) -> list[str] | None:
-        """The cells under the dashes; None where the line is not aligned with them."""
+    def _aligned_cells(self, line: str) -> list[str] | None:
         if len(self.extents) != len(self.header.columns):
             return None
         edges = [0, *(start for start, _ in self.extents[1:])]
@@ -177,257 +195,243 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """nsys says that it found nothing of a kind."""
+class NoData:
+    """A message that nsys found nothing of a kind."""
 
     what: str
     database: str
 
 
 @dataclass(frozen=True)
-class Beginning:
-    """nsys says that it begins with a recording."""
+class RecordingStart:
+    """A message that nsys begins with a recording."""
 
 
 @dataclass(frozen=True)
-class Unread:
-    """A table that has no place."""
+class UnreadTable:
+    """A table that has no place in a store."""
 
     report: str
 
 
-Item = Block | Skipped | Beginning | Unread
+LogItem = PrintedTable | NoData | RecordingStart | UnreadTable
 
 
-class Survey:
-    """What a log holds, in order. `unfinished` is the number of the last line where it does not end."""
+class LogSurvey:
+    """What a log holds, in order.
+
+    `unfinished` is the number of the last line if no newline ends it. `truncated` is the last line if the
+    file ends within a row of several lines or within an array.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.items: list[Item] = []
+        """Read a file in UTF-8."""
+        self.items: list[LogItem] = []
         self.unfinished: int | None = None
         self.truncated: int | None = None
         self._path = path
-        self._block: Block | None = None
-        self._announced: Table | str | None = None
+        self._table: PrintedTable | None = None
+        self._announced: NsysTable | str | None = None
         self._database = self._arguments = self._unit = ""
-        self._pending: list[str] = []
-        # Of the open table: whether an empty line stood behind its rows, lines behind these that are
-        # none, and the beginning of a row into which a message was written.
+        self._open_row: list[str] = []
+        # Of the open table: whether an empty line came after its rows, lines after these that are none,
+        # and the beginning of a row into which a message was written.
         self._paused = False
-        self._foreign = Refused()
-        self._torn = ""
+        self._foreign = RejectedLines()
+        self._torn_row = ""
         self._line, self._last = 0, b""
         with path.open("rb") as file:
             while raw := file.readline(_LONGEST_LINE):
-                self._one(file, raw)
-        self._end()
-
-    def _end(self) -> None:
+                self._read_line(file, raw)
         if self._line and not self._last.endswith(b"\n"):
             self.unfinished = self._line
-        if self._pending:
-            self.truncated = self._line
-        self._mend("")
-        self._close_block()
+        if self._open_row:
+            self.truncated, self._open_row = self._line, []
+        self._close()
 
-    def _one(self, file: BinaryIO, raw: bytes) -> None:
+    def _read_line(self, file: BinaryIO, raw: bytes) -> None:
         self._line, self._last = self._line + 1, raw
         if self._line == 1:
             raw = raw.removeprefix(codecs.BOM_UTF8)
         start = file.tell() - len(raw)
-        text = _plain(raw.decode("utf-8", "replace"))
-        if self._pending:
-            self._continue(text)
+        text = _uncommented(raw.decode("utf-8", "replace"))
+        if self._open_row:
+            self._continue_row(text)
         elif not text.strip():
-            self._empty()
+            self._read_empty_line()
         elif (
-            (BEGINS.match(raw) and self._objects(file, start))
-            or self._said(text)
-            or self._header(text)
+            not (JSON_START.match(raw) and self._read_json(file, start))
+            and not self._read_message(text)
+            and not self._read_header(text)
+            and self._table is not None
         ):
-            pass
-        elif self._block is not None:
-            self._row(file, text, start)
+            self._read_row(self._table, file, text, start)
 
-    def _empty(self) -> None:
-        """An empty line ends a table; but messages, which have such, may stand between aligned rows."""
+    def _read_empty_line(self) -> None:
+        # It ends a table; but messages, which have such, may come between aligned rows.
         self._mend("")
-        if self._block is not None and self._block.has_rows:
-            if self._block.extents and self._block.header.form is Form.ALIGNED:
+        if self._table is not None and self._table.has_rows:
+            if self._table.extents and self._table.header.layout is Layout.ALIGNED:
                 self._paused = True
             else:
                 self._close()
 
-    # -- what nsys says
+    # -- messages
 
-    def _said(self, text: str) -> bool:
-        """Whether a line announces a table, or says that there is none."""
-        if _SAID.search(text) is None:
+    def _read_message(self, text: str) -> bool:
+        if _MESSAGE_WORDS.search(text) is None:
             return False
-        if (
-            self._block is not None
-            and self._block.header.form is not Form.JSON
-            and _LIKE_A_ROW.match(text)
-        ):
-            return self._tears(text)
-        matches = (_from(sign, pattern, text) for sign, pattern in _ANNOUNCED)
+        table = self._table
+        if table is not None and table.header.layout is not Layout.JSON and _LIKE_A_ROW.match(text):
+            return self._tear(table, text)
+        matches = (_match_from(sign, pattern, text) for sign, pattern in _ANNOUNCEMENTS)
         if match := next(filter(None, matches), None):
-            told = match.groupdict()
+            groups = match.groupdict()
             self._close()
-            self._announced = tables.report_of(told["report"])
-            self._database = told.get("file") or self._database
-            self._arguments = told.get("args") or told["report"].partition(":")[2]
-        elif match := _from("SKIPPED: ", _SKIPPED, text):
-            self.items.append(Skipped(match["what"], self._database))
-            if self._block is None:
+            self._announced = report_of(groups["report"])
+            self._database = groups.get("file") or self._database
+            self._arguments = groups.get("args") or groups["report"].partition(":")[2]
+        elif match := _match_from("SKIPPED: ", _SKIPPED, text):
+            self.items.append(NoData(match["what"], self._database))
+            if table is None:
                 self._announced = None
-            else:  # stderr comes when it likes: the table goes on
+            else:  # stderr comes at any moment: the table goes on
                 self._foreign.add(self._line)
-        elif _BEGINS.match(text) and not text.endswith("Statistics..."):
+        elif _RECORDING_START.match(text) and not text.endswith("Statistics..."):
             self._close()
-            self.items.append(Beginning())
+            self.items.append(RecordingStart())
             self._announced, self._database = None, ""
-        elif (titled := tables.title_of(text)) is not None and not tables.BOX.search(text):
+        elif (announced := title_of(text)) is not None and not BOX.search(text):
             self._close()
-            self._announced, self._arguments = titled, ""
+            self._announced, self._arguments = announced, ""
             unit = _SIZE_UNIT.search(text)
             self._unit = unit.group(1) if unit else ""
         else:
             return False
         return True
 
-    def _tears(self, text: str) -> bool:
-        """Whether a message was written into the middle of a row, whose other half is in a line below."""
-        head, sign, said = text.partition("SKIPPED: ")
-        match = _SKIPPED.match(sign + said)
-        if self._block is None or match is None:
+    def _tear(self, table: PrintedTable, text: str) -> bool:
+        # A message may be written into the middle of a row, whose other half is in a line below.
+        head, sign, message = text.partition("SKIPPED: ")
+        match = _SKIPPED.match(sign + message)
+        if match is None:
             return False
-        self.items.append(Skipped(match["what"], self._database))
+        self.items.append(NoData(match["what"], self._database))
         self._foreign.add(self._line)
-        if self._block.table not in TRACES:
-            self._torn = head
+        if table.kind not in TRACES:
+            self._torn_row = head
         return True
 
     def _mend(self, text: str) -> str:
-        """What is left of a line once a torn row has got its other half."""
-        torn, self._torn = self._torn, ""
-        if not torn or self._block is None:
+        """Join a torn row with its other half; return what is left of the line."""
+        torn, self._torn_row = self._torn_row, ""
+        if not torn or self._table is None:
             return text
-        both = torn + text
-        if self._block.is_continued(both) or (
-            self._block.header.form is Form.DELIMITED and self._block.cells(both) is not None
+        joined = torn + text
+        if self._table.is_aligned_row(joined) or (
+            self._table.header.layout is Layout.DELIMITED and self._table.cells(joined) is not None
         ):
-            torn, text = both, ""
-        self._keep(torn)
+            torn, text = joined, ""
+        self._keep_row(self._table, torn)
         return text
 
-    def _header(self, text: str) -> bool:
-        found = tables.header_of(text)
-        if found is None:
+    # -- tables
+
+    def _read_header(self, text: str) -> bool:
+        header = parse_header(text)
+        if header is None:
             if isinstance(self._announced, str) and _RULE.match(text) and text.count("--") > 2:
                 self._open(self._announced)
                 return True
             return False
-        self._open(found)
+        self._open(header)
         return True
 
-    def _open(self, found: Header | str) -> None:
-        """A table begins."""
+    def _open(self, header: NsysHeader | str) -> None:
         self._close()
         announced, self._announced = self._announced, None
-        if isinstance(found, str) or isinstance(announced, str):
-            report = announced if isinstance(announced, str) else str(found)
-            self.items.append(Unread(report))
+        if isinstance(header, str) or isinstance(announced, str):
+            self.items.append(UnreadTable(announced if isinstance(announced, str) else str(header)))
             return
-        table = announced if announced is not None and _fits(announced, found) else found.sure
-        self._block = Block(table, found, self._line, self._unit, self._database, self._arguments)
+        kind = announced if announced is not None and _fits(announced, header) else header.table
+        self._table = PrintedTable(
+            kind, header, self._line, self._unit, self._database, self._arguments
+        )
         self._unit, self._arguments = "", ""
-        self.items.append(self._block)
+        self.items.append(self._table)
 
     def _close(self) -> None:
         self._mend("")
-        if self._pending and self._block is not None:
-            self._block.unread.append(self._line)
-        self._close_block()
+        if self._open_row and self._table is not None:
+            self._table.unread.append(self._line)
+        self._table, self._open_row = None, []
+        self._paused, self._foreign, self._torn_row = False, RejectedLines(), ""
 
-    def _close_block(self) -> None:
-        self._block, self._pending = None, []
-        self._paused, self._foreign, self._torn = False, Refused(), ""
-
-    # -- rows
-
-    def _row(self, file: BinaryIO, text: str, start: int) -> None:
-        """A line below a header that is nothing else."""
-        block = self._block
-        if block is None:
-            return
-        form = block.header.form
+    def _read_row(self, table: PrintedTable, file: BinaryIO, text: str, start: int) -> None:
+        """Read a line below a header that is nothing else."""
+        layout = table.header.layout
         text = self._mend(text)
         if not text:
             return
         # In boxes the name may come first.
-        pattern = tables.BOX if form is Form.BOXED else _LIKE_A_ROW
+        pattern = BOX if layout is Layout.BOXED else _LIKE_A_ROW
         is_row = pattern.search(text) is not None
-        if form is not Form.DELIMITED and _RULE.match(text):
-            if not block.extents:
-                block.extents = [match.span() for match in _DASHES.finditer(text)]
-        elif not is_row or (self._paused and not block.is_continued(text)):
-            if block.has_rows:
+        if layout is not Layout.DELIMITED and _RULE.match(text):
+            if not table.extents:
+                table.extents = [match.span() for match in _DASHES.finditer(text)]
+        elif not is_row or (self._paused and not table.is_aligned_row(text)):
+            if table.has_rows:
                 self._foreign.add(self._line)
-        elif block.table in TRACES:
-            self._goes_on(block)
-            self._span(file, block, start)
-        elif form is Form.DELIMITED and block.header.delimiter != "\t" and text.count('"') % 2:
-            self._pending = [text]
+        elif table.kind in TRACES:
+            self._go_on(table)
+            self._add_span(table, file, start)
+        elif layout is Layout.DELIMITED and table.header.delimiter != "\t" and text.count('"') % 2:
+            self._open_row = [text]
         else:
-            self._keep(text)
+            self._keep_row(table, text)
 
-    def _continue(self, text: str) -> None:
-        """A further line of a row whose quotes did not close: names of ranges may hold line ends."""
-        self._pending.append(text)
-        if text.count('"') % 2:
-            row, self._pending = "\n".join(self._pending), []
-            self._keep(row)
-        elif len(self._pending) > _MOST_LINES_OF_A_ROW:
+    def _continue_row(self, text: str) -> None:
+        # Names of ranges may hold line ends: the quotes of the row are not closed yet.
+        self._open_row.append(text)
+        if text.count('"') % 2 and self._table is not None:
+            row, self._open_row = "\n".join(self._open_row), []
+            self._keep_row(self._table, row)
+        elif len(self._open_row) > _MOST_LINES_OF_A_ROW:
             self._close()
 
-    def _keep(self, text: str) -> None:
-        block = self._block
-        if block is None:
-            return
-        cells = block.cells(text)
+    def _keep_row(self, table: PrintedTable, text: str) -> None:
+        cells = table.cells(text)
         if cells is None:
-            block.unread.append(self._line)
+            table.unread.append(self._line)
         else:
-            self._goes_on(block)
-            block.rows.append((self._line, cells))
+            self._go_on(table)
+            table.rows.append((self._line, cells))
 
-    def _goes_on(self, block: Block) -> None:
-        """A row: what stood in between did not end the table."""
-        block.foreign.take(self._foreign)
-        self._foreign, self._paused = Refused(), False
+    def _go_on(self, table: PrintedTable) -> None:
+        # A row came: the lines before it did not end the table.
+        table.foreign.extend(self._foreign)
+        self._foreign, self._paused = RejectedLines(), False
 
-    def _span(self, file: BinaryIO, block: Block, start: int) -> None:
-        """A row of a trace, and of CSV all that follow it."""
+    def _add_span(self, table: PrintedTable, file: BinaryIO, start: int) -> None:
         line, end = self._line, file.tell()
-        if block.header.form is Form.DELIMITED:
-            end = self._behind_rows(file, end)
-        spans = block.spans
+        if table.header.layout is Layout.DELIMITED:
+            end = self._skip_rows(file, end)
+        spans = table.spans
         if spans and spans[-1].end == start:
             spans[-1].end = end
         else:
-            spans.append(Span(start, end, line))
+            spans.append(RowSpan(start, end, line))
 
-    def _behind_rows(self, file: BinaryIO, start: int) -> int:
-        """Where the rows that go on here end; the file is read up to there."""
+    def _skip_rows(self, file: BinaryIO, start: int) -> int:
+        """Read the file up to where the rows of a trace in CSV end, and return that byte."""
         place, last = start, b"\n"
         while chunk := file.read(_CHUNK_BYTES):
-            other = _NEXT_OTHER.search(last + chunk)
+            other = _NEXT_OTHER_LINE.search(last + chunk)
             if other:
-                behind = other.start() + 1 - len(last)
-                self._line += chunk.count(b"\n", 0, max(behind, 0))
-                file.seek(place + behind)
-                return place + behind
+                length = other.start() + 1 - len(last)
+                self._line += chunk.count(b"\n", 0, max(length, 0))
+                file.seek(place + length)
+                return place + length
             self._line += chunk.count(b"\n")
             place, last = place + len(chunk), chunk[-1:]
             self._last = last
@@ -435,37 +439,122 @@ class Survey:
             self._line += 1
         return place
 
-    def _objects(self, file: BinaryIO, start: int) -> bool:
-        """Whether an array of objects that are rows begins here; the file is read up to its end."""
-        found = Objects(self._path, start)
-        block: Block | None = None
-        for number, row in enumerate(found):
+    def _read_json(self, file: BinaryIO, start: int) -> bool:
+        """Read the file up to the end of an array of rows, if one begins here."""
+        rows = JsonRows(self._path, start)
+        table: PrintedTable | None = None
+        for number, row in enumerate(rows):
             if number == 0:
-                header = tables.header_of_keys(list(row))
+                header = header_of_words(list(row), Layout.JSON)
                 if header is None:
                     return False
                 self._open(header)
-                block = self._block
-            if block is not None and block.table not in TRACES:
-                block.rows.append((self._line, list(row.values())))
-        if found.end == start:
+                table = self._table
+            if table is not None and table.kind not in TRACES:
+                table.rows.append((self._line, list(row.values())))
+        if rows.end == start:
             return False
-        if block is not None:
-            block.unread += [self._line] * found.unread
-            if block.table in TRACES:
-                block.spans.append(Span(start, found.end, self._line))
+        if table is not None:
+            table.unread += [self._line] * rows.unread
+            if table.kind in TRACES:
+                table.spans.append(RowSpan(start, rows.end, self._line))
         file.seek(start)
-        taken = file.read(found.end - start) if found.end - start <= _LONGEST_LINE else b""
-        file.seek(found.end)
-        self._line += taken.count(b"\n")
-        if not found.closed:
+        array = file.read(rows.end - start) if rows.end - start <= _LONGEST_LINE else b""
+        file.seek(rows.end)
+        self._line += array.count(b"\n")
+        if not rows.closed:
             self.truncated = self._line
         self._close()
         return True
 
 
-def _fits(table: Table, header: Header) -> bool:
-    """Whether a table of this kind may have this header."""
-    if table in TRACES or header.place("start") is not None:
-        return table in TRACES and header.place("start") is not None
-    return (table is Table.MEMORY_SIZE) == (header.place("share") is None)
+def _fits(kind: NsysTable, header: NsysHeader) -> bool:
+    if kind in TRACES or header.place("start") is not None:
+        return kind in TRACES and header.place("start") is not None
+    return (kind is NsysTable.MEMORY_SIZE) == (header.place("share") is None)
+
+
+# -- which tables belong to one recording
+
+# Functions of the C library that are no system calls; API calls have a table with the same header.
+_LIBRARY = re.compile(
+    r"(?:pthread|sem)_\w+$|f(?:open|read|write|close|gets|getc|puts|putc|flush|open64)$|"
+    r"(?:mmap64|open64|getc|putc|getdelim|getline|waitpid|usleep|sleep|sigaction|signal|popen|pclose)$"
+)
+_FUNCTION = re.compile(r"[a-z_][a-z0-9_]*$")
+# How OpenACC's constructs are named: what, file and line.
+_CONSTRUCT = re.compile(r"(?>.+?@).*:\d+$")
+
+
+@dataclass
+class Run:
+    """The tables of one recording; `no_data` are the kinds of data that nsys did not find."""
+
+    database: str = ""
+    tables: dict[NsysTable, PrintedTable] = field(default_factory=dict)
+    no_data: set[str] = field(default_factory=set)
+    not_read: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was said of the recording yet."""
+        return not (self.tables or self.no_data or self.not_read)
+
+
+def split_runs(items: Sequence[LogItem]) -> Iterator[Run]:
+    """Yield the recordings of a log: a table that comes again is of the next one."""
+    run = Run()
+    for item in items:
+        if isinstance(item, PrintedTable):
+            item.kind = _kind_by_rows(item) if item.kind is None else item.kind
+        database = getattr(item, "database", "")
+        is_other = bool(database and run.database and database != run.database)
+        earlier = None
+        if isinstance(item, PrintedTable) and item.kind is not None:
+            earlier = run.tables.get(item.kind)
+            if (
+                earlier is not None
+                and not is_other
+                and database
+                and earlier.database == database
+                and earlier.arguments != item.arguments
+            ):
+                run.not_read[f"{item.kind.value} in another form"] += 1
+                continue
+        is_next = earlier is not None or is_other or isinstance(item, RecordingStart)
+        if is_next and not run.is_empty:
+            yield run
+            run = Run()
+        run.database = run.database or database
+        if isinstance(item, PrintedTable):
+            if item.kind is None:
+                run.not_read["a table of calls that nothing names"] += 1
+            else:
+                run.tables[item.kind] = item
+        elif isinstance(item, NoData):
+            run.no_data.add(item.what)
+        elif isinstance(item, UnreadTable):
+            run.not_read[item.report] += 1
+    if not run.is_empty:
+        yield run
+
+
+def count_tables(path: Path) -> Counter[str]:
+    """Return how often each table of nsys is in a file of another program, by nsys's names."""
+    count: Counter[str] = Counter()
+    for run in split_runs(LogSurvey(path).items):
+        count.update(kind.value for kind in run.tables)
+        count.update(run.not_read)
+    return count
+
+
+def _kind_by_rows(table: PrintedTable) -> NsysTable | None:
+    place = table.header.place("name")
+    names = [row[place].strip() for _, row in table.rows] if place is not None else []
+    if table.header.place("category") is not None:
+        return NsysTable.API_AND_GPU
+    if sum(map(is_api_name, names)) * 2 > len(names):
+        return NsysTable.API
+    if any(map(_LIBRARY.match, names)) and all(map(_FUNCTION.match, names)):
+        return NsysTable.OSRT
+    return NsysTable.OPENACC if names and all(map(_CONSTRUCT.match, names)) else None

@@ -1,15 +1,23 @@
-"""The tables that `nsys stats` prints: told by what announces them, and by their headers."""
+"""How nsys stats writes a table: its header, rows in JSON, and numbers in the user's locale."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
+from itertools import chain, repeat
+from pathlib import Path
 
-from nsysconv.importers.printed import lines
+from nsysconv.importers.printed.quantities import ValueRange
+from nsysconv.importers.printed.text import csv_cells
+
+# -- headers
 
 
-class Table(Enum):
+class NsysTable(Enum):
     """The kinds of tables that are read; the value is what nsys calls the report today."""
 
     API = "cuda_api_sum"
@@ -29,14 +37,12 @@ class Table(Enum):
     API_TRACE = "cuda_api_trace"
 
 
-TRACES = frozenset({Table.GPU_TRACE, Table.API_TRACE})
+TRACES = frozenset({NsysTable.GPU_TRACE, NsysTable.API_TRACE})
 """Tables with a row per event, which may be millions."""
-RANGES = frozenset({Table.RANGES, Table.PUSH_POP, Table.START_END})
-"""Tables of totals of ranges."""
 
 
-class Form(Enum):
-    """How cells stand in a line."""
+class Layout(Enum):
+    """How cells are arranged in a line."""
 
     DELIMITED = "delimiters"
     BOXED = "boxes"
@@ -45,69 +51,70 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column: what it holds, and its unit as the header spells it (empty: it does not tell)."""
+class HeaderColumn:
+    """A column: its role, and its unit as the header spells it (empty if it does not)."""
 
     role: str
     unit: str = ""
 
 
 @dataclass(frozen=True)
-class Header:
-    """A table's columns and form; `delimiter` is of the form DELIMITED.
+class NsysHeader:
+    """A table's columns and layout; `delimiter` is that of DELIMITED.
 
-    `sure` is what they alone say of the table's kind, None where several kinds have the same.
+    `table` is the kind of table that only this header can be of, None if several kinds share it.
     """
 
-    columns: tuple[Column, ...]
-    form: Form
-    sure: Table | None = None
+    columns: tuple[HeaderColumn, ...]
+    layout: Layout
+    table: NsysTable | None = None
     delimiter: str = ""
 
     def place(self, role: str) -> int | None:
-        """Which column holds it; None where none does."""
+        """Return the index of the column with a role, or None."""
         return next((i for i, column in enumerate(self.columns) if column.role == role), None)
 
 
 # What reports were called up to 2022.
 _OLD_NAMES = {
-    "cudaapisum": Table.API,
-    "gpukernsum": Table.KERNELS,
-    "gpukerngbsum": Table.KERNELS_BY_GRID,
-    "gpumemtimesum": Table.MEMORY_TIME,
-    "gpumemsizesum": Table.MEMORY_SIZE,
-    "gpusum": Table.GPU,
-    "apigpusum": Table.API_AND_GPU,
-    "nvtxsum": Table.RANGES,
-    "nvtxppsum": Table.PUSH_POP,
-    "pushpopsum": Table.PUSH_POP,
-    "nvtxsssum": Table.START_END,
-    "nvtxsesum": Table.START_END,
-    "startendsum": Table.START_END,
-    "openaccsum": Table.OPENACC,
-    "openmpevtsum": Table.OPENMP,
-    "openmpsum": Table.OPENMP,
-    "osrtsum": Table.OSRT,
-    "gputrace": Table.GPU_TRACE,
-    "cudaapitrace": Table.API_TRACE,
+    "cudaapisum": NsysTable.API,
+    "gpukernsum": NsysTable.KERNELS,
+    "gpukerngbsum": NsysTable.KERNELS_BY_GRID,
+    "gpumemtimesum": NsysTable.MEMORY_TIME,
+    "gpumemsizesum": NsysTable.MEMORY_SIZE,
+    "gpusum": NsysTable.GPU,
+    "apigpusum": NsysTable.API_AND_GPU,
+    "nvtxsum": NsysTable.RANGES,
+    "nvtxppsum": NsysTable.PUSH_POP,
+    "pushpopsum": NsysTable.PUSH_POP,
+    "nvtxsssum": NsysTable.START_END,
+    "nvtxsesum": NsysTable.START_END,
+    "startendsum": NsysTable.START_END,
+    "openaccsum": NsysTable.OPENACC,
+    "openmpevtsum": NsysTable.OPENMP,
+    "openmpsum": NsysTable.OPENMP,
+    "osrtsum": NsysTable.OSRT,
+    "gputrace": NsysTable.GPU_TRACE,
+    "cudaapitrace": NsysTable.API_TRACE,
 }
-_TABLES = {table.value: table for table in Table} | _OLD_NAMES
+_TABLES = {table.value: table for table in NsysTable} | _OLD_NAMES
 # Headings of text up to 2022, in order: the first that fits.
 _TITLES = (
-    (re.compile(r"CUDA API (?:Statistics|Summary)"), Table.API),
-    (re.compile(r"CUDA API Trace"), Table.API_TRACE),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), Table.KERNELS),
+    (re.compile(r"CUDA API (?:Statistics|Summary)"), NsysTable.API),
+    (re.compile(r"CUDA API Trace"), NsysTable.API_TRACE),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:Statistics|Summary)"), NsysTable.KERNELS),
     (re.compile(r"CUDA Memory Operation Statistics \((?:by size.*|KiB|MiB|KB|MB|bytes)\)"),
-     Table.MEMORY_SIZE),
-    (re.compile(r"CUDA Memory Operation Statistics"), Table.MEMORY_TIME),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"), Table.GPU),
-    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), Table.GPU_TRACE),
-    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), Table.PUSH_POP),
-    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), Table.START_END),
-    (re.compile(r"NVTX Range (?:Statistics|Summary)"), Table.RANGES),
-    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), Table.OPENACC),
-    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), Table.OPENMP),
-    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), Table.OSRT),
+     NsysTable.MEMORY_SIZE),
+    (re.compile(r"CUDA Memory Operation Statistics"), NsysTable.MEMORY_TIME),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? (?:Statistics|Summary)"),
+     NsysTable.GPU),
+    (re.compile(r"CUDA (?:GPU )?Kernel (?:&|and) Memory Operations? Trace"), NsysTable.GPU_TRACE),
+    (re.compile(r"NVTX Push-?/?Pop Range (?:Statistics|Summary)"), NsysTable.PUSH_POP),
+    (re.compile(r"NVTX Start-?/?End Range (?:Statistics|Summary)"), NsysTable.START_END),
+    (re.compile(r"NVTX Range (?:Statistics|Summary)"), NsysTable.RANGES),
+    (re.compile(r"OpenACC (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENACC),
+    (re.compile(r"OpenMP (?:Event )?(?:Statistics|Summary)"), NsysTable.OPENMP),
+    (re.compile(r"(?:Operating System|OS) Runtime (?:API )?(?:Statistics|Summary)"), NsysTable.OSRT),
 )  # fmt: skip
 # Others by their old headings, with what nsys calls them.
 _OTHER_TITLES = {
@@ -117,7 +124,7 @@ _OTHER_TITLES = {
 }
 _OTHER_TITLE = re.compile(r"(KHR|Vulkan|DX)\b.{0,40} (?:Statistics|Summary)")
 _FEWEST_COLUMNS = 6
-# Columns by which tables that are not read are told where nothing announces them.
+# Columns by which tables that are not read are recognised where nothing announces them.
 _OTHERS = (
     ("API Start", "cuda_kern_exec_trace"),
     ("QCount", "cuda_kern_exec_sum"),
@@ -131,30 +138,23 @@ _OTHERS = (
     ("PeerRank", "mpi_event_trace"),
 )
 _WORDS = {
-    "Total Time": "total",
-    "Total": "total",
-    "Num Calls": "count",
-    "Calls": "count",
-    "Instances": "count",
-    "Count": "count",
-    "Operations": "count",
-    "Avg": "avg",
-    "Average": "avg",
-    "Med": "med",
-    "Median": "med",
-    "Min": "min",
-    "Minimum": "min",
-    "Max": "max",
-    "Maximum": "max",
-    "StdDev": "stddev",
-    "Name": "name",
-    "Operation": "name",
-    "Range": "name",
-    "Style": "style",
-    "Category": "category",
-    "Source": "source",
-    "GridXYZ": "grid",
-    "BlockXYZ": "block",
+    word: role
+    for role, words in {
+        "total": ("Total Time", "Total"),
+        "count": ("Num Calls", "Calls", "Instances", "Count", "Operations"),
+        "avg": ("Avg", "Average"),
+        "med": ("Med", "Median"),
+        "min": ("Min", "Minimum"),
+        "max": ("Max", "Maximum"),
+        "stddev": ("StdDev",),
+        "name": ("Name", "Operation", "Range"),
+        "style": ("Style",),
+        "category": ("Category",),
+        "source": ("Source",),
+        "grid": ("GridXYZ",),
+        "block": ("BlockXYZ",),
+    }.items()
+    for word in words
 }
 _TRACE_WORDS = {
     "Start": "start",
@@ -162,12 +162,8 @@ _TRACE_WORDS = {
     "Duration": "dur",
     "CorrId": "correlation",
     "CorrID": "correlation",
-    "GrdX": "grid_x",
-    "GrdY": "grid_y",
-    "GrdZ": "grid_z",
-    "BlkX": "block_x",
-    "BlkY": "block_y",
-    "BlkZ": "block_z",
+    **{f"Grd{axis}": f"grid_{axis.lower()}" for axis in "XYZ"},
+    **{f"Blk{axis}": f"block_{axis.lower()}" for axis in "XYZ"},
     "Reg/Trd": "registers",
     "StcSMem": "static",
     "DymSMem": "dynamic",
@@ -197,7 +193,7 @@ TIMES = {
 }
 """Units of times -> ns."""
 _ON_GPU = {"grid_x", "device", "stream", "context", "bytes"}
-_OF_CALLS = {"pid", "tid", "result"}
+_ON_CALLS = {"pid", "tid", "result"}
 _CELL = re.compile(r"(.*?)\s*\(([^()]*)\)$")
 _GAP = re.compile(r"\s{2,}")
 BOX = re.compile(r"[|│┃║¦]")
@@ -206,17 +202,17 @@ _DELIMITERS = (",", ";", "\t")
 _HEADER_WORDS = re.compile(r"Total|Start|Migration Size|Projected|QCount|Kern Inst|PeerRank")
 
 
-def report_of(name: str) -> Table | str:
-    """The table that a report is called by, in old and new words; its own name where it is not read.
+def report_of(name: str) -> NsysTable | str:
+    """Return the table that a report makes, by its old or new name; the name if it is not read.
 
-    Arguments stand behind a colon, or in file names behind an underscore.
+    Arguments come behind a colon, or in file names behind an underscore.
     """
-    plain = name.partition(":")[0]
-    return _TABLES.get(plain, plain)
+    report = name.partition(":")[0]
+    return _TABLES.get(report, report)
 
 
-def title_of(line: str) -> Table | str | None:
-    """The same of a heading of old; None where the line is none."""
+def title_of(line: str) -> NsysTable | str | None:
+    """Return the table that an old heading announces, or its name; None for other lines."""
     for pattern, table in _TITLES:
         if pattern.search(line):
             return table
@@ -224,105 +220,339 @@ def title_of(line: str) -> Table | str | None:
     return _OTHER_TITLES[other.group(1)] if other else None
 
 
-def header_of(line: str) -> Header | str | None:
-    """The header that a line is; of a table that is not read, its report's name; None: no header."""
+def parse_header(line: str) -> NsysHeader | str | None:
+    """Return the header that a line is; the report's name if it is not read; None for other lines."""
     if _HEADER_WORDS.search(line) is None:
         return None
-    found: Header | str | None = None
+    line = line.strip(" \ufeff")
     for delimiter in _DELIMITERS:
         if delimiter in line:
-            parts = cells(line.strip(" \ufeff"), delimiter) or []
-            found = found or _header([part.strip() for part in parts], Form.DELIMITED, delimiter)
-    plain = line.strip(" \ufeff")
-    if BOX.search(plain):
-        found = found or _header([part.strip(" *`") for part in boxed(plain)], Form.BOXED)
-    return found or _header(_GAP.split(plain), Form.ALIGNED)
+            parts = [part.strip() for part in delimited_cells(line, delimiter) or []]
+            if header := header_of_words(parts, Layout.DELIMITED, delimiter):
+                return header
+    if BOX.search(line):
+        parts = [part.strip(" *`") for part in boxed_cells(line)]
+        if header := header_of_words(parts, Layout.BOXED):
+            return header
+    return header_of_words(_GAP.split(line), Layout.ALIGNED)
 
 
-def header_of_keys(keys: list[str]) -> Header | str | None:
-    """The same of the keys of an object."""
-    return _header(keys, Form.JSON)
+def header_of_words(
+    words: list[str], layout: Layout, delimiter: str = ""
+) -> NsysHeader | str | None:
+    """Return the header that these column headings make, the report's name if it is not read, or None."""
+    if len(words) < 3:
+        return None
+    names = [_name_and_unit(word)[0] for word in words]
+    for column, report in _OTHERS:
+        if len(words) >= _FEWEST_COLUMNS and column in names:
+            return report
+    for columns, table in (_totals_columns(words), _trace_columns(words)):
+        roles = [column.role for column in columns]
+        if columns and len(set(roles)) == len(roles):
+            return NsysHeader(columns, layout, table, delimiter)
+    return None
 
 
-def boxed(line: str) -> list[str]:
-    """The cells between the lines of a box; a kernel's name may have such a line in it."""
+def boxed_cells(line: str) -> list[str]:
+    """Return the cells between the lines of a box; a kernel's name may have such a line in it."""
     parts = BOX.split(line)
     return [part.strip() for part in parts[1 : len(parts) - (not parts[-1].strip())]]
 
 
-def cells(line: str, delimiter: str) -> list[str] | None:
-    """The cells of one line; None where its quotes do not close. Between tabs there are no quotes."""
-    return line.split("\t") if delimiter == "\t" else lines.cells(line, delimiter)
+def delimited_cells(line: str, delimiter: str) -> list[str] | None:
+    """Return the cells of a line, None if its quotes do not close. Between tabs there are no quotes."""
+    return line.split("\t") if delimiter == "\t" else csv_cells(line, delimiter)
 
 
-def _header(words: list[str], form: Form, delimiter: str = "") -> Header | str | None:
-    if len(words) < 3:
-        return None
-    for column, report in _OTHERS:
-        if len(words) >= _FEWEST_COLUMNS and any(_parted(word)[0] == column for word in words):
-            return report
-    for columns, sure in (_totals(words), _trace(words)):
-        roles = [column.role for column in columns]
-        if columns and len(set(roles)) == len(roles):
-            return Header(columns, form, sure, delimiter)
-    return None
-
-
-def _parted(word: str) -> tuple[str, str]:
-    """What a header's cell says, and its unit."""
+def _name_and_unit(word: str) -> tuple[str, str]:
     match = _CELL.match(word)
     return (match.group(1), match.group(2)) if match else (word, "")
 
 
-def _totals(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
-    """The columns of a table of totals, and its kind as far as they tell it; none where it is none."""
+def _totals_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
+    """Return columns and kind of a table of totals; no columns for other headers."""
     columns = []
     for number, word in enumerate(words):
-        name, unit = _parted(word)
+        name, unit = _name_and_unit(word)
         role = "share" if (name, unit) == ("Time", "%") else _WORDS.get(name, f"other {number}")
-        columns.append(Column(role, unit))
+        columns.append(HeaderColumn(role, unit))
     roles = {column.role for column in columns}
-    names = {_parted(word)[0] for word in words}
+    names = {_name_and_unit(word)[0] for word in words}
     if not roles >= {"total", "count", "name"}:
         return (), None
     if "share" not in roles:
-        sized = _is_size(words) and roles >= {"avg", "min", "max"}
-        return (tuple(columns), Table.MEMORY_SIZE) if sized else ((), None)
+        sized = _are_sizes(words) and roles >= {"avg", "min", "max"}
+        return (tuple(columns), NsysTable.MEMORY_SIZE) if sized else ((), None)
     if "Total Time" not in names:
         return (), None
-    sure: Table | None = None
+    table: NsysTable | None = None
     if "category" in roles:
-        pass  # with API calls or without, which its rows tell
+        pass  # with API calls or without, which its rows show
     elif "grid" in roles:
-        sure = Table.KERNELS_BY_GRID
+        table = NsysTable.KERNELS_BY_GRID
     elif names & {"Operation", "Operations"}:
-        sure = Table.MEMORY_TIME
+        table = NsysTable.MEMORY_TIME
     elif "Range" in names:
-        sure = Table.RANGES
+        table = NsysTable.RANGES
     elif "Instances" in names and "source" not in roles:
-        sure = Table.KERNELS
-    return tuple(columns), sure
+        table = NsysTable.KERNELS
+    return tuple(columns), table
 
 
-def _is_size(words: list[str]) -> bool:
-    """Whether a header without shares is that of sizes."""
-    totals = [_parted(word) for word in words if _parted(word)[0] in ("Total", "Total Time")]
+def _are_sizes(words: list[str]) -> bool:
+    totals = [
+        cell for word in words if (cell := _name_and_unit(word))[0] in ("Total", "Total Time")
+    ]
     return all(name == "Total" and unit in ("", *SIZES) for name, unit in totals)
 
 
-def _trace(words: list[str]) -> tuple[tuple[Column, ...], Table | None]:
-    """The same of a trace. Its times have units, which tells it from those of others."""
+def _trace_columns(words: list[str]) -> tuple[tuple[HeaderColumn, ...], NsysTable | None]:
+    """Return columns and kind of a trace; its times have units, unlike those of other tables."""
     columns = []
     for number, word in enumerate(words):
-        name, unit = _parted(word)
-        columns.append(Column(_TRACE_WORDS.get(name, f"other {number}"), unit))
-    timed = {column.role for column in columns if column.unit}
+        name, unit = _name_and_unit(word)
+        if name == "End":
+            return (), None
+        columns.append(HeaderColumn(_TRACE_WORDS.get(name, f"other {number}"), unit))
+    with_unit = {column.role for column in columns if column.unit}
     roles = {column.role for column in columns}
-    if (
-        not timed >= {"start", "dur"}
-        or "name" not in roles
-        or "End" in {_parted(w)[0] for w in words}
-    ):
+    if not with_unit >= {"start", "dur"} or "name" not in roles:
         return (), None
-    of_calls = roles & _OF_CALLS and not roles & _ON_GPU
-    return tuple(columns), Table.API_TRACE if of_calls else Table.GPU_TRACE
+    of_calls = roles & _ON_CALLS and not roles & _ON_GPU
+    return tuple(columns), NsysTable.API_TRACE if of_calls else NsysTable.GPU_TRACE
+
+
+# -- JSON: arrays of objects whose keys are the header's words
+
+JSON_START = re.compile(rb'\s*\[\s*(?:\{\s*"|$)')
+"""A line with which an array of objects may begin."""
+
+_FIRST_KEY = re.compile(r'\s*\[\s*\{\s*"((?:[^"\\]|\\.){1,200})"\s*:')
+_SEPARATOR = re.compile(r"\s*(,|\])?")
+# The last column of every table is a text.
+_OBJECT_END = re.compile(r'"\s*\}\s*(?=,\s*(?:\{|$)|\]\s*(?:\n|$)|$)')
+_KEY = re.compile(r'[{,]\s*"([^"]{1,40})"\s*:')
+_CHUNK_BYTES = 1 << 20
+# Names of kernels have some thousand characters; what is longer than this is no row.
+_LONGEST_ROW = 8 << 20
+# Numbers stay as they are spelled: what they mean depends on their column.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
+
+JsonRow = dict[str, str]
+
+
+class JsonRows:
+    """The objects of the array that begins at this byte, as texts by key, in the order of the first.
+
+    Some releases do not escape quotes in names. So an object begins where the first key of the first one
+    comes again, and what the decoder refuses is cut at its keys. After the iteration `end` is the byte
+    behind the array, `closed` whether the array ends there, and `unread` the number of objects that are
+    no rows. There are no rows where no such array begins.
+    """
+
+    def __init__(self, path: Path, start: int) -> None:
+        """Prepare to read the array at byte `start` of a file in UTF-8."""
+        self._path, self._start = path, start
+        self.end = start
+        self.closed = False
+        self.unread = 0
+
+    def __iter__(self) -> Iterator[JsonRow]:
+        """Yield the rows, reading the file in chunks."""
+        with self._path.open("rb") as file:
+            file.seek(self._start)
+            raw = file.read(_CHUNK_BYTES)
+            # Bytes as characters of one byte each, so that places in the text are places in the file.
+            text, base = raw.decode("latin-1"), self._start
+            first = _FIRST_KEY.match(text)
+            if first is None:
+                return
+            anchor = re.compile(r'\{\s*"' + re.escape(first.group(1)) + r'"\s*:')
+            place, keys = text.index("{"), None
+            while True:
+                following = anchor.search(text, place + 1)
+                limit = following.start() if following else len(text)
+                row, length = _first_object(text[place:limit], keys)
+                separator = _SEPARATOR.match(text, place + length)
+                sign = separator.group(1) if row is not None and separator is not None else None
+                goes_on = following is None and sign != "]" and len(text) - place < _LONGEST_ROW
+                if goes_on and (more := file.read(_CHUNK_BYTES)):
+                    text, base, place = text[place:] + more.decode("latin-1"), base + place, 0
+                    continue
+                keys = keys or list(row or ())
+                if row is not None and row.keys() == set(keys):
+                    yield {key: row[key] for key in keys}
+                elif row is not None or following is not None:
+                    self.unread += 1  # the last one may be cut
+                self.closed = sign == "]"
+                self.end = base + (separator.end() if separator and self.closed else place + length)
+                if following is None or (row is not None and sign != ","):
+                    return
+                place = limit
+
+
+def _first_object(text: str, keys: list[str] | None) -> tuple[JsonRow | None, int]:
+    """Return the object with which a text begins, None if it is no row, and its length in bytes."""
+    raw = text.encode("latin-1")
+    decoded = raw.decode("utf-8", "replace")
+    try:
+        values, length = _DECODER.raw_decode(decoded)
+    except (ValueError, RecursionError):
+        end = _OBJECT_END.search(decoded)
+        cut = decoded[: end.end()].rstrip() if end else ""
+        row = _cut_at_keys(cut, keys or _KEY.findall(cut)) if cut else None
+        return row, len(cut.encode()) if row else len(raw)
+    texts = {key: "" if value is None else value for key, value in values.items()}
+    is_row = all(isinstance(value, str) for value in texts.values())
+    return texts if is_row else None, len(decoded[:length].encode())
+
+
+def _cut_at_keys(text: str, keys: list[str]) -> JsonRow | None:
+    # What is between two keys is a value, whatever quotes are in it.
+    ends, starts = [], []
+    place = 0
+    for sign, key in zip(chain("{", repeat(",")), keys, strict=False):
+        match = re.compile(rf'{re.escape(sign)}\s*"{re.escape(key)}"\s*:\s*').search(text, place)
+        if match is None:
+            return None
+        ends.append(match.start())
+        place = match.end()
+        starts.append(place)
+    ends = [*ends[1:], text.rindex("}")]
+    spelled = (text[low:high].strip() for low, high in zip(starts, ends, strict=True))
+    values = (value.removeprefix('"').removesuffix('"') for value in spelled)
+    return {
+        key: "" if value == "null" else value.replace('\\"', '"')
+        for key, value in zip(keys, values, strict=True)
+    }
+
+
+# -- numbers in the user's locale
+#
+# Text groups digits and marks decimals as the locale has it: 1,234.5 or 1.234,5 or 1 234,5 or 1’234.5; in
+# groups of four (1,2345.6) or as in India (1,23,456.7). What a lone `1.234` means is decided by the other
+# cells of its table, or by what its column holds.
+
+# Spaces of all widths, and what is left of one that was written in another encoding; apostrophes.
+_BLANKS = " \u00a0\u2007\u2009\u202f\ufffd'\u2019"
+_GROUP_SIGN = re.compile(rf"[.,{_BLANKS}]")
+_NUMBER = re.compile(rf"-?[0-9][0-9.,{_BLANKS}]*$")
+# Of more, Python makes no number, and no table has them.
+_MOST_DIGITS = 1000
+# What is around a number where somebody made another table of it.
+_AROUND = " %*`\t"
+LARGEST = 1 << 62
+"""No number of ns, bytes or rows is larger."""
+
+
+class CellKind(Enum):
+    """What the cells of a column look like: whole numbers, numbers with three decimals, or any."""
+
+    WHOLE = 0
+    THOUSANDTHS = 3
+    ANY = -1
+
+
+@dataclass(frozen=True)
+class SpelledNumber:
+    """A number and how many decimals it was spelled with."""
+
+    value: Fraction
+    decimals: int
+    is_grouped: bool = field(default=False, compare=False)
+
+    def rounded(self, scale: Fraction | int, decimals: int) -> ValueRange:
+        """Return all numbers that round to this one at so many decimals, times the scale."""
+        half = Fraction(1, 2 * 10**decimals)
+        return ValueRange((self.value - half) * scale, (self.value + half) * scale)
+
+    def cut(self, scale: Fraction | int) -> ValueRange:
+        """Return all numbers that are this one if their decimals are cut, times the scale."""
+        return ValueRange(self.value * scale, (self.value + 1) * scale)
+
+    def fits(self, kind: CellKind) -> bool:
+        """Return whether a column of this kind may hold it: in whole ones there are no decimals."""
+        if kind is CellKind.WHOLE:
+            return self.decimals == 0
+        return kind is CellKind.ANY or not self.is_grouped or self.decimals > 0
+
+
+class _Locale(Enum):
+    """How locales spell numbers; the value is a pattern of one: sign, groups, decimals."""
+
+    POINT = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[,{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:\.([0-9]*))?"
+    COMMA = rf"(-?(?:[1-9][0-9]{{0,2}}(?:[.{_BLANKS}][0-9]{{3}})+|[0-9]+))(?:,([0-9]*))?"
+    # All locales with other groups have these signs.
+    FOURS = r"(-?(?:[1-9][0-9]{0,3}(?:,[0-9]{4})+|[0-9]+))(?:\.([0-9]*))?"
+    INDIAN = r"(-?(?:[1-9][0-9]?(?:,[0-9]{2})*,[0-9]{3}|[0-9]+))(?:\.([0-9]*))?"
+
+
+_PATTERNS = {locale: re.compile(locale.value) for locale in _Locale}
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """The locales that a table may have been printed in: those that most of its cells fit."""
+
+    locales: tuple[_Locale, ...]
+
+    @property
+    def has_commas(self) -> bool:
+        """Return whether commas mark decimals for sure."""
+        return self.locales == (_Locale.COMMA,)
+
+    def number(self, text: str, kind: CellKind) -> SpelledNumber | None:
+        """Return the number that a cell is; None if it is no number, or could be several."""
+        readings = self._readings(text, kind)
+        return readings.pop() if len(readings) == 1 else None
+
+    def is_ambiguous(self, text: str, kind: CellKind) -> bool:
+        """Return whether a cell could be several numbers, and nothing decides which."""
+        return len(self._readings(text, kind)) > 1
+
+    def _readings(self, text: str, kind: CellKind) -> set[SpelledNumber]:
+        digits = _digits(text)
+        if not digits:
+            return set()
+        readings = {number for locale in self.locales if (number := _parse(digits, locale))}
+        likely = {number for number in readings if number.fits(kind)}
+        if kind is CellKind.WHOLE and not likely:
+            return {number for number in readings if number.value.denominator == 1}
+        return likely or readings
+
+
+def number_format(
+    cells: Iterable[tuple[str, CellKind]], *, has_points: bool = False
+) -> NumberFormat:
+    """Return how a table spells numbers, judged by all of its cells and what their columns hold.
+
+    `has_points`: where these leave it open, points mark decimals, as CSV and JSON have them.
+    """
+    misfits = dict.fromkeys(_Locale, 0)
+    for text, kind in cells:
+        digits = _digits(text)
+        if _GROUP_SIGN.search(digits):
+            for locale in _Locale:
+                number = _parse(digits, locale)
+                misfits[locale] += number is None or not number.fits(kind)
+    fewest = min(misfits.values())
+    best = tuple(locale for locale in _Locale if misfits[locale] == fewest)
+    return NumberFormat((_Locale.POINT,) if has_points and _Locale.POINT in best else best)
+
+
+def _digits(text: str) -> str:
+    digits = text.strip(_AROUND)
+    return digits if _NUMBER.match(digits) and len(digits) <= _MOST_DIGITS else ""
+
+
+def _parse(digits: str, locale: _Locale) -> SpelledNumber | None:
+    match = _PATTERNS[locale].fullmatch(digits)
+    if match is None:
+        return None
+    grouped, decimals = match.group(1), match.group(2) or ""
+    whole = _GROUP_SIGN.sub("", grouped)
+    value = Fraction(f"{whole}.{decimals}" if decimals else whole)
+    if abs(value) > LARGEST:
+        return None
+    return SpelledNumber(value, len(decimals), whole != grouped)

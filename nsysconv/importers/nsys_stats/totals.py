@@ -1,285 +1,553 @@
-"""Tables of totals: by function, kernel, operation and range."""
+"""Tables of totals of nsys stats: by function, kernel, operation and range.
+
+Cells become value ranges, as exact as they are printed; rows of several tables that are about the same
+operation become one row of `aggregate`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers.nsys_stats.figures import FIGURES, FigureCells, Figures
-from nsysconv.importers.nsys_stats.gathered import Gathered, memory_operation
-from nsysconv.importers.nsys_stats.survey import Block
-from nsysconv.importers.nsys_stats.tables import Table
-from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
-from nsysconv.importers.printed.quantity import Quantity, Rounding, falls_short
-from nsysconv.importers.printed.registry import is_api, layer
+from nsysconv.importers.nsys_stats.survey import PrintedTable
+from nsysconv.importers.nsys_stats.tables import (
+    LARGEST,
+    SIZES,
+    TIMES,
+    CellKind,
+    Layout,
+    NsysTable,
+    SpelledNumber,
+    number_format,
+)
+from nsysconv.importers.printed.quantities import (
+    GPU_TOTALS,
+    PrintedTotals,
+    ValueRange,
+    intersection,
+    shares_incomplete,
+    totals_fact,
+)
+from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
+from nsysconv.importers.printed.trace import SIZES as SIZED_EVENTS
+from nsysconv.notes import Note, Severity
 
-Row = dict[str, Any]
-Traced = Mapping[str, Sequence[tuple[Figures, Figures | None]]]
-"""What the rows of traces add up to, by kind: times, and sizes where all rows tell one."""
+# -- names and words
 
-# Of tables that tell the same, the first that is there is read.
-_SOURCES: Mapping[str, tuple[Table, ...]] = {
-    "api_call": (Table.API, Table.API_AND_GPU),
-    "kernel": (Table.KERNELS, Table.KERNELS_BY_GRID, Table.GPU, Table.API_AND_GPU),
-    "memory": (Table.MEMORY_TIME, Table.GPU, Table.API_AND_GPU),
+_MIGRATION = re.compile(r"\[CUDA (?:memcpy Unified|Unified Memory memcpy) (.+)\]$")
+_COPY = re.compile(r"\[CUDA memcpy (.+)\]$")
+_ENDS = {"Host": "H", "Device": "D", "Array": "A", "Peer": "P"}
+_ELLIPSIS = "\u2026"
+
+
+class NsysIds(IdRegistry):
+    """Assign the ids of one recording; `shortened` are names that nsys cut and ended in an ellipsis."""
+
+    def __init__(self, demangle: Callable[[str], str] | None) -> None:
+        """Start without ids; processes are those that rows name."""
+        super().__init__(demangle)
+        self.unknown_directions = 0
+        self.shortened: set[str] = set()
+
+    def name(self, text: str) -> int:
+        """Return the id of a name."""
+        if text.endswith(_ELLIPSIS):
+            self.shortened.add(text)
+        return super().name(text)
+
+    def kernel(self, text: str) -> tuple[int, int | None]:
+        """Return the ids of a kernel's name and of its symbol, where the table spells that in full."""
+        return (self.name(text), None) if text.endswith(_ELLIPSIS) else super().kernel(text)
+
+    def direction(self, words: str) -> int:
+        """Return the code of codes.DIRECTIONS for `HtoD` or `Host-to-Device`; 0 for unknown words."""
+        start, _, end = words.partition("-to-")
+        word = f"{_ENDS.get(start, '')}to{_ENDS.get(end, '')}" if end else words
+        if word not in codes.DIRECTIONS:
+            self.unknown_directions += 1
+            return 0
+        return codes.DIRECTIONS.index(word)
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what names and words leave open."""
+        if self.shortened:
+            text = (
+                "names were cut in the text, those that begin alike become one; CSV has whole names"
+            )
+            facts = frozenset(
+                {Fact.KERNELS, Fact.KERNEL_TOTALS, Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
+            )
+            yield Note("names-shortened", Severity.INFO, text, len(self.shortened), "", facts)
+        if self.symbols_only:
+            text = "the tables spell symbols of kernels, and no demangler is installed"
+            facts = frozenset({Fact.KERNELS, Fact.KERNEL_TOTALS})
+            yield Note("symbols-only", Severity.INFO, text, self.symbols_only, "", facts)
+        if self.unknown_directions:
+            text = "directions of copies that are not known are shown as Unknown"
+            facts = SIZED_EVENTS | {Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS}
+            yield Note("unknown-code", Severity.INFO, text, self.unknown_directions, "", facts)
+
+
+def memory_operation(name: str) -> tuple[str, str] | None:
+    """Return kind of aggregate and direction of `[CUDA memcpy HtoD]` and the like; None for others."""
+    if match := _MIGRATION.match(name):
+        return "unified_memory", match.group(1)
+    if match := _COPY.match(name):
+        return "memcpy", match.group(1)
+    return ("memset", "") if name == "[CUDA memset]" else None
+
+
+# -- cells
+
+_MEASURES = ("total", "avg", "med", "min", "max", "stddev")
+_WHOLE = ("total", "min", "max")
+# What is used as it is spelled: no bound is made of it.
+_AS_SPELLED = ("med", "stddev", "share", "count")
+# By how much a mean with one decimal is rounded at most.
+_MEAN_ROUNDING = Fraction(1, 20)
+
+
+@dataclass(frozen=True)
+class TotalsRow:
+    """One row of a table: how often, and the measures (total, avg, ...) that its cells give."""
+
+    line: int
+    name: str
+    category: str
+    style: str
+    count: int
+    measures: Mapping[str, ValueRange]
+
+    def total(self) -> ValueRange | None:
+        """Return the sum, as exact as sum and mean, of a single event also min and max, leave it."""
+        ranges = [self.measures["total"]] if "total" in self.measures else []
+        if "avg" in self.measures:
+            ranges.append(self.measures["avg"].times(self.count))
+        if self.count == 1:
+            ranges += [self.measures[role] for role in ("min", "max") if role in self.measures]
+        return intersection(ranges)
+
+    def integer(self, role: str) -> int | None:
+        """Return a measure as the integer in the middle of what it may be."""
+        return self.measures[role].integer if role in self.measures else None
+
+    def real(self, role: str) -> float | None:
+        """Return a measure as it is spelled."""
+        return float(self.measures[role].middle) if role in self.measures else None
+
+
+TraceSums = Mapping[str, Sequence[tuple[TotalsRow, TotalsRow | None]]]
+"""What rows of traces add up to, by group (api_call, kernel, memory): times, and sizes if complete."""
+
+
+class TotalsCells:
+    """Read the cells of one table as value ranges in ns, bytes, percent or rows."""
+
+    def __init__(self, table: PrintedTable) -> None:
+        """Learn from all cells of the table how its numbers are spelled."""
+        self._header = table.header
+        self.are_sizes = table.header.place("share") is None
+        self._places = {column.role: place for place, column in enumerate(table.header.columns)}
+        self._size_unit = table.unit
+        cells = [
+            (row[place], self._cell_kind(role))
+            for role, place in self._places.items()
+            if role in (*_MEASURES, "count", "share")
+            for _, row in table.rows
+        ]
+        # nsys writes points there, whatever the locale.
+        has_points = table.header.layout in (Layout.DELIMITED, Layout.JSON)
+        self._format = number_format(cells, has_points=has_points)
+        self._decimals = self._most_decimals(table)
+        self._is_cut = self._format.has_commas and self._has_cut_decimals(table)
+
+    def text(self, row: Sequence[str], role: str) -> str:
+        """Return a cell; empty without such a column."""
+        return row[self._places[role]].strip() if role in self._places else ""
+
+    def value(self, row: Sequence[str], role: str) -> ValueRange | None:
+        """Return what a cell stands for; None if it is empty, no number, or too large."""
+        number = self._number(row, role)
+        if number is None:
+            return None
+        if role == "count" or (self._cell_kind(role) is CellKind.WHOLE and not number.decimals):
+            return ValueRange(number.value, number.value)
+        scale = self._scale(role)
+        if self._is_cut and number.decimals and role not in _AS_SPELLED:
+            value = number.cut(scale)
+        else:
+            value = number.rounded(scale, max(number.decimals, self._decimals.get(role, 0)))
+        return value if abs(value.high) <= LARGEST else None
+
+    def is_ambiguous(self, row: Sequence[str], role: str) -> bool:
+        """Return whether a cell could be several numbers, and nothing decides which."""
+        text = self.text(row, role)
+        return bool(text) and self._format.is_ambiguous(text, self._cell_kind(role))
+
+    def cut_cells(self, row: Sequence[str]) -> int:
+        """Return how many cells of a row that matter were cut; a mean beside its exact sum does not."""
+        if not self._is_cut:
+            return 0
+        numbers = {role: self._number(row, role) for role in _MEASURES}
+        total, count = numbers["total"], self._number(row, "count")
+        needless = set()
+        if total is not None and not total.decimals:
+            needless.add("avg")
+        if count is not None and count.value == 1:
+            needless.add("stddev")
+        return sum(
+            number is not None and number.decimals > 0 and role not in needless
+            for role, number in numbers.items()
+        )
+
+    def _has_cut_decimals(self, table: PrintedTable) -> bool:
+        # All decimals are 0, and nsys is old or a mean is too small. Releases with medians print all
+        # decimals, as far as is known.
+        numbers = (
+            self._number(row, role) for _, row in table.rows for role in (*_MEASURES, "share")
+        )
+        decimals = [number for number in numbers if number is not None and number.decimals]
+        if not decimals or any(number.value.denominator > 1 for number in decimals):
+            return False
+        return "med" not in self._places or any(self._mean_is_cut(row) for _, row in table.rows)
+
+    def _mean_is_cut(self, row: Sequence[str]) -> bool:
+        # It is less than the sum says by more than rounding, and by less than 1.
+        total, mean, count = (self._number(row, role) for role in ("total", "avg", "count"))
+        if total is None or mean is None or count is None or count.value <= 0 or not mean.decimals:
+            return False
+        return _MEAN_ROUNDING < total.value / count.value - mean.value < 1
+
+    def _number(self, row: Sequence[str], role: str) -> SpelledNumber | None:
+        text = self.text(row, role)
+        return self._format.number(text, self._cell_kind(role)) if text else None
+
+    def _cell_kind(self, role: str) -> CellKind:
+        if role == "count" or (role in _WHOLE and not self.are_sizes and self._scale(role) == 1):
+            return CellKind.WHOLE
+        if role in _MEASURES and self.are_sizes:
+            return CellKind.THOUSANDTHS
+        return CellKind.ANY
+
+    def _scale(self, role: str) -> int:
+        if role in ("share", "count"):
+            return 1
+        unit = self._header.columns[self._places[role]].unit
+        total = self._header.place("total")
+        unit = unit or (self._header.columns[total].unit if total is not None else "")
+        if self.are_sizes:
+            return SIZES.get(unit or self._size_unit or "KiB", 1)
+        return TIMES.get(unit, 1)
+
+    def _most_decimals(self, table: PrintedTable) -> dict[str, int]:
+        # How many decimals a column is rounded to: zeros at the end may not be spelled.
+        most: dict[str, int] = {}
+        for role, place in self._places.items():
+            kind = self._cell_kind(role) if role in _MEASURES else CellKind.WHOLE
+            if kind is CellKind.WHOLE:
+                continue
+            numbers = (self._format.number(row[place], kind) for _, row in table.rows)
+            own = max((number.decimals for number in numbers if number is not None), default=0)
+            if not self.are_sizes:
+                most[role] = max(own, 1)
+            elif self._size_unit and self._header.columns[place].unit == "":
+                most[role] = 0  # the oldest have as many decimals as fit: each cell its own
+            else:
+                most[role] = max(own, 3)
+        if not self.are_sizes and any(self._scale(role) > 1 for role in most):
+            return dict.fromkeys(most, max(most.values()))
+        return most
+
+
+# -- tables
+
+# Of tables that record the same, the first that is there is read.
+_SOURCES: Mapping[str, tuple[NsysTable, ...]] = {
+    "api_call": (NsysTable.API, NsysTable.API_AND_GPU),
+    "kernel": (
+        NsysTable.KERNELS,
+        NsysTable.KERNELS_BY_GRID,
+        NsysTable.GPU,
+        NsysTable.API_AND_GPU,
+    ),
+    "memory": (NsysTable.MEMORY_TIME, NsysTable.GPU, NsysTable.API_AND_GPU),
 }
 _CATEGORIES = {"CUDA_API": "api_call", "CUDA_KERNEL": "kernel", "MEMORY_OPER": "memory"}
-_ONLY = {
-    Table.API: "api_call",
-    Table.KERNELS: "kernel",
-    Table.KERNELS_BY_GRID: "kernel",
-    Table.MEMORY_TIME: "memory",
+_OF_ONE_GROUP = {
+    NsysTable.API,
+    NsysTable.KERNELS,
+    NsysTable.KERNELS_BY_GRID,
+    NsysTable.MEMORY_TIME,
 }
 _PUSH_POP, _START_END = (codes.RANGE_KINDS.index(kind) for kind in ("push_pop", "start_end"))
-_RANGES = {Table.PUSH_POP: _PUSH_POP, Table.START_END: _START_END}
-_STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
+_RANGE_TABLES = {NsysTable.PUSH_POP: _PUSH_POP, NsysTable.START_END: _START_END}
+_RANGE_STYLES = {"PushPop": _PUSH_POP, "StartEnd": _START_END}
 # Tables whose rows have a name and nothing else.
 _NAMED = {
-    Table.OPENACC: "openacc_inclusive",
-    Table.OPENMP: "openmp_inclusive",
-    Table.OSRT: "osrt_call",
+    NsysTable.OPENACC: "openacc_inclusive",
+    NsysTable.OPENMP: "openmp_inclusive",
+    NsysTable.OSRT: "osrt_call",
 }
-
-SIZE_TOTALS = frozenset({Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
-"""What tables of sizes tell."""
-TOTALS = SIZE_TOTALS | {
+_MEMORY_KINDS = {
+    codes.AGGREGATE_KINDS.index(kind) for kind in ("memcpy", "memset", "unified_memory")
+}
+_SIZE_TOTALS = frozenset({Fact.MEMORY_TOTALS, Fact.UNIFIED_MEMORY_TOTALS})
+TOTALS = _SIZE_TOTALS | {
     Fact.KERNEL_TOTALS,
     Fact.API_TOTALS,
     Fact.RANGE_TOTALS,
     Fact.DIRECTIVE_TOTALS,
     Fact.OSRT_TOTALS,
 }
-"""What tables of totals tell."""
+"""Facts that tables of totals record."""
 
 
-@dataclass
-class Totals:
-    """Rows of `aggregate` of one recording, and what has to be said of them.
+class Totals(PrintedTotals):
+    """Collect rows of `aggregate` from the tables of one recording.
 
-    `unread` are lines that look like rows and are none, `no_numbers` cells that are no numbers,
-    `ambiguous` cells that nothing tells how to read; `missing` the headers' lines of tables whose shares
-    do not add up; `disagreeing` lines of sizes whose number of operations is not that of the times;
-    `cut` lines of cells whose decimals were cut, `cut_facts` what they tell; `repeated` tables that tell
-    again what another one told.
+    By line: `no_numbers`, cells that are no numbers; `ambiguous`, cells that could be two; `cut`, cells
+    whose decimals were cut; `disagreeing`, sizes of another number of operations than the times are of.
+    `repeated` are tables that were not read because another one holds the same.
     """
 
-    gathered: Gathered
-    rows: list[Row] = field(default_factory=list)
-    facts: set[Fact] = field(default_factory=set)
-    times: dict[Fact, Rounding] = field(default_factory=dict)
-    sizes: dict[Fact, Rounding] = field(default_factory=dict)
-    unread: list[int] = field(default_factory=list)
-    no_numbers: list[int] = field(default_factory=list)
-    ambiguous: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
-    disagreeing: list[int] = field(default_factory=list)
-    cut: list[int] = field(default_factory=list)
-    cut_facts: set[Fact] = field(default_factory=set)
-    repeated: list[Table] = field(default_factory=list)
-    _read: dict[int, list[Figures]] = field(default_factory=dict)
+    ids: NsysIds
 
-    def add(self, blocks: Mapping[Table, Block], traced: Traced) -> None:
-        """Adds the rows of a recording's tables, and of its traces what no table tells."""
-        used: set[Table] = set()
-        for what, sources in _SOURCES.items():
-            table = next(
-                (t for t in sources if t in blocks and self._tells(blocks[t], t, what)), None
-            )
-            if table is not None:
-                used.add(table)
-                self._operations(table, what, blocks)
-            elif what in traced:
-                self._traced(what, traced[what])
-        if "kernel" in traced:
-            self.facts |= GPU_SUMS
-        whole = [t for t in (Table.GPU, Table.API_AND_GPU) if t in blocks]
-        if any(self._tells(blocks[t], t, what) for t in whole for what in ("kernel", "memory")):
-            # They hold all of the GPU's work: of what is not in them, there was none.
-            self.facts |= GPU_SUMS
-        used |= self._others(blocks)
-        self.repeated += [table for table in blocks if table not in used | {Table.MEMORY_SIZE}]
-        for block in blocks.values():
-            self.unread += block.unread
+    def __init__(self, ids: NsysIds) -> None:
+        """Start without rows."""
+        super().__init__(ids)
+        self.no_numbers: list[int] = []
+        self.ambiguous: list[int] = []
+        self.disagreeing: list[int] = []
+        self.cut: list[int] = []
+        self.repeated: list[NsysTable] = []
+        self._cut_facts: set[Fact] = set()
+        self._read: dict[int, list[TotalsRow]] = {}
 
-    def _tells(self, block: Block, table: Table, what: str) -> bool:
-        """Whether a table may hold this; one of several categories only where it does."""
-        if table in _ONLY:
-            return True
-        place = block.header.place("category")
-        return place is not None and any(
-            _CATEGORIES.get(row[place]) == what for _, row in block.rows
-        )
+    def add(self, tables: Mapping[NsysTable, PrintedTable], sums: TraceSums) -> None:
+        """Add the rows of a recording's tables, and of its traces' sums what no table records."""
+        used: set[NsysTable] = set()
+        for group, sources in _SOURCES.items():
+            kind = next((t for t in sources if t in tables and _holds(tables[t], t, group)), None)
+            if kind is not None:
+                used.add(kind)
+                self._add_table(kind, group, tables)
+            elif group in sums:
+                self._add_rows(group, sums[group])
+                if group == "api_call":
+                    self.facts.add(Fact.API_TOTALS)
+        if "kernel" in sums:
+            self.facts |= GPU_TOTALS
+        whole = [t for t in (NsysTable.GPU, NsysTable.API_AND_GPU) if t in tables]
+        if any(_holds(tables[t], t, group) for t in whole for group in ("kernel", "memory")):
+            # They hold all of the GPU's work: what is not in them did not happen.
+            self.facts |= GPU_TOTALS
+        used |= self._add_others(tables)
+        self.repeated += [kind for kind in tables if kind not in used | {NsysTable.MEMORY_SIZE}]
+        for table in tables.values():
+            self.unread += table.unread
 
-    def _operations(self, table: Table, what: str, blocks: Mapping[Table, Block]) -> None:
-        """Rows of API calls, of kernels, or of copies and sets with their sizes."""
-        found = [
+    def _add_table(
+        self, kind: NsysTable, group: str, tables: Mapping[NsysTable, PrintedTable]
+    ) -> None:
+        rows = [
             row
-            for row in self._figures(blocks[table])
-            if table in _ONLY or _CATEGORIES.get(row.category) == what
+            for row in self._rows(tables[kind])
+            if kind in _OF_ONE_GROUP or _CATEGORIES.get(row.category) == group
         ]
-        if what == "api_call":
-            self.facts.add(Fact.API_TOTALS)
-        elif what == "kernel":
-            self.facts.add(Fact.KERNEL_TOTALS)
+        if group == "memory":
+            pairs = self._with_sizes(rows, tables.get(NsysTable.MEMORY_SIZE))
         else:
-            self._memory(found, blocks.get(Table.MEMORY_SIZE))
-            return
-        self._named(what, found)
+            self.facts.add(totals_fact(group))
+            pairs = ((row, None) for row in rows)
+        self._add_rows(group, pairs)
 
-    def _traced(self, what: str, rows: Sequence[tuple[Figures, Figures | None]]) -> None:
-        """Rows of API calls, of kernels, or of copies and sets, as the rows of a trace add up."""
-        if what == "memory":
-            for time, size in rows:
-                self._operation(time, size)
-        else:
-            if what == "api_call":
-                self.facts.add(Fact.API_TOTALS)
-            self._named(what, [time for time, _ in rows])
-
-    def _named(self, what: str, rows: Iterable[Figures]) -> None:
-        """Rows of API calls or of kernels."""
-        for row in rows:
-            numbers: Row
-            if what == "api_call":
-                code = layer(row.name) if is_api(row.name) else None
-                numbers = {"layer": code, "name_id": self.gathered.api_name(row.name)}
+    def _add_rows(
+        self, group: str, rows: Iterable[tuple[TotalsRow | None, TotalsRow | None]]
+    ) -> None:
+        for times, sizes in rows:
+            if group == "memory" or times is None:
+                self._add_operation(times, sizes)
+            elif group == "api_call":
+                name = times.name
+                layer = api_layer(name) if is_api_name(name) else None
+                self._put_times(group, times, {"layer": layer, "name_id": self.ids.api_name(name)})
             else:
-                numbers = {"name_id": self.gathered.kernel(row.name)[0]}
-            self._put(what, row, numbers)
+                self._put_times(group, times, {"name_id": self.ids.kernel(times.name)[0]})
 
-    def _memory(self, times: Iterable[Figures], sized: Block | None) -> None:
-        """Rows of copies, sets and migrations: times and sizes of one operation in one."""
+    def _with_sizes(
+        self, times: Iterable[TotalsRow], size_table: PrintedTable | None
+    ) -> Iterator[tuple[TotalsRow | None, TotalsRow | None]]:
+        # Times and sizes of one operation become one row.
         self.facts.add(Fact.MEMORY_TOTALS)
-        sizes = {row.name: row for row in self._figures(sized)} if sized is not None else {}
+        sizes = {row.name: row for row in self._rows(size_table)} if size_table is not None else {}
         for row in times:
             size = sizes.pop(row.name, None)
             if size is not None and size.count != row.count:
                 self.disagreeing.append(size.line)
                 size = None
-            self._operation(row, size)
-        for size in sizes.values():
-            self._operation(None, size)
+            yield row, size
+        yield from ((None, size) for size in sizes.values())
 
-    def _operation(self, time: Figures | None, size: Figures | None) -> None:
-        row = time or size
+    def _add_operation(self, times: TotalsRow | None, sizes: TotalsRow | None) -> None:
+        row = times or sizes
         operation = memory_operation(row.name) if row is not None else None
         if row is None or operation is None:
             self.unread += [] if row is None else [row.line]
             return
         kind, words = operation
-        numbers: Row = {"direction": self.gathered.direction(words)} if words else {}
-        if size is not None:
-            total, rounding = size.total(), self.sizes.setdefault(fact_of(kind), Rounding())
-            numbers |= {
-                "bytes_sum": None if total is None else rounding.add(total),
-                "bytes_min": size.whole("min"),
-                "bytes_max": size.whole("max"),
-                "bytes_med": size.real("med"),
-                "bytes_stddev": size.real("stddev"),
+        values: Row = {"direction": self.ids.direction(words)} if words else {}
+        if sizes is not None:
+            values |= {
+                "bytes_sum": self.sum_bytes(kind, sizes.total()),
+                "bytes_min": sizes.integer("min"),
+                "bytes_max": sizes.integer("max"),
+                "bytes_med": sizes.real("med"),
+                "bytes_stddev": sizes.real("stddev"),
             }
-        if time is None:
-            self._keep(kind, {**numbers, "count": row.count})
+        if times is None:
+            self._put(kind, {**values, "count": row.count})
         else:
-            self._put(kind, time, numbers)
+            self._put_times(kind, times, values)
 
-    def _others(self, blocks: Mapping[Table, Block]) -> set[Table]:
-        """Ranges, constructs, the OS runtime, and sizes without times; the tables that were read."""
-        used: set[Table] = set()
-        if Table.RANGES in blocks:
-            used.add(Table.RANGES)
-        else:
-            used |= {table for table in _RANGES if table in blocks}
-        for table in sorted(used, key=lambda table: table.value):
+    def _add_others(self, tables: Mapping[NsysTable, PrintedTable]) -> set[NsysTable]:
+        """Add ranges, constructs, the OS runtime, and sizes without times; return what was read."""
+        used = {NsysTable.RANGES} & tables.keys() or _RANGE_TABLES.keys() & tables.keys()
+        for kind in sorted(used, key=lambda kind: kind.value):
             self.facts.add(Fact.RANGE_TOTALS)
-            for row in self._figures(blocks[table]):
-                self._put("range", row, self._range(row, _RANGES.get(table)))
-        for table, kind in _NAMED.items():
-            if table in blocks:
-                used.add(table)
-                self.facts.add(fact_of(kind))
-                for row in self._figures(blocks[table]):
-                    self._put(kind, row, {"name_id": self.gathered.name(row.name)})
-        timed = any(row["kind"] in _COPIED for row in self.rows)
-        if (
-            Table.MEMORY_SIZE in blocks
-            and not timed
-            and not set(_SOURCES["memory"]) & blocks.keys()
-        ):
-            self._memory((), blocks[Table.MEMORY_SIZE])
+            for row in self._rows(tables[kind]):
+                self._put_times("range", row, self._range(row, _RANGE_TABLES.get(kind)))
+        for kind, aggregate in _NAMED.items():
+            if kind in tables:
+                used.add(kind)
+                self.facts.add(totals_fact(aggregate))
+                for row in self._rows(tables[kind]):
+                    self._put_times(aggregate, row, {"name_id": self.ids.name(row.name)})
+        has_times = any(row["kind"] in _MEMORY_KINDS for row in self.rows) or bool(
+            set(_SOURCES["memory"]) & tables.keys()
+        )
+        if NsysTable.MEMORY_SIZE in tables and not has_times:
+            self._add_rows("memory", self._with_sizes((), tables[NsysTable.MEMORY_SIZE]))
         return used
 
-    def _range(self, row: Figures, kind: int | None) -> Row:
-        """Which range a row is about; the domain without a name is spelled by its colon alone.
-
-        Where a named domain ends in a name, and where its text begins, nothing tells.
-        """
+    def _range(self, row: TotalsRow, kind: int | None) -> Row:
+        # The domain without a name is spelled by its colon alone. Where the name of another one ends, and
+        # where the range's begins, cannot be seen.
         text = row.name.removeprefix(":")
         return {
-            "name_id": self.gathered.name(text),
+            "name_id": self.ids.name(text),
             "domain_id": 0 if text != row.name else None,
-            "range_kind": _STYLES.get(row.style) if kind is None else kind,
+            "range_kind": _RANGE_STYLES.get(row.style) if kind is None else kind,
         }
 
-    def _put(self, kind: str, row: Figures, numbers: Row) -> None:
-        """One row of totals with its times."""
-        rounding = self.times.setdefault(fact_of(kind), Rounding())
-        total = row.total()
-        self._keep(
-            kind,
-            {
-                **numbers,
-                "count": row.count,
-                "sum_ns": None if total is None else rounding.add(total),
-                "min_ns": row.whole("min"),
-                "max_ns": row.whole("max"),
-                "med_ns": row.real("med"),
-                "stddev_ns": row.real("stddev"),
-            },
-        )
+    def _put_times(self, kind: str, row: TotalsRow, values: Row) -> None:
+        times = {
+            "count": row.count,
+            "sum_ns": self.sum_ns(kind, row.total()),
+            "min_ns": row.integer("min"),
+            "max_ns": row.integer("max"),
+            "med_ns": row.real("med"),
+            "stddev_ns": row.real("stddev"),
+        }
+        self._put(kind, values | times)
 
-    def _keep(self, kind: str, numbers: Row) -> None:
-        self.facts.add(fact_of(kind))
-        code = codes.AGGREGATE_KINDS.index(kind)
-        self.rows.append({"id": len(self.rows) + 1, "kind": code, **numbers})
+    def _put(self, kind: str, values: Row) -> None:
+        self.facts.add(totals_fact(kind))
+        self.put(kind, values)
 
-    # -- cells
+    def _rows(self, table: PrintedTable) -> list[TotalsRow]:
+        # Tables of several groups are asked for several times; what they lack is counted once.
+        if id(table) not in self._read:
+            self._read[id(table)] = list(self._parsed(table))
+        return self._read[id(table)]
 
-    def _figures(self, block: Block) -> list[Figures]:
-        """The rows of a table; those without a name or a number of times are none."""
-        if id(block) not in self._read:
-            self._read[id(block)] = list(self._rows(block))
-        return self._read[id(block)]
-
-    def _rows(self, block: Block) -> Iterator[Figures]:
-        cells = FigureCells(block)
-        shares: list[Quantity | None] = []
-        for line, row in block.rows:
-            count = cells.quantity(row, "count")
+    def _parsed(self, table: PrintedTable) -> Iterator[TotalsRow]:
+        cells = TotalsCells(table)
+        shares: list[ValueRange | None] = []
+        for line, row in table.rows:
+            count = cells.value(row, "count")
             name = cells.text(row, "name")
-            if not name or count is None or not count.is_exact or count.whole < 0:
+            if not name or count is None or not count.is_exact or count.integer < 0:
                 self.unread.append(line)
                 continue
-            told = {}
-            for role in FIGURES:
-                text = cells.text(row, role)
-                value = cells.quantity(row, role)
+            measures = {}
+            for role in _MEASURES:
+                value = cells.value(row, role)
                 if value is not None and value.high >= 0:
-                    told[role] = value
+                    measures[role] = value
                 elif cells.is_ambiguous(row, role):
                     self.ambiguous.append(line)
-                elif text:
+                elif cells.text(row, role):
                     self.no_numbers.append(line)
-            if cut := cells.cut(row):
+            if cut := cells.cut_cells(row):
                 self.cut += [line] * cut
-                self.cut_facts |= SIZE_TOTALS if cells.are_sizes else TOTALS
-            shares.append(cells.quantity(row, "share"))
-            category, style = (cells.text(row, role) for role in ("category", "style"))
-            yield Figures(line, name, category, style, count.whole, told)
-        if falls_short(shares):
-            self.missing.append(block.line)
+                self._cut_facts |= _SIZE_TOTALS if cells.are_sizes else TOTALS
+            shares.append(cells.value(row, "share"))
+            category, style = cells.text(row, "category"), cells.text(row, "style")
+            yield TotalsRow(line, name, category, style, count.integer, measures)
+        if shares_incomplete(shares):
+            self.incomplete.append(table.line)
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what was rounded, cut or left out."""
+        yield from self.rounding_notes("{}: sums of bytes")
+        yield from self._cell_notes()
+        yield from self.incomplete_notes()
+        for kind in self.repeated:
+            yield not_read_note(f"{kind.value}, which another table of this file tells in full,", 1)
+        if self.rows:
+            text = "the tables add up over all processes and devices of the recording"
+            yield Note("processes-merged", Severity.INFO, text, 1, "", TOTALS)
+
+    def _cell_notes(self) -> Iterator[Note]:
+        if self.cut:
+            text = (
+                "decimals were cut: numbers may be up to one of their unit more than is printed; "
+                "nsys stats -f csv prints them in full"
+            )
+            facts = frozenset(self._cut_facts)
+            where = f"line {self.cut[0]}"
+            yield Note("decimals-cut", Severity.APPROXIMATED, text, len(self.cut), where, facts)
+        if self.no_numbers:
+            yield no_numbers_note(len(self.no_numbers), self.no_numbers[0], TOTALS)
+        if self.disagreeing:
+            text = "sizes of operations of which another table tells another number were left out"
+            where = f"line {self.disagreeing[0]}"
+            count = len(self.disagreeing)
+            yield Note("tables-disagree", Severity.DROPPED, text, count, where, TOTALS)
+        if self.ambiguous:
+            yield ambiguous_note(len(self.ambiguous), self.ambiguous[0], TOTALS)
+        yield from self.unread_notes()
 
 
-_COPIED = {codes.AGGREGATE_KINDS.index(kind) for kind in ("memcpy", "memset", "unified_memory")}
+def _holds(table: PrintedTable, kind: NsysTable, group: str) -> bool:
+    # A table of one group records that there was nothing even without rows.
+    place = table.header.place("category")
+    return kind in _OF_ONE_GROUP or (
+        place is not None and any(_CATEGORIES.get(row[place]) == group for _, row in table.rows)
+    )
+
+
+# -- notes on tables and traces
+
+
+def not_read_note(table: str, count: int) -> Note:
+    """Return the note on a table that has no place in a store."""
+    return Note("rows-not-read", Severity.INFO, f"the table {table} was not read", count)
+
+
+def ambiguous_note(count: int, line: int, facts: frozenset[Fact]) -> Note:
+    """Return the note on numbers with a sign that may mark decimals or thousands."""
+    text = (
+        "cells were left out of which nothing tells whether their sign marks decimals or thousands"
+    )
+    return Note("number-ambiguous", Severity.DROPPED, text, count, f"line {line}", facts)
+
+
+def no_numbers_note(count: int, line: int, facts: frozenset[Fact]) -> Note:
+    """Return the note on cells of columns of numbers that are none."""
+    text = "cells that are no numbers"
+    return Note("cell-unreadable", Severity.DROPPED, text, count, f"line {line}", facts)

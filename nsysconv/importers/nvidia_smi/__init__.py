@@ -36,25 +36,23 @@ ADVICE: Mapping[Fact, str] = {
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """Text with the header of a query of GPUs, or of `dmon`, among its first lines."""
+    """Accept text with the header of a query of GPUs, or of `dmon`, among its first lines."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
-    from nsysconv.importers.nvidia_smi.headers import header_of, looks_like
-    from nsysconv.importers.printed.encoding import encoding_of
+    from nsysconv.importers.nvidia_smi.columns import parse_header, refusal_of
+    from nsysconv.importers.printed.text import encoding_of
 
     encoding = encoding_of(probe.head) or "utf-8"
     lines = probe.head.decode(encoding, "replace").lstrip("\ufeff").splitlines()
-    if any(header_of(line) for line in lines):
+    if any(parse_header(line) for line in lines):
         return Yes()
-    other = next((kind for line in lines if (kind := looks_like(line))), None)
-    if other is not None:
-        return No(*other)
-    return No("it holds no header that nvidia-smi prints")
+    refusals = filter(None, map(refusal_of, lines))
+    return next(refusals, No("it holds no header that nvidia-smi prints"))
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """The one recording of a log."""
-    from nsysconv.importers.nvidia_smi.reader import recording
+    """Yield the one recording of a log."""
+    from nsysconv.importers.nvidia_smi.reader import read_recording
 
     for probe in probes:
-        yield from recording(probe, GUARANTEED | POSSIBLE, ADVICE)
+        yield from read_recording(probe, GUARANTEED | POSSIBLE, ADVICE)

@@ -77,20 +77,20 @@ _LONGEST_SIGN = 256
 
 
 def sniff(probe: Probe) -> Yes | No:
-    """Text with a line that nvprof marks, or with the header of one of its tables."""
+    """Accept text with a line that nvprof marks, or with the header of one of its tables."""
     if probe.is_sqlite:
         return No("it is a SQLite database")
     from nsysconv.importers.nvprof_log.survey import SIGNATURE
-    from nsysconv.importers.printed.encoding import pieces
+    from nsysconv.importers.printed.text import text_chunks
 
-    for text in pieces(probe, _LONGEST_SIGN):
+    for text in text_chunks(probe, _LONGEST_SIGN):
         if SIGNATURE.search(text):
             return Yes()
     return No("it holds no line and no header of a table that nvprof prints")
 
 
 def read(probes: Sequence[Probe], options: Options) -> Generator[Recording, None, None]:
-    """One recording for each run of each process; the one that several files make together."""
-    from nsysconv.importers.nvprof_log.reader import Reader
+    """Yield a recording for each run of each process, or the one that several files make together."""
+    from nsysconv.importers.nvprof_log.reader import read_recordings
 
-    yield from Reader(probes, POSSIBLE, ADVICE).recordings()
+    yield from read_recordings(probes, POSSIBLE, ADVICE)

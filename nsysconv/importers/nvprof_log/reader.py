@@ -1,9 +1,10 @@
-"""Logs into recordings: one for each run of each process."""
+"""Recordings of nvprof's logs: one for each run of each process, as batches of rows with their notes."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,253 +12,294 @@ from nsysconv import schema
 from nsysconv.errors import InputError
 from nsysconv.facts import Fact
 from nsysconv.importers.contract import MOST_RECORDINGS, NO_GPU_WORK, too_many_recordings
-from nsysconv.importers.nsys_stats.runs import tables_in
-from nsysconv.importers.nvprof_log import messages, remarks
-from nsysconv.importers.nvprof_log.counters import Counters
-from nsysconv.importers.nvprof_log.gathered import Gathered
-from nsysconv.importers.nvprof_log.headers import TRACES, Table
-from nsysconv.importers.nvprof_log.pieces import Reader as RowReader
-from nsysconv.importers.nvprof_log.survey import Run, Survey
-from nsysconv.importers.nvprof_log.totals import Totals
-from nsysconv.importers.nvprof_log.trace import TraceRows
-from nsysconv.importers.printed import remarks as printed
-from nsysconv.importers.printed.aggregates import GPU_SUMS
-from nsysconv.importers.printed.encoding import in_utf8
-from nsysconv.importers.printed.quoted import refuse_quoted
+from nsysconv.importers.nsys_stats.survey import count_tables
+from nsysconv.importers.nvprof_log.survey import TRACES, LogSurvey, NvprofTable, Run
+from nsysconv.importers.nvprof_log.totals import Counters, Totals
+from nsysconv.importers.nvprof_log.trace import NvprofTraceRows, TraceReader
+from nsysconv.importers.printed.quantities import GPU_TOTALS, needless_totals
+from nsysconv.importers.printed.registry import IdRegistry
+from nsysconv.importers.printed.text import refuse_quotations, utf8_files
+from nsysconv.importers.printed.trace import EVENTS
 from nsysconv.importers.probe import Probe
 from nsysconv.names import demangler
-from nsysconv.notes import Note
+from nsysconv.notes import Note, Severity
 from nsysconv.store.recording import Batch, Batches, ProfileAttributes, Recording, Summary, rows_of
 
 _EVENT_FACTS = {
-    Table.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
-    Table.API_TRACE: frozenset({Fact.API_CALLS}),
-    Table.COUNTERS: frozenset({Fact.METRICS}),
-    Table.COUNTER_TRACE: frozenset({Fact.METRICS}),
+    NvprofTable.GPU_TRACE: frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS}),
+    NvprofTable.API_TRACE: frozenset({Fact.API_CALLS}),
+    NvprofTable.COUNTERS: frozenset({Fact.METRICS}),
+    NvprofTable.COUNTER_TRACE: frozenset({Fact.METRICS}),
 }
-_NOTHING_PROFILED = {Table.GPU_TRACE: GPU_SUMS, Table.API_TRACE: frozenset({Fact.API_TOTALS})}
+# What it records that nvprof found nothing.
+_NO_DATA_FACTS = {
+    NvprofTable.GPU_TRACE: GPU_TOTALS,
+    NvprofTable.API_TRACE: frozenset({Fact.API_TOTALS}),
+}
 _MIB = 20
 _CUT_OUT = "Cut what nsys stats printed out of the file, and import it from a file of its own."
 
 
 @dataclass(frozen=True)
-class _File:
-    """One log: where its text stands, and what is in it; `nsys`: of nsys's tables, which are not read."""
+class LogFile:
+    """One log and what is in it; `nsys_tables` counts tables of nsys stats, which are not read."""
 
     probe: Probe
     path: Path
-    survey: Survey
-    nsys: Counter[str]
+    survey: LogSurvey
+    nsys_tables: Counter[str]
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A run as one file tells it."""
+class LogPart:
+    """One run's tables in one file."""
 
-    file: _File
+    file: LogFile
     run: Run
 
 
-class Reader:
-    """Reads logs, once. Several files are parts of one recording."""
+def read_recordings(
+    probes: Sequence[Probe], possible: frozenset[Fact], advice: Mapping[Fact, str]
+) -> Iterator[Recording]:
+    """Yield the recordings of one file, or those that several files make together.
 
-    def __init__(
-        self, probes: Sequence[Probe], possible: frozenset[Fact], advice: Mapping[Fact, str]
-    ) -> None:
-        self._probes = probes
-        self._possible = possible
-        self._advice = advice
-
-    def recordings(self) -> Iterator[Recording]:
-        """The recordings of the files, in the order in which they begin."""
-        with in_utf8(self._probes) as paths:
-            files = [
-                _surveyed(probe, path) for probe, path in zip(self._probes, paths, strict=True)
-            ]
-            runs = [
-                [_Part(file, run) for run in file.survey.runs if run.blocks or run.nothing]
-                for file in files
-            ]
-            self._refuse_empty(files, runs)
-            found = _joined(runs)
-            if len(found) > MOST_RECORDINGS:
-                raise too_many_recordings(str(self._probes[0].origin))
-            firsts = [each[0] for each in found]
-            for parts in found:
-                yield self._recording(parts, _name_of(parts[0], firsts) if found[1:] else "")
-
-    def _refuse_empty(self, files: Sequence[_File], runs: Sequence[Sequence[_Part]]) -> None:
-        """Raises InputError for a file of which nothing can be imported, with its reason."""
-        for probe, file, parts in zip(self._probes, files, runs, strict=True):
-            if parts and any(part.run.blocks for part in parts):
-                continue
-            said = [note.text for run in file.survey.runs for note in messages.notes(run.messages)]
-            others = sorted({what for run in file.survey.runs for what in run.not_read})
-            if file.nsys:
-                said.append(_CUT_OUT)
-                others += [f"{table} of nsys stats" for table in file.nsys]
-            if file.survey.written:
-                said.insert(0, f"Import what nvprof wrote: {', '.join(file.survey.written)}.")
-            if parts and not file.nsys:
-                what = "nvprof profiled nothing: no kernels and no API calls"
-            elif others:
-                what = f"the log holds only what nsysconv does not read: {', '.join(others)}"
-            elif file.survey.written:
-                what = "the log holds no table: the profile was written into a file of its own"
-            else:
-                what = "the log ends before its first table"
-            raise InputError(
-                what,
-                where=str(probe.origin),
-                hint="\n".join(dict.fromkeys(said))
-                or "Run the program on a GPU that nvprof supports, or record with nsys profile.",
+    Raises InputError for files that hold nothing to import.
+    """
+    with utf8_files(probes) as paths:
+        files = [_surveyed(probe, path) for probe, path in zip(probes, paths, strict=True)]
+        runs = [
+            [LogPart(file, run) for run in file.survey.runs if run.tables or run.no_data]
+            for file in files
+        ]
+        for file, parts in zip(files, runs, strict=True):
+            _refuse_empty(file, parts)
+        recordings = _joined(runs)
+        if len(recordings) > MOST_RECORDINGS:
+            raise too_many_recordings(str(probes[0].origin))
+        firsts = [parts[0] for parts in recordings]
+        for parts in recordings:
+            name = _name_of(parts[0], firsts) if recordings[1:] else ""
+            yield Recording(
+                PrintedRecording(parts, probes, name).batches(advice),
+                possible=possible - _needless(parts),
+                one_of_several=bool(name),
             )
 
-    def _recording(self, parts: Sequence[_Part], name: str) -> Recording:
-        """A recording; `name` where it is one of several."""
-        pids = {part.run.pid for part in parts if part.run.pid is not None}
-        pid = next((part.run.pid for part in parts if part.run.pid is not None), None)
-        recording = _Recorded(parts, Gathered(pid, demangler()))
-        notes = [note for probe in self._probes for note in probe.notes]
-        if len(pids) > 1:
-            notes.append(remarks.joined_runs(pids))
-        return Recording(
-            self._batches(recording, notes, name),
-            possible=self._possible - _needless(parts),
-            one_of_several=bool(name),
-        )
 
-    def _batches(self, recording: _Recorded, notes: list[Note], name: str) -> Batches:
-        yield from recording.batches(notes, () if name else self._probes)
-        return Summary(
-            attributes=ProfileAttributes(recording_ns=recording.gathered.end_ns or None),
-            facts=recording.facts(),
-            advice=self._advice,
-            notes=tuple(notes),
-            part=name,
-        )
+def _surveyed(probe: Probe, path: Path) -> LogFile:
+    survey = LogSurvey(path)
+    return LogFile(probe, path, survey, count_tables(path) if survey.has_nsys else Counter())
 
 
-class _Recorded:
-    """One recording on its way to the store."""
-
-    def __init__(self, parts: Sequence[_Part], gathered: Gathered) -> None:
-        self._parts = parts
-        self.gathered = gathered
-        self._facts: set[Fact] = set()
-
-    def batches(self, notes: list[Note], whole: Sequence[Probe]) -> Iterator[Batch]:
-        """All rows; `notes` are complete afterwards. `whole`: the files of which it is all."""
-        rows = TraceRows(self.gathered)
-        totals, counters = Totals(self.gathered), Counters(self.gathered)
-        for part in self._parts:
-            yield from self._traces(part, rows, notes)
-            for block in part.run.blocks:
-                table = block.header.table
-                self._facts |= _EVENT_FACTS.get(table, frozenset())
-                if table is Table.SUMMARY:
-                    totals.summary(block)
-                elif table is Table.UNIFIED_MEMORY:
-                    others = totals.unified_memory(block)
-                    rows.tally.counts["fault"] += others
-                elif table in (Table.COUNTERS, Table.COUNTER_TRACE):
-                    counters.add(block)
-            for nothing in part.run.nothing:
-                if not any(block.header.table in TRACES for block in part.run.blocks):
-                    self._facts |= _NOTHING_PROFILED[nothing]
-        if whole and not any(part.run.nothing for part in self._parts):
-            printed_rows = self.gathered.rows.total() + len(totals.rows) + len(counters.rows)
-            refuse_quoted(whole, printed_rows)
-        self._facts |= totals.facts
-        notes += [*printed.on_traces(rows.tally), *remarks.on_totals(totals)]
-        notes += [*remarks.on_counters(counters), *self._on_whole()]
-        yield rows_of(schema.metric_sample, counters.rows)
-        yield rows_of(schema.aggregate, totals.rows)
-        yield from self._small()
-
-    def _traces(self, part: _Part, rows: TraceRows, notes: list[Note]) -> Iterator[Batch]:
-        for block in part.run.blocks:
-            if block.header.table not in TRACES:
-                continue
-            reader = RowReader(part.file.probe, part.file.path, block)
-            only_calls = block.header.table is Table.API_TRACE
-            for cells, end in reader.cells():
-                done = f"{end >> _MIB:,} MiB of rows"
-                yield from rows.batches(cells, only_calls=only_calls, done=done)
-            if "Unified Memory" in block.header.columns:
-                self._facts.add(Fact.UNIFIED_MEMORY)
-            notes += printed.on_refused(reader.refused, part.file.survey.unfinished)
-            if reader.unitless:
-                notes.append(remarks.no_units(reader.unitless, block.line))
-
-    def _small(self) -> Iterator[Batch]:
-        found = self.gathered
-        yield rows_of(schema.device, found.device_rows())
-        yield rows_of(schema.process, found.process_rows())
-        yield rows_of(schema.thread, found.thread_rows())
-        yield rows_of(schema.stream, found.stream_rows())
-        yield rows_of(schema.domain, found.domain_rows())
-        yield rows_of(schema.name, found.name_rows())
-
-    def _on_whole(self) -> Iterator[Note]:
-        for part in self._parts:
-            yield from messages.notes(part.run.messages)
-            for what, count in part.run.not_read.items():
-                yield remarks.not_read(what, count)
-            if part.file.nsys:
-                yield remarks.nsys_tables(part.file.nsys)
-        if self.gathered.symbols_only:
-            yield remarks.symbols_only(self.gathered.symbols_only)
-        if self.gathered.pid is None:
-            yield remarks.no_process()
-        if any(Table.GPU_TRACE in part.run.nothing for part in self._parts):
-            yield NO_GPU_WORK
-
-    def facts(self) -> frozenset[Fact]:
-        """What the recording holds."""
-        found = set(self._facts)
-        rows = self.gathered.rows
-        if rows["api_call"]:
-            found.add(Fact.API_CALLS)
-        if Fact.KERNELS in found and Fact.API_CALLS in found:
-            found.add(Fact.API_LINKS)
-        return frozenset(found)
+def _refuse_empty(file: LogFile, parts: Sequence[LogPart]) -> None:
+    if any(part.run.tables for part in parts):
+        return
+    runs, written = file.survey.runs, file.survey.written
+    hints = [note.text for run in runs for note in message_notes(run.messages)]
+    not_read = sorted({table for run in runs for table in run.not_read})
+    if file.nsys_tables:
+        hints.append(_CUT_OUT)
+        not_read += [f"{table} of nsys stats" for table in file.nsys_tables]
+    if written:
+        hints.insert(0, f"Import what nvprof wrote: {', '.join(written)}.")
+    if parts and not file.nsys_tables:
+        reason = "nvprof profiled nothing: no kernels and no API calls"
+    elif not_read:
+        reason = f"the log holds only what nsysconv does not read: {', '.join(not_read)}"
+    elif written:
+        reason = "the log holds no table: the profile was written into a file of its own"
+    else:
+        reason = "the log ends before its first table"
+    raise InputError(
+        reason,
+        where=str(file.probe.origin),
+        hint="\n".join(dict.fromkeys(hints))
+        or "Run the program on a GPU that nvprof supports, or record with nsys profile.",
+    )
 
 
-def _surveyed(probe: Probe, path: Path) -> _File:
-    survey = Survey(path)
-    return _File(probe, path, survey, tables_in(path) if survey.has_nsys else Counter())
-
-
-def _joined(runs: Sequence[Sequence[_Part]]) -> list[list[_Part]]:
-    """The parts of each recording: what the files tell of one run of one process."""
-    if all(len(parts) == 1 for parts in runs):
-        return [[part for parts in runs for part in parts]]
-    found: dict[tuple[int | None, int], list[_Part]] = {}
-    for parts in runs:
-        times: Counter[int | None] = Counter()
+def _joined(files: Sequence[Sequence[LogPart]]) -> list[list[LogPart]]:
+    """Return the parts of each recording: what the files hold of one run of one process."""
+    if all(len(parts) == 1 for parts in files):
+        return [[part for parts in files for part in parts]]
+    recordings: dict[tuple[int | None, int], list[LogPart]] = {}
+    for parts in files:
+        runs: Counter[int | None] = Counter()
         for part in parts:
-            found.setdefault((part.run.pid, times[part.run.pid]), []).append(part)
-            times[part.run.pid] += 1
-    return list(found.values())
+            recordings.setdefault((part.run.pid, runs[part.run.pid]), []).append(part)
+            runs[part.run.pid] += 1
+    return list(recordings.values())
 
 
-def _name_of(part: _Part, parts: Sequence[_Part]) -> str:
-    """What a recording is called among those of its file: by its process, and its place there."""
+def _name_of(part: LogPart, parts: Sequence[LogPart]) -> str:
+    # By its process, and by its place among those of the same process.
     same = [other for other in parts if other.run.pid == part.run.pid]
     name = f"pid{part.run.pid}" if part.run.pid is not None else "run"
     return name if len(same) == 1 else f"{name}-{same.index(part) + 1}"
 
 
-def _needless(parts: Sequence[_Part]) -> frozenset[Fact]:
-    """Totals that nobody misses: the events themselves are there, or the log is no summary."""
-    blocks = [block for part in parts for block in part.run.blocks]
-    tables = {block.header.table for block in blocks}
-    needless: set[Fact] = set()
-    if Table.GPU_TRACE in tables:
-        needless |= {*GPU_SUMS, Fact.UNIFIED_MEMORY_TOTALS}
-    if Table.API_TRACE in tables:
-        needless.add(Fact.API_TOTALS)
-    if Table.SUMMARY not in tables:
+def _needless(parts: Sequence[LogPart]) -> frozenset[Fact]:
+    # Totals that nobody misses: the events themselves are there, or the log is no summary.
+    kinds = {table.header.kind for part in parts for table in part.run.tables}
+    needless = needless_totals(
+        gpu_trace=NvprofTable.GPU_TRACE in kinds, api_trace=NvprofTable.API_TRACE in kinds
+    )
+    if NvprofTable.SUMMARY not in kinds:
         needless |= {Fact.RANGE_TOTALS, Fact.DIRECTIVE_TOTALS}
-    return frozenset(needless)
+    return needless
+
+
+class PrintedRecording:
+    """One recording on its way to the store."""
+
+    def __init__(self, parts: Sequence[LogPart], probes: Sequence[Probe], name: str) -> None:
+        """Take the tables of a recording; `name` is empty if it is all that the files hold."""
+        self._parts = parts
+        self._probes = probes
+        self._name = name
+        self._pids = [part.run.pid for part in parts if part.run.pid is not None]
+        self._notes = [note for probe in probes for note in probe.notes]
+        if len(pids := set(self._pids)) > 1:
+            text = (
+                f"the joined files are of several runs (processes {', '.join(map(str, sorted(pids)))}): "
+                "links hold only as far as the runs made the same calls in the same order"
+            )
+            facts = frozenset({Fact.API_LINKS})
+            self._notes.append(Note("joined-runs", Severity.APPROXIMATED, text, 1, "", facts))
+        self._facts: set[Fact] = set()
+
+    def batches(self, advice: Mapping[Fact, str]) -> Batches:
+        """Yield all rows; return the summary. Raises InputError for a text that only quotes a table."""
+        ids = IdRegistry(demangler(), next(iter(self._pids), None))
+        rows, totals, counters = NvprofTraceRows(ids), Totals(ids), Counters(ids)
+        for part in self._parts:
+            yield from self._traces(part, rows)
+            for table in part.run.tables:
+                self._facts |= _EVENT_FACTS.get(table.header.kind, frozenset())
+                if table.header.kind is NvprofTable.SUMMARY:
+                    totals.add_summary(table)
+                elif table.header.kind is NvprofTable.UNIFIED_MEMORY:
+                    rows.tally.counts["fault"] += totals.add_unified_memory(table)
+                elif table.header.kind in (NvprofTable.COUNTERS, NvprofTable.COUNTER_TRACE):
+                    counters.add(table)
+            if not any(table.header.kind in TRACES for table in part.run.tables):
+                self._facts.update(*(_NO_DATA_FACTS[kind] for kind in part.run.no_data))
+        if not self._name and not any(part.run.no_data for part in self._parts):
+            printed_rows = rows.counts.total() + len(totals.rows) + len(counters.rows)
+            refuse_quotations(self._probes, printed_rows)
+        self._facts |= totals.facts
+        self._notes += [*rows.tally.notes(), *totals.notes(), *counters.notes()]
+        self._notes += self._log_notes(ids)
+        yield rows_of(schema.metric_sample, counters.rows)
+        yield rows_of(schema.aggregate, totals.rows)
+        yield from ids.rows()
+        if rows.counts["api_call"]:
+            self._facts.add(Fact.API_CALLS)
+        if {Fact.KERNELS, Fact.API_CALLS} <= self._facts:
+            self._facts.add(Fact.API_LINKS)
+        return Summary(
+            attributes=ProfileAttributes(recording_ns=rows.end_ns or None),
+            facts=frozenset(self._facts),
+            advice=advice,
+            notes=tuple(self._notes),
+            part=self._name,
+        )
+
+    def _traces(self, part: LogPart, rows: NvprofTraceRows) -> Iterator[Batch]:
+        for table in part.run.tables:
+            if table.header.kind not in TRACES:
+                continue
+            reader = TraceReader(part.file.probe, part.file.path, table)
+            only_calls = table.header.kind is NvprofTable.API_TRACE
+            for cells, end in reader.cells():
+                done = f"{end >> _MIB:,} MiB of rows"
+                yield from rows.batches(cells, only_calls=only_calls, done=done)
+            if "Unified Memory" in table.header.columns:
+                self._facts.add(Fact.UNIFIED_MEMORY)
+            self._notes += reader.rejected.notes(part.file.survey.unfinished)
+            if count := reader.unitless:
+                text = "a table's row of units is missing: its times were taken as nanoseconds"
+                where, severity = f"line {table.line}", Severity.APPROXIMATED
+                self._notes.append(Note("number-ambiguous", severity, text, count, where, EVENTS))
+
+    def _log_notes(self, ids: IdRegistry) -> Iterator[Note]:
+        for part in self._parts:
+            yield from message_notes(part.run.messages)
+            for table, count in part.run.not_read.items():
+                text = f"{table} has no table in a store yet and was not read"
+                yield Note("rows-not-read", Severity.INFO, text, count)
+            if tables := part.file.nsys_tables:
+                text = f"tables of nsys stats in the same file were left out: {', '.join(tables)}"
+                yield Note("mixed-output", Severity.DROPPED, text, tables.total())
+        if ids.symbols_only:
+            text = "the log spells symbols of kernels, and no demangler is installed"
+            facts = frozenset({Fact.KERNELS})
+            yield Note("symbols-only", Severity.INFO, text, ids.symbols_only, "", facts)
+        if not self._pids:
+            text = "the log does not say which process it is of"
+            yield Note("process-unnamed", Severity.INFO, text)
+        if any(NvprofTable.GPU_TRACE in part.run.no_data for part in self._parts):
+            yield NO_GPU_WORK
+
+
+# -- what nvprof says in sentences: known ones become notes in our words, no other text is copied
+
+_GPU = frozenset({Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
+_API = frozenset({Fact.API_CALLS, Fact.API_TOTALS})
+_METRICS = frozenset({Fact.METRICS})
+_MIGRATIONS = frozenset({Fact.UNIFIED_MEMORY, Fact.UNIFIED_MEMORY_TOTALS})
+
+_DIAGNOSTIC, _SERIALISED = "profiler-diagnostic", "kernels-serialised"
+_INFO, _DROPPED = Severity.INFO, Severity.DROPPED
+# What a message says -> slug, severity, our text, what it touches. `{}` is the message's number.
+_MESSAGES: tuple[tuple[re.Pattern[str], str, Severity, str, frozenset[Fact]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), slug, severity, text, facts)
+    for pattern, slug, severity, text, facts in (
+        (r"\b(\d{1,18}) API trace records have same start and end", _DIAGNOSTIC, _INFO,
+         "{} API calls were too short for the timer and have a duration of 0", _API),
+        (r"\b(\d{1,18}) records have invalid timestamps due to insufficient", _DIAGNOSTIC, _DROPPED,
+         "the profiler lost the times of {} records because its buffers were too small "
+         "(--device-buffer-size)", _GPU),
+        (r"kernel\(s\) will be replayed", _SERIALISED, _INFO,
+         "kernels were run several times, one after the other, to collect events or metrics",
+         _GPU | _METRICS),
+        (r"One or more events or metrics can't be profiled", _DIAGNOSTIC, _DROPPED,
+         "some events or metrics could not be measured", _METRICS),
+        (r"Found (\d{1,18}) invalid range marker", _DIAGNOSTIC, _DROPPED,
+         "{} markers of ranges were invalid", frozenset({Fact.RANGE_TOTALS})),
+        (r"Profiling results might be incorrect with current version of nvcc", _DIAGNOSTIC, _INFO,
+         "the profiler doubts its results for programs built with a compiler before CUDA 9",
+         frozenset()),
+        (r"not supported on devices with compute capability|doesn't support the underlying device",
+         _DIAGNOSTIC, _DROPPED,
+         "nvprof does not support this GPU and recorded nothing of it; use nsys profile", _GPU),
+        (r"Unified Memory Profiling is not supported", _DIAGNOSTIC, _DROPPED,
+         "unified memory was not profiled: the GPUs have no peer-to-peer access", _MIGRATIONS),
+        (r"Auto boost enabled", _DIAGNOSTIC, _INFO,
+         "the GPU changed its clock by itself while it was profiled", frozenset()),
+        (r"Application received signal (\d{1,18})|Application returned non-zero code (\d{1,18})",
+         _DIAGNOSTIC, _INFO, "the program ended with signal or status {}", frozenset()),
+        (r"ERR_NVGPUCTRPERM|not have permission to (?:profile|access)", _DIAGNOSTIC, _DROPPED,
+         "the user was not permitted to read the GPU's counters", _GPU | _METRICS),
+    )
+)  # fmt: skip
+# What continues the message before it, or says only that nvprof is at work.
+_IDLE = re.compile(r"Replaying kernel|This can happen because|Profiling all processes|\(done\)")
+
+
+def message_notes(messages: Iterable[tuple[int, str]]) -> Iterator[Note]:
+    """Yield the notes of messages, given with their lines; unknown ones are counted in one note."""
+    unknown: list[int] = []
+    for line, message in messages:
+        if _IDLE.search(message):
+            continue
+        for pattern, slug, severity, text, facts in _MESSAGES:
+            if match := pattern.search(message):
+                number = next((group for group in match.groups() if group), "")
+                yield Note(slug, severity, text.format(number), 1, f"line {line}", facts)
+                break
+        else:
+            unknown.append(line)
+    if unknown:
+        text = "the profiler left messages that nsysconv does not know; read them in the log"
+        yield Note(_DIAGNOSTIC, Severity.INFO, text, len(unknown), f"line {unknown[0]}")

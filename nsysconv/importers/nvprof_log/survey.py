@@ -1,7 +1,7 @@
-"""Where things stand in a log: runs of a profiled program, their tables, and what the profiler said.
+"""Survey of a log of nvprof: values and headers as they are spelled, and where the runs' tables are.
 
-A log is read twice. This is the first time: lines are told apart, rows of small tables are kept, and of
-traces only the places where their rows stand.
+A log is read twice. This is the first time: lines are classified, rows of small tables are kept, and of
+traces only the places of their rows.
 """
 
 from __future__ import annotations
@@ -11,14 +11,188 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from nsysconv.importers.nsys_stats.survey import has_table
-from nsysconv.importers.nvprof_log import headers
-from nsysconv.importers.nvprof_log.headers import TRACES, Header, Table
-from nsysconv.importers.printed.lines import Span
+from nsysconv.importers.printed.quantities import ValueRange
+from nsysconv.importers.printed.text import RowSpan, csv_cells
+
+# -- values: a number of few digits, with a unit of its own or of its column
+#
+# Sizes and rates have binary prefixes: 1 KB is 1024 bytes (docs/formats/nvprof-log.md).
+
+_SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+UNITS: dict[str, int] = {
+    "s": 10**9,
+    "ms": 10**6,
+    "us": 10**3,
+    "µs": 10**3,
+    "ns": 1,
+    **_SIZES,
+    **{f"{unit}/s": size for unit, size in _SIZES.items()},
+    "%": 1,
+}
+"""Units -> how many ns, bytes, bytes per second or percent one of them is."""
+
+_VALUE = re.compile(r"\s*(-?[0-9][0-9.,]*(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-zµ%/]*)\s*$")
+_LARGEST = 1 << 62
+_GROUP = 3
+
+
+def step_of(text: str) -> Fraction | None:
+    """Return what the last digit of a number is worth, in any language's spelling; None for others."""
+    number = _digits(text)
+    return None if number is None else Fraction(10) ** number[1]
+
+
+def spelled(text: str, unit: str = "") -> ValueRange | None:
+    """Return what a cell stands for; None if it is no number of a known unit.
+
+    The cell's own unit goes before that of its column, `unit`.
+    """
+    scaled = _scaled(text, unit)
+    if scaled is None:
+        return None
+    digits, scale, parts = scaled
+    return ValueRange(
+        Fraction((2 * digits - 1) * scale, 2 * parts), Fraction((2 * digits + 1) * scale, 2 * parts)
+    )
+
+
+def measured(text: str, unit: str = "") -> tuple[float, float] | None:
+    """Return the middle and the step of the same: traces of a million rows need no fractions."""
+    scaled = _scaled(text, unit)
+    if scaled is None:
+        return None
+    digits, scale, parts = scaled
+    return digits * scale / parts, scale / parts
+
+
+def _scaled(text: str, unit: str) -> tuple[int, int, int] | None:
+    """Return digits, scale and parts: the cell stands for digits * scale / parts."""
+    match = _VALUE.match(text)
+    if match is None:
+        return None
+    unit = match.group(2) or unit
+    scale = UNITS.get(unit, None if unit else 1)
+    number = _digits(match.group(1))
+    if scale is None or number is None:
+        return None
+    digits, exponent = number
+    scale, parts = scale * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
+    if max(abs(digits), 1) * scale > _LARGEST * parts:
+        return None
+    return digits, scale, parts
+
+
+def _digits(text: str) -> tuple[int, int] | None:
+    """Return the digits of a number, and the power of ten that the last of them stands for."""
+    # Of `,` and `.` the last is the decimal sign, unless it occurs more than once.
+    number, _, power = text.lower().partition("e")
+    comma, point = number.rfind(","), number.rfind(".")
+    sign = "," if comma > point else "."
+    if number.count(sign) > 1:
+        sign = "." if sign == "," else ","
+    grouping = "," if sign == "." else "."
+    whole, _, decimals = number.partition(sign)
+    _, *groups = whole.split(grouping)
+    if grouping in decimals or any(len(group) != _GROUP for group in groups):
+        return None
+    try:
+        return int(whole.replace(grouping, "") + decimals), int(power or 0) - len(decimals)
+    except ValueError:  # no digit, or thousands of them
+        return None
+
+
+# -- headers
+
+
+class NvprofTable(Enum):
+    """The kinds of tables; the value is what it holds, for people."""
+
+    SUMMARY = "totals by name"
+    GPU_TRACE = "GPU trace"
+    API_TRACE = "API trace"
+    UNIFIED_MEMORY = "totals of unified memory"
+    COUNTERS = "metrics or events by kernel"
+    COUNTER_TRACE = "metrics or events by launch"
+    CPU_SAMPLES = "samples of the CPU"
+
+
+TRACES = frozenset({NvprofTable.GPU_TRACE, NvprofTable.API_TRACE})
+"""Tables with a row per event, which may be millions."""
+
+
+@dataclass(frozen=True)
+class NvprofHeader:
+    """A table's kind and columns; `delimiter` is empty for text in columns."""
+
+    kind: NvprofTable
+    columns: tuple[str, ...]
+    delimiter: str = ""
+
+
+# In text some columns have other names than in CSV, or are several in one.
+_TEXT_COLUMNS = {
+    "Regs*": "Registers Per Thread",
+    "SSMem*": "Static SMem",
+    "DSMem*": "Dynamic SMem",
+}
+_DELIMITERS = (",", ";", "\t")
+_GAP = re.compile(r"\s{2,}")
+_ON_GPU = {"Device", "Grid X", "Grid Size", "Size", "Stream"}
+# Lines without any of these are no headers.
+_HEADER_WORDS = re.compile(r"Start|Time\(%\)|Invocations|Total Size|Context")
+
+
+def parse_header(line: str) -> NvprofHeader | None:
+    """Return the header that a line of CSV or text is, None for other lines."""
+    if _HEADER_WORDS.search(line) is None:
+        return None
+    for delimiter in _DELIMITERS:
+        if delimiter in line:
+            columns = tuple(cell.strip() for cell in csv_cells(line, delimiter) or ())
+            kind = _kind_of(set(columns))
+            if kind is not None and len(set(columns)) == len(columns):
+                return NvprofHeader(kind, columns, delimiter)
+    columns = tuple(_TEXT_COLUMNS.get(word, word) for word in _GAP.split(line.strip()))
+    if columns == ("Time(%)", "Time", "Name"):
+        return NvprofHeader(NvprofTable.CPU_SAMPLES, columns)
+    kind = _kind_of(set(columns)) if len(columns) > 1 else None
+    return NvprofHeader(kind, columns) if kind is not None else None
+
+
+def _kind_of(columns: set[str]) -> NvprofTable | None:
+    if columns >= {"Time(%)", "Time", "Calls", "Name"}:
+        return NvprofTable.SUMMARY
+    if columns >= {"Start", "Duration", "Name"}:
+        return NvprofTable.GPU_TRACE if columns & _ON_GPU else NvprofTable.API_TRACE
+    if columns >= {"Count", "Total Size", "Total Time"}:
+        return NvprofTable.UNIFIED_MEMORY
+    if "Invocations" in columns and columns & {"Metric Name", "Event Name"}:
+        return NvprofTable.COUNTERS
+    if columns >= {"Device", "Context", "Stream", "Kernel"}:
+        return NvprofTable.COUNTER_TRACE
+    return None
+
+
+def _parse_units(line: str, header: NvprofHeader) -> dict[str, str]:
+    # The line below a header names the units by column, unless it is a row of values.
+    row = csv_cells(line, header.delimiter)
+    if row is None or len(row) > len(header.columns):
+        return {}
+    row = [cell.strip() for cell in row]
+    if not any(row) or any(cell and cell not in UNITS for cell in row):
+        return {}
+    row += [""] * (len(header.columns) - len(row))
+    return dict(zip(header.columns, row, strict=True))
+
+
+# -- lines of nvprof's own
 
 # One process's lines are marked with its number, or with nothing while none is known.
 _MARKED = re.compile(r"==(\d{1,10})== ?(.*)|={8} ?(.*)")
@@ -26,11 +200,11 @@ _PAYLOADS = (
     "NVPROF is profiling process|Profiling application:|Profiling result:|Unified Memory profiling "
     "result:|NVTX result:|Metric result:|Event result:|API calls:|Warning:|Error:|Generated result file:"
 )
-# What a program wrote without ending its line stands before the mark.
+# What a program wrote without ending its line precedes the mark.
 _MARKED_LATE = re.compile(rf"==(\d{{1,10}})== ((?:{_PAYLOADS}).*)|={{8}} ((?:{_PAYLOADS}).*)")
 SIGNATURE = re.compile(
     (
-        # Each begins with letters of its own: logs of gigabytes are looked through for them.
+        # Each begins with letters of its own: logs of gigabytes are searched for them.
         rf"==(?:\d{{1,10}}==|={{6}}) (?:{_PAYLOADS})|"
         r'Start(?:"?[,;\t]"?Duration"?[,;\t]|\s+Duration\s+(?:Grid Size|Name)\s)|'
         r'Time\(%\)(?:"?[,;\t]"?Time"?[,;\t]"?Calls"?|\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name)|'
@@ -38,8 +212,6 @@ SIGNATURE = re.compile(
     ).encode()
 )
 """What a log of nvprof holds and no other program writes, as far as is known."""
-# Lines without any of these are no headers.
-_HEADER_WORDS = re.compile(r"Start|Time\(%\)|Invocations|Total Size|Context")
 
 _PROCESS = re.compile(r"NVPROF is profiling process (\d{1,10})")
 _THREAD = re.compile(r'\s*Thread "(.*)" \(id = (\d{1,18})\)\s*$')
@@ -48,9 +220,9 @@ _RANGE = re.compile(r'\s*Range "(.*)"\s*$')
 _DEVICE = re.compile(r'\s*Device "(.*)"\s*$')
 _KERNEL = re.compile(r"\s+Kernel: (.*\S)\s*$")
 _FAULTS = re.compile(r"\s*Total CPU Page faults: (\d{1,18})\b")
-_NOTHING = {
-    "No kernels were profiled.": Table.GPU_TRACE,
-    "No API activities were profiled.": Table.API_TRACE,
+_NO_DATA = {
+    "No kernels were profiled.": NvprofTable.GPU_TRACE,
+    "No API activities were profiled.": NvprofTable.API_TRACE,
 }
 GPU, API = "GPU activities", "API calls"
 _SECTIONS = {
@@ -65,11 +237,11 @@ _SECTIONS = {
     "NVTX result:": "",
 }
 _NOT_READ = ("CPU profiling result", "Dependency Analysis", "System profiling result")
-# What a row of a small table of text looks like; whatever else stands there is the program's.
-_ROWS = {
-    Table.SUMMARY: re.compile(r".*\d%\s"),
-    Table.UNIFIED_MEMORY: re.compile(r"\s*\d+\s{2,}"),
-    Table.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
+# What a row of a small table of text looks like; whatever else comes there is the program's.
+_TEXT_ROWS = {
+    NvprofTable.SUMMARY: re.compile(r".*\d%\s"),
+    NvprofTable.UNIFIED_MEMORY: re.compile(r"\s*\d+\s{2,}"),
+    NvprofTable.COUNTERS: re.compile(r"\s*\d+\s{2,}"),
 }
 _WRITTEN = "Generated result file:"
 _MOST_WRITTEN = 20
@@ -77,7 +249,7 @@ _CHUNK_BYTES = 1 << 20
 # Rows read at once, later.
 _PIECE_BYTES = 8 << 20
 # Whether a byte begins a row of a trace: in CSV, and in text.
-_BEGINS_ROW = {
+_ROW_STARTS = {
     is_csv: np.isin(np.arange(256), np.frombuffer(signs, np.uint8))
     for is_csv, signs in ((True, b"0123456789"), (False, b"0123456789 "))
 }
@@ -85,8 +257,23 @@ _LONGEST_LINE = 1 << 20
 _END_OF_LINE = ord("\n")
 
 
+def kernel_in(text: str) -> str | None:
+    """Return the kernel that a line above rows names, or None."""
+    match = _KERNEL.match(text)
+    return match.group(1) if match else None
+
+
+def device_in(text: str) -> str | None:
+    """Return the device that a line above rows names, or None."""
+    match = _DEVICE.match(text)
+    return match.group(1) if match else None
+
+
+# -- what a log holds
+
+
 @dataclass(frozen=True)
-class Within:
+class RangeScope:
     """The thread, domain and range that a table of totals is about."""
 
     tid: int | None = None
@@ -95,108 +282,109 @@ class Within:
 
 
 @dataclass
-class Block:
+class PrintedTable:
     """A table: its header, units by column, and rows.
 
-    `section` is what a line above the table called it, for tables that do not name the types of their
-    rows. `lines` are the rows of small tables, with their numbers; lines that name a device or a kernel
-    stand among them. `spans` are where the rows of traces are, in pieces of bounded size.
+    `section` is the heading above the table, for tables without a column of types. `lines` are the rows
+    of small tables, with their numbers, among lines that name a device or a kernel. `spans` are the
+    places of a trace's rows, in pieces of bounded size.
     """
 
-    header: Header
+    header: NvprofHeader
     line: int
     section: str = ""
     device: str | None = None
-    within: Within | None = None
-    units: tuple[str, ...] = ()
+    scope: RangeScope | None = None
+    units: dict[str, str] = field(default_factory=dict)
     lines: list[tuple[int, str]] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[RowSpan] = field(default_factory=list)
 
 
 @dataclass
 class Run:
-    """One run of one process. `nothing`: kinds of events of which, it is said, there were none."""
+    """One run of one process; `no_data` are the traces of which nvprof says that they are empty."""
 
     pid: int | None
-    line: int
-    blocks: list[Block] = field(default_factory=list)
+    tables: list[PrintedTable] = field(default_factory=list)
     messages: list[tuple[int, str]] = field(default_factory=list)
-    nothing: set[Table] = field(default_factory=set)
+    no_data: set[NvprofTable] = field(default_factory=set)
     not_read: Counter[str] = field(default_factory=Counter)
-    cpu_faults: int = 0
 
 
-class Survey:
-    """What a log holds. `unfinished` is the number of the last line where it does not end.
+class LogSurvey:
+    """What a log holds.
 
-    `has_nsys`: tables of nsys stats stand in it, too. `written`: files that profiles were written into,
-    without their folders; not all where they are many.
+    `unfinished` is the number of the last line if no newline ends it. `has_nsys`: the log holds tables
+    of nsys stats, too. `written` are files that nvprof wrote profiles into, without their folders; not
+    all if they are many.
     """
 
     def __init__(self, path: Path) -> None:
+        """Read a file in UTF-8."""
         self.written: list[str] = []
         self.runs: list[Run] = []
         self.unfinished: int | None = None
         self.has_nsys = False
         self._run: Run | None = None
-        self._by_pid: dict[int, Run] = {}
-        self._block: Block | None = None
+        self._runs_by_pid: dict[int, Run] = {}
+        self._table: PrintedTable | None = None
         self._section = ""
         self._device: str | None = None
-        self._within: Within | None = None
-        self._keys: set[tuple[object, ...]] = set()
+        self._scope: RangeScope | None = None
+        self._seen: set[tuple[object, ...]] = set()
         self._line = 0
         with path.open("rb", buffering=0) as file:
             self._read(file)
 
     def _read(self, file: io.FileIO) -> None:
-        """Takes the lines of a file; one buffer serves all of it, because fresh memory is slow."""
+        # One buffer serves the whole file, because fresh memory is slow; `held` bytes of it are filled.
         buffer, held, start = bytearray(_CHUNK_BYTES), 0, 0
         while count := file.readinto(memoryview(buffer)[held:]):
             held += count
             cut = buffer.rfind(b"\n", 0, held) + 1
             if cut:
-                self._take(buffer, cut, start)
+                self._read_lines(buffer, cut, start)
                 start, held = start + cut, held - cut
                 buffer[:held] = buffer[cut : cut + held]
             elif held == len(buffer):
                 buffer.extend(bytes(len(buffer)))
         if held:
-            self._take(buffer, held, start)
+            self._read_lines(buffer, held, start)
             self.unfinished = self._line
 
-    def _take(self, buffer: bytearray, limit: int, start: int) -> None:
-        """Tells the lines in the buffer up to the limit apart; `start` is its place in the file."""
+    def _read_lines(self, buffer: bytearray, limit: int, start: int) -> None:
+        """Read the lines in the buffer up to `limit`; `start` is its place in the file."""
         text = np.frombuffer(buffer, np.uint8, limit)
         begins = np.concatenate([[0], np.flatnonzero(text[:-1] == _END_OF_LINE) + 1, [limit]])
-        first, count = text[begins[:-1]], len(begins) - 1
+        first_bytes, count = text[begins[:-1]], len(begins) - 1
+        # Lines that begin no row: all between two of them is skipped at once.
         others = {
-            is_csv: np.append(np.flatnonzero(~of_row[first]), count)
-            for is_csv, of_row in _BEGINS_ROW.items()
+            is_csv: np.append(np.flatnonzero(~is_start[first_bytes]), count)
+            for is_csv, is_start in _ROW_STARTS.items()
         }
         line = 0
         while line < count:
             end, place = self._next_other(others, line), int(begins[line])
             if end > line:
-                self._add(Span(start + place, start + int(begins[end]), self._line + 1))
+                self._add_span(RowSpan(start + place, start + int(begins[end]), self._line + 1))
                 self._line += end - line
             else:
                 end = line + 1
                 self._line += 1
                 until = int(begins[end])
-                self._one(bytes(buffer[place:until]), start + place, start + until)
+                self._read_line(bytes(buffer[place:until]), start + place, start + until)
             line = end
 
     def _next_other(self, others: Mapping[bool, np.ndarray], line: int) -> int:
-        """The first line, from this one on, that is no row of the open trace."""
-        block = self._block
-        if block is None or block.header.table not in TRACES:
+        """Return the first line, from this one on, that is no row of the open trace."""
+        table = self._table
+        if table is None or table.header.kind not in TRACES:
             return line
-        found = others[bool(block.header.delimiter)]
-        return int(found[np.searchsorted(found, line)])
+        lines = others[bool(table.header.delimiter)]
+        return int(lines[np.searchsorted(lines, line)])
 
-    def _add(self, span: Span) -> None:
-        spans = self._block.spans if self._block is not None else []
+    def _add_span(self, span: RowSpan) -> None:
+        spans = self._table.spans if self._table is not None else []
         last = spans[-1] if spans else None
         if last and last.end == span.start and span.end - last.start <= _PIECE_BYTES:
             last.end = span.end
@@ -205,151 +393,129 @@ class Survey:
 
     # -- one line
 
-    def _one(self, raw: bytes, start: int, end: int) -> None:
+    def _read_line(self, raw: bytes, start: int, end: int) -> None:
         text = raw[:_LONGEST_LINE].decode("utf-8-sig", "replace").rstrip("\r\n")
         marked = (_MARKED.match(text) or _MARKED_LATE.search(text)) if "==" in text else None
         if marked is not None:
-            pid, said, unmarked = marked.groups()
+            pid, message, without_pid = marked.groups()
             # 0 is no process.
-            self._marked(int(pid or 0) or None, said if pid else unmarked or "")
-        elif not text.strip() or self._header(text):
+            self._read_message(int(pid or 0) or None, message if pid else without_pid or "")
+        elif not text.strip() or self._read_header(text):
             return
-        elif text.strip() in _NOTHING:
-            self._current().nothing.add(_NOTHING[text.strip()])
+        elif text.strip() in _NO_DATA:
+            self._current_run().no_data.add(_NO_DATA[text.strip()])
         elif has_table(raw):
-            self.has_nsys, self._block = True, None
-        elif named := _DEVICE.match(text):
-            self._device = named.group(1)
+            self.has_nsys, self._table = True, None
+        elif (device := device_in(text)) is not None:
+            self._device = device
             self._keep(text)
-        elif faults := _FAULTS.match(text):
-            self._current().cpu_faults += int(faults.group(1))
-        elif self._block is not None:
-            self._row(text, start, end)
+        elif self._table is not None and not _FAULTS.match(text):
+            self._read_row(self._table, text, start, end)
 
-    def _row(self, text: str, start: int, end: int) -> None:
-        """A line below a header that is nothing else."""
-        block = self._block
-        if block is None:
-            return
-        header = block.header
+    def _read_row(self, table: PrintedTable, text: str, start: int, end: int) -> None:
+        """Read a line below a header that is nothing else."""
+        header = table.header
         if header.delimiter:
-            if not (block.lines or block.spans or block.units) and block.line == self._line - 1:
-                block.units = headers.units_of(text, header) or ()
-                if block.units:
+            if not (table.lines or table.spans or table.units) and table.line == self._line - 1:
+                table.units = _parse_units(text, header)
+                if table.units:
                     return
-            if header.table in TRACES and text.count(header.delimiter) >= 2:
-                self._add(Span(start, end, self._line))
+            if header.kind in TRACES and text.count(header.delimiter) >= 2:
+                self._add_span(RowSpan(start, end, self._line))
             elif header.delimiter in text:
                 self._keep(text)
         elif _KERNEL.match(text) or (
-            header.table in _ROWS and _ROWS[header.table].match(text) is not None
+            header.kind in _TEXT_ROWS and _TEXT_ROWS[header.kind].match(text) is not None
         ):
             self._keep(text)
 
     def _keep(self, text: str) -> None:
-        if self._block is not None and self._block.header.table not in TRACES:
-            self._block.lines.append((self._line, text))
+        if self._table is not None and self._table.header.kind not in TRACES:
+            self._table.lines.append((self._line, text))
 
-    def _header(self, text: str) -> bool:
-        if _HEADER_WORDS.search(text) is None:
+    def _read_header(self, text: str) -> bool:
+        header = parse_header(text)
+        if header is None:
             return False
-        found = headers.of_csv(text) or headers.of_text(text)
-        if found is None:
-            return False
-        run = self._current()
-        if found.table is Table.CPU_SAMPLES:
+        run = self._current_run()
+        if header.kind is NvprofTable.CPU_SAMPLES:
             run.not_read["samples of the CPU"] += 1
-            self._block = None
+            self._table = None
             return True
-        device = self._device if found.table is Table.UNIFIED_MEMORY else None
-        key = (found.table, self._section, device, self._within)
-        if (id(run), *key) in self._keys:
+        device = self._device if header.kind is NvprofTable.UNIFIED_MEMORY else None
+        key = (header.kind, self._section, device, self._scope)
+        if (id(run), *key) in self._seen:
             # The same again is another run of the program, whose banner is missing.
-            self._run = run = self._new(run.pid)
-        self._keys.add((id(run), *key))
-        self._block = Block(found, self._line, self._section, self._device, self._within)
-        run.blocks.append(self._block)
+            self._run = run = self._new_run(run.pid)
+        self._seen.add((id(run), *key))
+        self._table = PrintedTable(header, self._line, self._section, self._device, self._scope)
+        run.tables.append(self._table)
         return True
 
-    # -- what the profiler says
+    # -- messages
 
-    def _marked(self, pid: int | None, said: str) -> None:
-        """A line of the profiler's own."""
-        process = _PROCESS.match(said)
+    def _read_message(self, pid: int | None, message: str) -> None:
+        process, words = _PROCESS.match(message), message.strip()
         if process:
-            self._begin(int(process.group(1)) or None)
-        elif said.strip() in _NOTHING:
-            self._of(pid).nothing.add(_NOTHING[said.strip()])
-        elif said.strip() in _SECTIONS:
-            self._run = self._of(pid)
-            self._block, self._device = None, None
-            self._section = _SECTIONS[said.strip()]
-            self._within = Within() if said.strip() == "NVTX result:" else None
-        elif said.startswith(_NOT_READ):
-            self._run = self._of(pid)
-            self._run.not_read[said.partition(" (")[0].rstrip(":")] += 1
-            self._block = None
-        elif self._within is not None and self._narrow(said):
-            self._block = None
-        elif said.startswith("Profiling application:"):
-            self._of(pid)  # a command, which is nobody's business
-        elif said.startswith(_WRITTEN):
-            self._of(pid)
+            self._begin_run(int(process.group(1)) or None)
+        elif words in _NO_DATA:
+            self._run_of(pid).no_data.add(_NO_DATA[words])
+        elif words in _SECTIONS:
+            self._run = self._run_of(pid)
+            self._table, self._device = None, None
+            self._section = _SECTIONS[words]
+            self._scope = RangeScope() if words == "NVTX result:" else None
+        elif message.startswith(_NOT_READ):
+            self._run = self._run_of(pid)
+            self._run.not_read[message.partition(" (")[0].rstrip(":")] += 1
+            self._table = None
+        elif self._scope is not None and self._narrow(self._scope, message):
+            self._table = None
+        elif message.startswith("Profiling application:"):
+            self._run_of(pid)  # the command itself is private
+        elif message.startswith(_WRITTEN):
+            self._run_of(pid)
             if len(self.written) < _MOST_WRITTEN:
-                # Where on the machine it lies is nobody's business.
-                name = re.split(r"[/\\]", said.removeprefix(_WRITTEN).strip())[-1]
+                # Its folder is private.
+                name = re.split(r"[/\\]", message.removeprefix(_WRITTEN).strip())[-1]
                 self.written = list(dict.fromkeys([*self.written, name]))
-        elif said.strip():
-            self._of(pid).messages.append((self._line, said.strip()))
+        elif words:
+            self._run_of(pid).messages.append((self._line, words))
 
-    def _narrow(self, said: str) -> bool:
-        """Whether a line says what range the tables below it are about."""
-        within = self._within or Within()
-        if match := _THREAD.match(said):
-            self._within = Within(tid=int(match.group(2)))
-        elif match := _DOMAIN.match(said):
-            self._within = Within(within.tid, match.group(1))
-        elif match := _RANGE.match(said):
-            self._within = replace(within, range=match.group(1))
+    def _narrow(self, scope: RangeScope, message: str) -> bool:
+        # Lines between the tables of ranges say which thread, domain and range the next ones are about.
+        if match := _THREAD.match(message):
+            self._scope = RangeScope(tid=int(match.group(2)))
+        elif match := _DOMAIN.match(message):
+            self._scope = RangeScope(scope.tid, match.group(1))
+        elif match := _RANGE.match(message):
+            self._scope = replace(scope, range=match.group(1))
         return match is not None
 
-    def _begin(self, pid: int | None) -> None:
-        """A banner: a run begins, unless the one that is known has not begun to say anything."""
-        known = None if pid is None else self._by_pid.get(pid)
-        self._run = self._new(pid) if known is None or known.blocks or known.nothing else known
-        self._block, self._section, self._within, self._device = None, "", None, None
+    def _begin_run(self, pid: int | None) -> None:
+        # A banner: a run begins, unless the process has one that is still empty.
+        run = None if pid is None else self._runs_by_pid.get(pid)
+        self._run = self._new_run(pid) if run is None or run.tables or run.no_data else run
+        self._table, self._section, self._scope, self._device = None, "", None, None
 
-    def _of(self, pid: int | None) -> Run:
-        """The run that a line of this process belongs to."""
+    def _run_of(self, pid: int | None) -> Run:
         if pid is None:
-            return self._current()
-        return self._by_pid.get(pid) or self._new(pid)
+            return self._current_run()
+        return self._runs_by_pid.get(pid) or self._new_run(pid)
 
-    def _current(self) -> Run:
-        return self._run or self._new(None)
+    def _current_run(self) -> Run:
+        return self._run or self._new_run(None)
 
-    def _new(self, pid: int | None) -> Run:
+    def _new_run(self, pid: int | None) -> Run:
         last = self.runs[-1] if self.runs else None
-        if pid is not None and last is not None and last.pid is None and not last.blocks:
-            # What was said before the process had a number.
+        if pid is not None and last is not None and last.pid is None and not last.tables:
+            # What came before the process had a number.
             run = last
             run.pid = pid
         else:
-            run = Run(pid, self._line)
+            run = Run(pid)
             self.runs.append(run)
         if pid is not None:
-            self._by_pid[pid] = run
+            self._runs_by_pid[pid] = run
         self._run = self._run or run
         return run
-
-
-def kernel_of(text: str) -> str | None:
-    """The kernel that a line names, None where it names none."""
-    found = _KERNEL.match(text)
-    return found.group(1) if found else None
-
-
-def device_of(text: str) -> str | None:
-    """The device that a line names, None where it names none."""
-    found = _DEVICE.match(text)
-    return found.group(1) if found else None

@@ -1,31 +1,51 @@
-"""Tables of totals: summaries by name, inside ranges and outside, and totals of unified memory."""
+"""Tables of totals and of counters: summaries by name, totals of unified memory, metrics and events."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from nsysconv import codes
 from nsysconv.facts import Fact
-from nsysconv.importers.nvprof_log.gathered import Gathered
-from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.nvprof_log.survey import API, GPU, Block, Within
-from nsysconv.importers.printed import lines
-from nsysconv.importers.printed.aggregates import GPU_SUMS, fact_of
-from nsysconv.importers.printed.quantity import (
-    Quantity,
-    Rounding,
-    common,
-    falls_short,
-    whole_number,
+from nsysconv.importers.nvprof_log.survey import (
+    API,
+    GPU,
+    NvprofTable,
+    PrintedTable,
+    RangeScope,
+    device_in,
+    kernel_in,
+    spelled,
 )
-from nsysconv.importers.printed.registry import is_api, layer
+from nsysconv.importers.printed.quantities import (
+    GPU_TOTALS,
+    PrintedTotals,
+    ValueRange,
+    intersection,
+    shares_incomplete,
+    totals_fact,
+)
+from nsysconv.importers.printed.registry import IdRegistry, Row, api_layer, is_api_name
+from nsysconv.importers.printed.text import csv_cells, parse_digits, unreadable_note
+from nsysconv.notes import Note, Severity
 
-Row = dict[str, Any]
 Cells = Mapping[str, str]
+
+_GAP = re.compile(r"\s{2,}")
+
+
+def _split(text: str, table: PrintedTable, splits: int = 0) -> list[str] | None:
+    """Return the cells of a line, None if it does not have the header's columns.
+
+    `splits` limits into how many cells more than one text is split; 0 for no limit.
+    """
+    delimiter, columns = table.header.delimiter, table.header.columns
+    cells = csv_cells(text, delimiter) if delimiter else _GAP.split(text.strip(), splits)
+    return cells if cells is not None and len(cells) == len(columns) else None
+
+
+# -- totals
 
 # A line of text: type, share, total, calls, average, least, most, name.
 _VALUE = r"(\S+)"
@@ -33,206 +53,305 @@ _LINE = re.compile(
     rf"\s*(?:([A-Za-z][A-Za-z() ]*):)?\s*([0-9][0-9.,eE+-]*)%\s+{_VALUE}\s+(\d+)\s+{_VALUE}\s+{_VALUE}"
     rf"\s+{_VALUE}\s+(\S.*?)\s*$"
 )
-_COLUMNS = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
-_GAP = re.compile(r"\s{2,}")
+_LINE_COLUMNS = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")
+# What does not read as a row, and begins like one.
+_LIKE_A_ROW = re.compile(r"\s*(?:[A-Za-z() ]+:)?\s*[0-9.,]+%\s+[0-9]")
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
 _CONSTRUCTS = {
     "OpenACC (excl)": "openacc_exclusive",
     "OpenACC (incl)": "openacc_inclusive",
     "OpenMP (incl)": "openmp_inclusive",
 }
-_MOVED = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
+_MIGRATIONS = {"Host To Device": "HtoD", "Device To Host": "DtoH", "Device To Device": "DtoD"}
 
 
-@dataclass
-class Totals:
-    """Rows of `aggregate` of one recording, and what has to be said of them.
+class Totals(PrintedTotals):
+    """Collect rows of `aggregate` from the summaries of one recording."""
 
-    `unread` are lines that look like rows and are none; `missing` the headers' lines of tables whose
-    shares do not add up: rows of them are not in the log.
-    """
+    def __init__(self, ids: IdRegistry) -> None:
+        """Start without rows."""
+        super().__init__(ids)
+        self._unknown_types: Counter[str] = Counter()
 
-    gathered: Gathered
-    rows: list[Row] = field(default_factory=list)
-    facts: set[Fact] = field(default_factory=set)
-    times: dict[Fact, Rounding] = field(default_factory=dict)
-    sizes: Rounding = field(default_factory=Rounding)
-    unread: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
-    unknown_types: Counter[str] = field(default_factory=Counter)
-
-    def summary(self, block: Block) -> None:
-        """Adds a summary's rows."""
-        kind, shares = block.section, dict[str, list[Quantity | None]]()
-        for line, cells in self._cells(block):
-            kind = cells.get("Type", "") or kind
-            row = self._row(kind, cells, block.within)
-            if row is None:
+    def add_summary(self, table: PrintedTable) -> None:
+        """Add a summary's rows."""
+        section = table.section
+        shares: dict[str, list[ValueRange | None]] = {}
+        for line, cells in self._summary_cells(table):
+            section = cells.get("Type", "") or section
+            name, count = cells.get("Name", ""), parse_digits(cells.get("Calls", ""))
+            total = spelled(cells.get("Time", ""))
+            if not name or count is None or total is None:
                 self.unread.append(line)
                 continue
-            if row:
-                self._put(row, block)
-            shares.setdefault(kind, []).append(spelled(cells.get("Time(%)", ""), "%"))
-        self.missing += [block.line for of_kind in shares.values() if falls_short(of_kind)]
+            if operation := self._operation(section, name):
+                kind, columns = operation
+                self._put(kind, columns | self._times(kind, cells, count, total), table)
+            else:
+                self._unknown_types[section] += 1
+            shares.setdefault(section, []).append(spelled(cells.get("Time(%)", ""), "%"))
+        self.incomplete += [
+            table.line for of_section in shares.values() if shares_incomplete(of_section)
+        ]
 
-    def _cells(self, block: Block) -> Iterator[tuple[int, Cells]]:
-        header = block.header
-        for line, text in block.lines:
-            if header.delimiter:
-                cells = lines.cells(text, header.delimiter)
-                if cells is None or len(cells) != len(header.columns):
+    def _summary_cells(self, table: PrintedTable) -> Iterator[tuple[int, Cells]]:
+        columns = table.header.columns
+        for line, text in table.lines:
+            if table.header.delimiter:
+                cells = _split(text, table)
+                if cells is None:
                     self.unread.append(line)
                     continue
-                units = dict(zip(header.columns, block.units, strict=False))
-                # Of each cell the unit of its own comes first, then its column's.
+                # A cell's own unit goes before its column's.
                 yield (
                     line,
                     {
-                        name: cell.strip() + (units.get(name, "") if _is_bare(cell) else "")
-                        for name, cell in zip(header.columns, cells, strict=True)
+                        name: cell.strip() + (table.units.get(name, "") if _is_bare(cell) else "")
+                        for name, cell in zip(columns, cells, strict=True)
                     },
                 )
             elif match := _LINE.match(text):
-                yield (
-                    line,
-                    dict(zip(_COLUMNS, (cell or "" for cell in match.groups()), strict=True)),
-                )
-            elif text.count("%") and block.header.columns[-1] == "Name" and _is_row(text):
+                groups = (cell or "" for cell in match.groups())
+                yield line, dict(zip(_LINE_COLUMNS, groups, strict=True))
+            elif text.count("%") and columns[-1] == "Name" and _LIKE_A_ROW.match(text):
                 self.unread.append(line)
 
-    def _row(self, kind: str, cells: Cells, within: Within | None) -> Row | None:
-        """A row of totals; None where the cells are no numbers, empty where its kind is unknown."""
-        told = {name: spelled(cells.get(name, "")) for name in ("Time", "Avg", "Min", "Max")}
-        name, count = cells.get("Name", ""), whole_number(cells.get("Calls", ""))
-        if not name or count is None or told["Time"] is None:
-            return None
-        row = self._what(kind, name)
-        if row is None:
-            self.unknown_types[kind] += 1
-            return {}
-        fact = fact_of(str(row["kind"]))
-        sums = [told["Time"]] + ([_total(told["Avg"], count)] if told["Avg"] else [])
-        if count == 1:
-            sums += [each for each in (told["Min"], told["Max"]) if each]
-        rounding = self.times.setdefault(fact, Rounding())
-        total = common(sums)
-        self.facts |= GPU_SUMS if fact in GPU_SUMS else {fact}
-        return {
-            **row,
-            "pid": self.gathered.pid,
-            "range_name_id": None,
-            "count": count,
-            "sum_ns": None if total is None else rounding.add(total),
-            "min_ns": told["Min"].whole if told["Min"] else None,
-            "max_ns": told["Max"].whole if told["Max"] else None,
-            **self._inside(row, within),
-        }
-
-    def _what(self, kind: str, name: str) -> Row | None:
-        """What a row adds up; None for a kind that is not known."""
-        if kind in _CONSTRUCTS:
-            return {"kind": _CONSTRUCTS[kind], "name_id": self.gathered.name(name)}
-        if kind == "Range":
-            return {"kind": "range", "name_id": self.gathered.name(name)}
-        if kind == API or (not kind and is_api(name)):
-            return {
-                "kind": "api_call",
-                "layer": layer(name),
-                "name_id": self.gathered.api_name(name),
-            }
-        if kind not in (GPU, ""):
+    def _operation(self, section: str, name: str) -> tuple[str, Row] | None:
+        # Kind of aggregate and what names the operation; None for a section that is not known.
+        if section in _CONSTRUCTS:
+            return _CONSTRUCTS[section], {"name_id": self.ids.name(name)}
+        if section == "Range":
+            return "range", {"name_id": self.ids.name(name)}
+        if section == API or (not section and is_api_name(name)):
+            return "api_call", {"layer": api_layer(name), "name_id": self.ids.api_name(name)}
+        if section not in (GPU, ""):
             return None
         if copy := _COPY.match(name):
             word = copy.group(1)
-            known = word in codes.DIRECTIONS
-            return {"kind": "memcpy", "direction": codes.DIRECTIONS.index(word) if known else 0}
+            is_known = word in codes.DIRECTIONS
+            return "memcpy", {"direction": codes.DIRECTIONS.index(word) if is_known else 0}
         if name == "[CUDA memset]":
-            return {"kind": "memset"}
-        return {"kind": "kernel", "name_id": self.gathered.kernel(name)[0]}
+            return "memset", {}
+        return "kernel", {"name_id": self.ids.kernel(name)[0]}
 
-    def _inside(self, row: Row, within: Within | None) -> Row:
-        """Where a row is about a range: which."""
-        if within is None:
-            return {}
-        result: Row = {"tid": within.tid}
-        if within.tid is not None:
-            self.gathered.threads.add(within.tid)
-        if within.domain is not None:
-            result["domain_id"] = self.gathered.domain(within.domain)
-        if row["kind"] != "range" and within.range is not None:
-            result["range_name_id"] = self.gathered.name(within.range)
-        return result
+    def _times(self, kind: str, cells: Cells, count: int, total: ValueRange) -> Row:
+        average, least, most = (spelled(cells.get(name, "")) for name in ("Avg", "Min", "Max"))
+        totals = [total]
+        if average:
+            # Before nvprof spells an average, it cuts off its fraction of a ns.
+            totals.append(ValueRange(average.low, average.high + 1).times(count))
+        if count == 1:
+            totals += [value for value in (least, most) if value]
+        return {
+            "count": count,
+            "sum_ns": self.sum_ns(kind, intersection(totals)),
+            "min_ns": least.integer if least else None,
+            "max_ns": most.integer if most else None,
+        }
 
-    def unified_memory(self, block: Block) -> int:
-        """Adds rows of totals of unified memory; gives the number of those that are no migrations."""
-        others = 0
-        device = block.device
-        for line, cells in self._moves(block):
+    def _put(self, kind: str, columns: Row, table: PrintedTable) -> None:
+        fact = totals_fact(kind)
+        self.facts |= GPU_TOTALS if fact in GPU_TOTALS else {fact}
+        row = {**columns, "pid": self.ids.pid, "range_name_id": None}
+        if table.scope is not None:
+            row |= self._scope_columns(kind, table.scope)
+        if table.device is not None:
+            row["device_id"] = self.ids.device(table.device)
+        self.put(kind, row)
+
+    def _scope_columns(self, kind: str, scope: RangeScope) -> Row:
+        columns: Row = {"tid": scope.tid}
+        if scope.tid is not None and self.ids.pid is not None:
+            self.ids.thread(self.ids.pid, scope.tid)
+        if scope.domain is not None:
+            columns["domain_id"] = self.ids.domain(scope.domain)
+        if kind != "range" and scope.range is not None:
+            columns["range_name_id"] = self.ids.name(scope.range)
+        return columns
+
+    def add_unified_memory(self, table: PrintedTable) -> int:
+        """Add rows of totals of unified memory; return how many rows are no migrations."""
+        kind, others, device = "unified_memory", 0, table.device
+        for line, text in table.lines:
+            parts = _split(text, table, len(table.header.columns) - 1)
+            if parts is None:
+                self.unread.append(line)
+                continue
+            cells = dict(zip(table.header.columns, (part.strip() for part in parts), strict=True))
             device = cells.get("Device") or device
-            what = cells.get("Name") or cells.get("", "")
-            count = whole_number(cells.get("Count", ""))
-            if what not in _MOVED:
+            name = cells.get("Name") or cells.get("", "")
+            count, total = (
+                parse_digits(cells.get("Count", "")),
+                spelled(cells.get("Total Size", "")),
+            )
+            if name not in _MIGRATIONS:
                 others += 1
                 continue
-            total = spelled(cells.get("Total Size", ""))
-            time = _with_unit(cells.get("Total Time", ""))
             if count is None or total is None:
                 self.unread.append(line)
                 continue
-            average = spelled(cells.get("Avg Size", ""))
-            sizes = [total] + ([average.times(count)] if average else [])
-            least, most = (spelled(cells.get(name, "")) for name in ("Min Size", "Max Size"))
-            whole = common(sizes)
-            rounding = self.times.setdefault(Fact.UNIFIED_MEMORY_TOTALS, Rounding())
+            average, least, most = (
+                spelled(cells.get(f"{word} Size", "")) for word in ("Avg", "Min", "Max")
+            )
+            totals = [total, average.times(count)] if average else [total]
+            time = cells.get("Total Time", "")
             row = {
-                "kind": "unified_memory",
-                "pid": self.gathered.pid,
-                "device_id": None if device is None else self.gathered.device(device),
-                "direction": codes.DIRECTIONS.index(_MOVED[what]),
+                "pid": self.ids.pid,
+                "device_id": None if device is None else self.ids.device(device),
+                "direction": codes.DIRECTIONS.index(_MIGRATIONS[name]),
                 "count": count,
-                "sum_ns": None if time is None else rounding.add(time),
-                "bytes_sum": None if whole is None else self.sizes.add(whole),
-                "bytes_min": None if least is None else least.whole,
-                "bytes_max": None if most is None else most.whole,
+                # Without a unit, a number of time could be anything.
+                "sum_ns": self.sum_ns(kind, None if _is_bare(time) else spelled(time)),
+                "bytes_sum": self.sum_bytes(kind, intersection(totals)),
+                "bytes_min": None if least is None else least.integer,
+                "bytes_max": None if most is None else most.integer,
             }
-            self._put(row, block)
+            self.put(kind, row)
         self.facts.add(Fact.UNIFIED_MEMORY_TOTALS)
         return others
 
-    def _moves(self, block: Block) -> Iterator[tuple[int, Cells]]:
-        header = block.header
-        for line, text in block.lines:
-            if header.delimiter:
-                cells = lines.cells(text, header.delimiter)
-            else:
-                cells = _GAP.split(text.strip(), len(header.columns) - 1)
-            if cells is None or len(cells) != len(header.columns):
-                self.unread.append(line)
-                continue
-            yield line, dict(zip(header.columns, (cell.strip() for cell in cells), strict=True))
-
-    def _put(self, row: Row, block: Block) -> None:
-        if block.device is not None and "device_id" not in row:
-            row["device_id"] = self.gathered.device(block.device)
-        row["kind"] = codes.AGGREGATE_KINDS.index(row["kind"])
-        self.rows.append({"id": len(self.rows) + 1, **row})
-
-
-def _total(average: Quantity, count: int) -> Quantity:
-    """What an average says of the sum: before it is spelled, its fraction of a ns is cut off."""
-    return Quantity(average.low, average.high + 1).times(count)
-
-
-def _with_unit(cell: str) -> Quantity | None:
-    """A time with its unit; None for a number without, of which nobody says what it counts."""
-    return None if _is_bare(cell) else spelled(cell)
+    def notes(self) -> Iterator[Note]:
+        """Yield what was rounded or left out."""
+        yield from self.rounding_notes("bytes of migrations")
+        for kind, count in self._unknown_types.items():
+            text = f"totals of the unknown type {kind!r} were left out"
+            yield Note("category-unknown", Severity.DROPPED, text, count)
+        yield from self.incomplete_notes()
+        yield from self.unread_notes()
 
 
 def _is_bare(cell: str) -> bool:
-    """Whether a cell is a number without a unit."""
+    # A number without a unit.
     return cell.strip()[-1:].isdigit() and spelled(cell) is not None
 
 
-def _is_row(text: str) -> bool:
-    """Whether a line that does not read as a row begins like one."""
-    return re.match(r"\s*(?:[A-Za-z() ]+:)?\s*[0-9.,]+%\s+[0-9]", text) is not None
+# -- metrics and events, which hardware counters measured in kernels
+
+# At the end of a kernel's name is the number that it shares with its launch.
+_NUMBERED = re.compile(r"^(.*) \[(\d{1,10})\]$", re.DOTALL)
+# How much a part of the device was used: in words, and from 0 to 10.
+_LEVEL = re.compile(r"(?:Idle|Low|Mid|High|Max) \((\d{1,2})\)$")
+_VALUES = {"value_min": "Min", "value_max": "Max", "value_avg": "Avg", "value_sum": "Total"}
+_NUMBER, _PERCENT, _BYTES, _RATE, _LEVELS = (
+    codes.METRIC_UNITS.index(word) for word in ("number", "%", "bytes", "bytes/s", "level")
+)
+_METRIC, _EVENT = range(len(codes.METRIC_KINDS))
+_LAUNCH_COLUMNS = ("Device", "Context", "Stream", "Kernel", "Correlation_ID")
+
+
+def split_number(name: str) -> tuple[str, int | None]:
+    """Return a name without the ` [n]` at its end, and the n; None if it has none."""
+    match = _NUMBERED.match(name)
+    return (match.group(1), int(match.group(2))) if match else (name, None)
+
+
+class Counters:
+    """Collect rows of `metric_sample` of one recording."""
+
+    def __init__(self, ids: IdRegistry) -> None:
+        """Start without rows; `ids` numbers their names and devices."""
+        self.rows: list[Row] = []
+        self._ids = ids
+        self._unread: list[int] = []
+        self._overflows = 0
+
+    def add(self, table: PrintedTable) -> None:
+        """Add a table's rows."""
+        if table.header.kind is NvprofTable.COUNTER_TRACE:
+            self._add_launches(table)
+            return
+        kind = _METRIC if "Metric Name" in table.header.columns else _EVENT
+        name_column = "Metric Name" if kind == _METRIC else "Event Name"
+        for line, cells in _rows_by_kernel(table):
+            count = None if cells is None else parse_digits(cells["Invocations"])
+            if cells is None or not cells.get(name_column) or count is None:
+                self._unread.append(line)
+                continue
+            values = {name: cells[column] for name, column in _VALUES.items() if column in cells}
+            self._put(kind, cells, cells[name_column], count, values)
+
+    def _add_launches(self, table: PrintedTable) -> None:
+        # A row per launch, with a column for each metric or event.
+        names = [name for name in table.header.columns if name not in _LAUNCH_COLUMNS]
+        for line, text in table.lines:
+            cells = _split(text, table) if table.header.delimiter else None
+            if cells is None:
+                self._unread.append(line)
+                continue
+            row = dict(zip(table.header.columns, cells, strict=True))
+            for name in names:
+                value = row[name]
+                if value.strip():
+                    values = {"value_min": value, "value_max": value, "value_avg": value}
+                    self._put(_METRIC, row, name, 1, values)
+
+    def _put(self, kind: int, cells: Cells, name: str, count: int, texts: Cells) -> None:
+        values = {column: self._value(text) for column, text in texts.items()}
+        unit = next((unit for unit, value in values.values() if value is not None), _NUMBER)
+        kernel, number = split_number(cells.get("Kernel", ""))
+        correlation = parse_digits(cells.get("Correlation_ID", "").strip())
+        description = cells.get("Metric Description")
+        device = cells.get("Device")
+        self.rows.append(
+            {
+                "pid": self._ids.pid,
+                "device_id": self._ids.device(device) if device else None,
+                "context_id": self._label(cells.get("Context")),
+                "stream_id": self._label(cells.get("Stream")),
+                "correlation_id": number if correlation is None else correlation,
+                "name_id": self._ids.name(name),
+                "description_id": self._ids.name(description) if description else None,
+                "kernel_name_id": self._ids.kernel(kernel)[0] if kernel else None,
+                "kind": kind,
+                "unit": unit,
+                "execution_count": count,
+                **{column: values.get(column, (0, None))[1] for column in _VALUES},
+            }
+        )
+
+    def _label(self, text: str | None) -> int | None:
+        return self._ids.label(text.strip()) if text and text.strip() else None
+
+    def _value(self, text: str) -> tuple[int, float | None]:
+        """Return the code of the unit and the value in it; None for what is no number."""
+        text = text.strip()
+        level = _LEVEL.match(text)
+        if level:
+            return _LEVELS, float(level.group(1))
+        value = spelled(text)
+        if value is None:
+            self._overflows += "OVERFLOW" in text.upper()
+            return _NUMBER, None
+        number = float(value.middle)
+        if text.endswith("%"):
+            return _PERCENT, number
+        if text.endswith("/s"):
+            return _RATE, number
+        return (_BYTES if text.endswith("B") else _NUMBER), number
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what was left out."""
+        facts = frozenset({Fact.METRICS})
+        if self._unread:
+            yield unreadable_note(len(self._unread), self._unread[0], facts)
+        if self._overflows:
+            text = "values that the counters could not hold are not recorded"
+            yield Note("counter-overflow", Severity.DROPPED, text, self._overflows, "", facts)
+
+
+def _rows_by_kernel(table: PrintedTable) -> Iterator[tuple[int, Cells | None]]:
+    """Yield the rows of a table by kernel, None for lines that are none."""
+    # Text names device and kernel in lines above the rows.
+    above = {"Device": table.device} if table.device else {}
+    for line, text in table.lines:
+        if (device := device_in(text)) is not None:
+            above = {"Device": device}
+        elif (kernel := kernel_in(text)) is not None:
+            above = {**above, "Kernel": kernel}
+        else:
+            cells = _split(text, table)
+            if cells is None:
+                yield line, None
+                continue
+            row = dict(zip(table.header.columns, (cell.strip() for cell in cells), strict=True))
+            yield line, {**above, **row}

@@ -1,240 +1,453 @@
-"""Rows of traces: from nvprof's columns to ours."""
+"""Traces of nvprof: printed rows to cells, in the background, and cells to rows of event tables.
+
+CSV is parsed many rows at once where all of it is as nvprof writes it, everything else row by row.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from nsysconv import codes
-from nsysconv.importers.nvprof_log.cells import Cells
-from nsysconv.importers.nvprof_log.gathered import Gathered
-from nsysconv.importers.nvprof_log.quantities import spelled
-from nsysconv.importers.printed.registry import layer
-from nsysconv.importers.printed.rows import (
-    SLACK,
+from nsysconv.importers.nvprof_log.survey import UNITS, PrintedTable, measured, spelled, step_of
+from nsysconv.importers.nvprof_log.totals import split_number
+from nsysconv.importers.printed.registry import api_layer
+from nsysconv.importers.printed.text import RejectedLines, RowSpan, csv_cells, parse_digits
+from nsysconv.importers.printed.trace import (
+    EMPTY_CELLS,
+    QUANTITIES,
     Array,
     Columns,
-    Tally,
-    looked_up,
-    used,
-    whole,
+    EncodedTexts,
+    RowKind,
+    TraceCells,
+    TraceRows,
+    correlation_ids,
+    encode_texts,
+    encoded_column,
+    map_texts,
+    read_csv,
+    table_cells,
+    used_codes,
 )
+from nsysconv.importers.probe import Probe
 from nsysconv.report import MISSING
-from nsysconv.store.recording import ArrayRows
 
-_KERNEL, _MEMCPY, _MEMSET, _MIGRATION, _API_CALL, _OTHER, _UNKNOWN = range(7)
+# Columns of CSV -> their roles; in text, grid and block are one column each.
+_ROLES = {
+    "Start": "start",
+    "Duration": "dur",
+    **{f"{name} {axis}": f"{name}_{axis}".lower() for name in ("Grid", "Block") for axis in "XYZ"},
+    "Registers Per Thread": "registers",
+    "Static SMem": "static",
+    "Dynamic SMem": "dynamic",
+    "Size": "bytes",
+    "Throughput": "throughput",
+    "SrcMemType": "src_kind",
+    "DstMemType": "dst_kind",
+    "Device": "device",
+    "Src Dev": "src_device",
+    "Dst Dev": "dst_device",
+    "Context": "context",
+    "Stream": "stream",
+    "Name": "name",
+    "Correlation_ID": "correlation",
+    "Unified Memory": "migrated",
+    "Virtual Address": "address",
+}
+_INTEGERS = (
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "correlation",
+)  # fmt: skip
+_TRIPLES = {
+    "Grid Size": ("grid_x", "grid_y", "grid_z"),
+    "Block Size": ("block_x", "block_y", "block_z"),
+}
+_TRIPLE = re.compile(r"\((\d+) (\d+) (\d+)\)$")
+_GAP = re.compile(r"\s{2,}")
+_NAME_BEHIND_NAME = re.compile(r"\s{2,}\[Unified Memory ")
+_MOST_DIGITS = 10
+_PIECES_AHEAD = 3
+_SAMPLE_BYTES = 1 << 20
+_SAMPLE_LINES = 200
+_USUAL_STEP = 1e-6
+_USUAL_CHARACTERS = frozenset("0123456789.")
+
+
+# -- from printed rows to cells
+
+
+@dataclass
+class TraceReader:
+    """Read the rows of one trace, a few pieces ahead in the background of the probe.
+
+    `rejected` and `unitless`, the number of times without a unit, are complete once all rows are read.
+    """
+
+    probe: Probe
+    path: Path
+    table: PrintedTable
+    rejected: RejectedLines = field(default_factory=RejectedLines)
+    unitless: int = 0
+
+    def __post_init__(self) -> None:
+        """Prepare what the header says of all rows."""
+        self._delimiter = self.table.header.delimiter
+        self._units = {_ROLES.get(name, name): unit for name, unit in self.table.units.items()}
+        self._scales = {role: UNITS.get(self._units.get(role, ""), 1) for role in QUANTITIES}
+        self._steps: dict[str, float] = {}
+
+    def cells(self) -> Iterator[tuple[TraceCells, int]]:
+        """Yield rows, and up to which byte the file is read."""
+        ahead: deque[tuple[Future[list[TraceCells]], int]] = deque()
+        for span in self.table.spans:
+            if self._delimiter and not self._steps:
+                self._learn_steps(self._read(span, _SAMPLE_BYTES))
+            if len(ahead) == _PIECES_AHEAD and not ahead[0][0].done():
+                # Rather than wait, parse it here.
+                future: Future[list[TraceCells]] = Future()
+                future.set_result(self._piece(span))
+            else:
+                future = self.probe.beside(self._piece, span)
+            ahead.append((future, span.end))
+            if len(ahead) > _PIECES_AHEAD:
+                yield from _parsed(*ahead.popleft())
+        while ahead:
+            yield from _parsed(*ahead.popleft())
+
+    def _read(self, span: RowSpan, most: int) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(span.start)
+            return file.read(min(most, span.end - span.start))
+
+    def _learn_steps(self, sample: bytes) -> None:
+        # What the last digit of a column's cells is worth: the most of those with a decimal sign. The
+        # first lines suffice: nvprof spells all alike, with six decimals. Fewer are an editor's work.
+        for line in sample.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]:
+            row = self._row(line.decode("utf-8", "replace").rstrip("\r")) or {}
+            for role in QUANTITIES:
+                cell = row.get(role, "")
+                usual = "." in cell and set(cell) <= _USUAL_CHARACTERS
+                step = step_of(cell) if usual else None
+                if step is not None and self._units.get(role) in UNITS:
+                    self._steps[role] = max(
+                        float(step) * self._scales[role], self._steps.get(role, 0.0)
+                    )
+
+    def _piece(self, span: RowSpan) -> list[TraceCells]:
+        """Return the rows of a span: those that are parsed at once, then the odd ones."""
+        data = self._read(span, span.end)
+        if not data.isascii():
+            data = data.decode("utf-8", "replace").encode()
+        odd: list[str] = []
+        many = self._csv_cells(data, odd) if self._delimiter else None
+        if many is None:
+            return [self._row_cells(self._rows(span.line, enumerate(data.decode().split("\n"))))]
+        return [many, self._row_cells(self._rows(span.line, _numbered_lines(odd, data)))]
+
+    # -- many rows at once
+
+    def _csv_cells(self, data: bytes, odd: list[str]) -> TraceCells | None:
+        """Return the rows of a piece of CSV, or None if a cell is not what nvprof writes there.
+
+        `odd` gets the rows with more or fewer cells.
+        """
+        types: dict[str, pa.DataType] = {}
+        for name in self.table.header.columns:
+            role = _ROLES.get(name, name)
+            if role in QUANTITIES:
+                types[role] = pa.float64()
+            elif role in _INTEGERS:
+                types[role] = pa.int64()
+            elif role == "name":
+                types[role] = pa.string()
+            else:
+                types[role] = pa.dictionary(pa.int32(), pa.string())
+
+        def skip(row: csv.InvalidRow) -> str:
+            odd.append(row.text)
+            return "skip"
+
+        table = read_csv(data, types, self._delimiter, is_utf8=True, on_odd_row=skip)
+        if table is None or not self._is_regular(table):
+            return None
+        steps = {
+            role: self._steps.get(role, self._scales[role] * _USUAL_STEP) for role in QUANTITIES
+        }
+        names, launches = split_numbers(table["name"].combine_chunks())
+        cells = table_cells(table.drop_columns(["name"]), self._scales, steps, self._units)
+        return replace(
+            cells,
+            integers={**cells.integers, "launch": launches},
+            texts={**cells.texts, "name": names},
+        )
+
+    def _is_regular(self, table: pa.Table) -> bool:
+        # All rows say when and what, in units that are known.
+        if table["start"].null_count or table["name"].null_count:
+            return False
+        return all(
+            self._units.get(role) in UNITS or table[role].null_count == table.num_rows
+            for role in QUANTITIES
+            if role in table.column_names
+        )
+
+    # -- row by row
+
+    def _row(self, line: str) -> dict[str, str] | None:
+        """Return the cells of a line that are not empty, or None if it lacks the header's columns."""
+        columns = self.table.header.columns
+        if self._delimiter:
+            cells = csv_cells(line, self._delimiter)
+            if cells is None:
+                return None
+        else:
+            cells = _GAP.split(line.strip(), len(columns) - 1)
+            if _NAME_BEHIND_NAME.search(cells[-1]):
+                cells = _GAP.split(line.strip(), len(columns))
+        if len(cells) == len(columns) + 1 and "Unified Memory" in columns:
+            # A migration between devices names both, in one cell more than the header has.
+            del cells[columns.index("Device")]
+        if len(cells) != len(columns):
+            return None
+        row = {
+            _ROLES.get(name, name): cell.strip() for name, cell in zip(columns, cells, strict=True)
+        }
+        for name, roles in _TRIPLES.items():
+            triple = _TRIPLE.match(row.pop(name, ""))
+            if triple:
+                row.update(zip(roles, triple.groups(), strict=True))
+        return {role: cell for role, cell in row.items() if cell not in EMPTY_CELLS}
+
+    def _is_complete(self, row: Mapping[str, str]) -> bool:
+        # It says when, how long and what; faults have no duration.
+        return "name" in row and all(
+            measured(row[role], self._units.get(role, "")) is not None
+            if role in row
+            else role == "dur"
+            for role in ("start", "dur")
+        )
+
+    def _rows(self, first_line: int, lines: Iterable[tuple[int, str]]) -> Iterator[dict[str, str]]:
+        no_units = bool(self._delimiter) and not self._units
+        for number, line in lines:
+            if not line.strip():
+                continue
+            row = self._row(line.rstrip("\r"))
+            if row is None or not self._is_complete(row):
+                self.rejected.add(first_line + number)
+            else:
+                self.unitless += no_units and not row["start"][-1:].isalpha()
+                yield row
+
+    def _row_cells(self, parsed: Iterable[Mapping[str, str]]) -> TraceCells:
+        rows = list(parsed)
+        # That no row has a device says that all are API calls.
+        roles = {role for row in rows for role in row} | {"device"}
+        quantities, steps = {}, {}
+        for role in roles & set(QUANTITIES):
+            unit = self._units.get(role, "")
+            pairs = [measured(row.get(role, ""), unit) or (np.nan, 0.0) for row in rows]
+            columns = np.array(pairs, np.float64).reshape(-1, 2)
+            quantities[role], steps[role] = columns[:, 0], columns[:, 1]
+        integers = {
+            role: np.array([_integer(row.get(role)) for row in rows], np.int64)
+            for role in roles & set(_INTEGERS)
+        }
+        names = [split_number(row["name"]) for row in rows]
+        launches = [MISSING if number is None else number for _, number in names]
+        integers["launch"] = np.array(launches, np.int64)
+        texts = {
+            role: encode_texts([row.get(role) for row in rows])
+            for role in roles - {"name", *QUANTITIES, *_INTEGERS}
+        }
+        texts["name"] = encode_texts([name for name, _ in names])
+        return TraceCells(len(rows), quantities, steps, integers, texts, self._units)
+
+
+def _parsed(future: Future[list[TraceCells]], end: int) -> Iterator[tuple[TraceCells, int]]:
+    return ((cells, end) for cells in future.result() if cells.count)
+
+
+def _numbered_lines(lines: Iterable[str], data: bytes) -> Iterator[tuple[int, str]]:
+    # Lines that occur in this order in a piece, and how many there are before each.
+    place = number = 0
+    for line in lines:
+        start = data.find(line.encode(), place)
+        number += data.count(b"\n", place, start) if start >= 0 else 0
+        place = max(place, start)
+        yield number, line
+
+
+def _integer(cell: str | None) -> int:
+    number = None if cell is None else parse_digits(cell)
+    return MISSING if number is None else number
+
+
+def split_numbers(names: pa.StringArray) -> tuple[EncodedTexts, Array]:
+    """Return names without the ` [n]` at their ends, and the n; MISSING for names without one.
+
+    `names` has no nulls. Digits are read from the names' bytes, all names at once, from the last one on:
+    to match them with a regular expression takes as long as all the rest.
+    """
+    # A column of texts of Arrow: the bytes of all texts one after the other, and where each of them ends.
+    _, offsets, data = names.buffers()
+    edges = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+    text = np.frombuffer(data or b"\0", np.uint8)
+    is_long = np.diff(edges) >= len(" [0]")
+    rows = np.flatnonzero(is_long & (text[edges[1:] - 1] == ord("]")))
+    # `digit` is, for each of these rows, the byte that is read next; it moves to the left as long as that
+    # is a digit. Subtraction of bytes without a sign makes what is below "0" larger than 9, too.
+    digit, number = edges[rows + 1] - 2, np.zeros(len(rows), np.int64)
+    for power in range(_MOST_DIGITS):
+        value = text[digit] - np.uint8(ord("0"))
+        number += np.where(value < 10, value, 0) * np.int64(10**power)
+        digit -= value < 10
+    # If a name is all digits, this has read bytes of the name before it: `digit` is checked.
+    has_number = (text[digit] == ord("[")) & (text[digit - 1] == ord(" ")) & (digit > edges[rows])
+    has_number &= digit < edges[rows + 1] - 2
+    rows, ends = rows[has_number], edges[1:].copy()
+    ends[rows] = digit[has_number] - 1
+    launches = np.full(len(names), MISSING)
+    launches[rows] = number[has_number]
+    # The same bytes are cut anew: names and what was taken off them alternate, 2n texts of which every
+    # other one is null by the validity bitmap. So no byte is copied.
+    alternating = np.append(np.stack([edges[:-1], ends], axis=1).ravel(), edges[-1])
+    every_other = np.full(len(names) // 4 + 1, 0b01010101, np.uint8)
+    texts = pa.StringArray.from_buffers(
+        2 * len(names), pa.py_buffer(alternating), data, pa.py_buffer(every_other)
+    )
+    encoded = encoded_column(texts.dictionary_encode())
+    return EncodedTexts(encoded.codes[::2], encoded.values), launches
+
+
+# -- from cells to rows of event tables
+
 _COPY = re.compile(r"\[CUDA memcpy (\w+)\]$")
-_MOVED = re.compile(r"\[Unified Memory Memcpy (\w+)\]$")
+_MIGRATION = re.compile(r"\[Unified Memory Memcpy (\w+)\]$")
 # The launch that an API trace of text names behind the function: `cudaLaunchKernel (saxpy(int) [117])`.
 _LAUNCH = re.compile(r"^(\w+) \(.*\)$", re.DOTALL)
-_LAUNCHED = re.compile(r"\[(\d{1,10})\]\)$")
-_ON_KERNELS = {
-    "Grid X": "grid_x",
-    "Grid Y": "grid_y",
-    "Grid Z": "grid_z",
-    "Block X": "block_x",
-    "Block Y": "block_y",
-    "Block Z": "block_z",
-    "Registers Per Thread": "registers_per_thread",
-}
-_SHARED = {"Static SMem": "static_shared_bytes", "Dynamic SMem": "dynamic_shared_bytes"}
+_LAUNCH_NUMBER = re.compile(r"\[(\d{1,10})\]\)$")
 
 
-class TraceRows:
-    """Rows of one recording's traces. What was left out, guessed or rounded is in `tally`."""
+class NvprofTraceRows(TraceRows):
+    """Convert cells of nvprof's traces."""
 
-    def __init__(self, gathered: Gathered) -> None:
-        self._gathered = gathered
-        self.tally = Tally()
-
-    def batches(self, cells: Cells, *, only_calls: bool, done: str) -> Iterator[ArrayRows]:
-        """The rows of all tables; `only_calls`: the trace holds API calls and nothing else."""
-        kinds = np.array([_kind(text) for text in cells.texts["Name"].known], np.int8)
-        kind = kinds[cells.texts["Name"].place]
+    def kinds(self, cells: TraceCells, *, only_calls: bool) -> Array:
+        """Return what each row is about."""
         if only_calls:
-            kind = np.full(cells.count, _API_CALL, np.int8)
-        elif (offered := cells.texts.get("Device")) is not None:
-            kind = np.where((kind == _KERNEL) & (offered.place < 0), _API_CALL, kind)
-        shared, kept = self._interval(cells, kind)
-        for code, table, columns in (
-            (_KERNEL, "kernel", self._kernels),
-            (_MEMCPY, "memcpy", self._copies),
-            (_MEMSET, "memset", self._sets),
-            (_MIGRATION, "unified_memory_event", self._migrations),
-            (_API_CALL, "api_call", self._calls),
-        ):
-            rows = np.flatnonzero((kind == code) & kept)
-            if len(rows):
-                own = {name: values[rows] for name, values in shared.items()}
-                yield self._batch(table, own | columns(cells, rows), done)
-        self.tally.counts["fault"] += int(np.count_nonzero(kind == _OTHER))
-        self.tally.counts["unknown operation"] += int(np.count_nonzero(kind == _UNKNOWN))
+            return np.full(cells.count, RowKind.API_CALL, np.int8)
+        names, devices = cells.texts["name"], cells.texts.get("device")
+        name_kinds = np.array([_name_kind(name) for name in names.values], np.int8)
+        kind: Array = name_kinds[names.codes]
+        if devices is not None:
+            kind = np.where((kind == RowKind.KERNEL) & (devices.codes < 0), RowKind.API_CALL, kind)
+        return kind
 
-    def _batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
-        if self._gathered.pid is not None:
-            columns["pid"] = np.full(len(columns["start_ns"]), self._gathered.pid)
-        return self._gathered.batch(table, columns, done)
+    def direction(self, name: str) -> int:
+        """Return the code of the direction that a name says."""
+        match = _COPY.match(name) or _MIGRATION.match(name)
+        word = match.group(1) if match else ""
+        if word not in codes.DIRECTIONS:
+            self.tally.counts["unknown direction"] += 1
+            return 0
+        return codes.DIRECTIONS.index(word)
 
-    # -- what all rows share
-
-    def _interval(self, cells: Cells, kind: Array) -> tuple[Columns, Array]:
-        """Times, and which rows can be placed in time."""
-        for name in ("Start", "Duration"):
-            steps = cells.steps.get(name)
-            if steps is not None and len(steps):
-                self.tally.time_step = max(self.tally.time_step, float(steps.max()))
-        dur = cells.quantities.get("Duration", np.full(cells.count, np.nan))
-        return self.tally.times(cells.quantities["Start"], dur, event=kind < _OTHER)
-
-    def _on_gpu(self, cells: Cells, rows: Array) -> Columns:
-        label = self._gathered.label
-        self._remember_streams(cells, rows)
+    def stream_columns(self, cells: TraceCells, rows: Array) -> Columns:
+        """Return the ids of contexts and streams, which are numbers or names."""
+        label = self.ids.label
+        contexts, streams = cells.texts.get("context"), cells.texts.get("stream")
+        if contexts is not None and streams is not None:
+            context, stream = contexts.codes[rows], streams.codes[rows]
+            count = len(streams.values)
+            # A pair of codes as one code, -1 if one of them is missing.
+            pairs = np.where((context >= 0) & (stream >= 0), context * count + stream, -1)
+            for pair in used_codes(pairs, len(contexts.values) * count):
+                context_code, stream_code = divmod(pair, count)
+                context_id = label(contexts.values[context_code])
+                self.ids.stream(context_id, label(streams.values[stream_code]))
         return {
-            "device_id": looked_up(cells.texts.get("Device"), rows, self._gathered.device),
-            "context_id": looked_up(cells.texts.get("Context"), rows, label),
-            "stream_id": looked_up(cells.texts.get("Stream"), rows, label),
-            "correlation_id": _correlation(cells, rows),
+            "context_id": map_texts(contexts, rows, label),
+            "stream_id": map_texts(streams, rows, label),
         }
 
-    def _remember_streams(self, cells: Cells, rows: Array) -> None:
-        contexts, streams = cells.texts.get("Context"), cells.texts.get("Stream")
-        if contexts is None or streams is None:
-            return
-        context, stream = contexts.place[rows], streams.place[rows]
-        both = np.where((context >= 0) & (stream >= 0), context * len(streams.known) + stream, -1)
-        for each in used(both, len(contexts.known) * len(streams.known)):
-            of, number = divmod(each, len(streams.known))
-            label = self._gathered.label
-            self._gathered.stream(label(contexts.known[of]), label(streams.known[number]))
-
-    # -- tables
-
-    def _kernels(self, cells: Cells, rows: Array) -> Columns:
-        columns = self._on_gpu(cells, rows) | self._gathered.kernels(cells.texts["Name"], rows)
-        for told, ours in _ON_KERNELS.items():
-            if told in cells.integers:
-                columns[ours] = cells.integers[told][rows]
-        for told, ours in _SHARED.items():
-            if told in cells.quantities:
-                columns[ours] = whole(cells.quantities[told][rows])
-        return columns
-
-    def _copies(self, cells: Cells, rows: Array) -> Columns:
-        columns = self._on_gpu(cells, rows) | {
-            "bytes": self._bytes(cells, rows),
-            "direction": self._directions(cells, rows, _COPY),
-            "src_kind": looked_up(cells.texts.get("SrcMemType"), rows, self.tally.memory_kind),
-            "dst_kind": looked_up(cells.texts.get("DstMemType"), rows, self.tally.memory_kind),
-        }
-        if {"Src Dev", "Dst Dev"} <= cells.texts.keys():
-            source = looked_up(cells.texts.get("Src Dev"), rows, self._gathered.device)
-            target = looked_up(cells.texts.get("Dst Dev"), rows, self._gathered.device)
+    def copy_columns(self, cells: TraceCells, rows: Array) -> Columns:
+        """Return the columns of copies; those between devices name both."""
+        columns = super().copy_columns(cells, rows)
+        if {"src_device", "dst_device"} <= cells.texts.keys():
+            source = map_texts(cells.texts["src_device"], rows, self.ids.device)
+            target = map_texts(cells.texts["dst_device"], rows, self.ids.device)
             columns["peer_device_id"] = np.where(source != columns["device_id"], source, target)
         return columns
 
-    def _sets(self, cells: Cells, rows: Array) -> Columns:
-        return self._on_gpu(cells, rows) | {
-            "bytes": self._bytes(cells, rows),
-            "memory_kind": looked_up(cells.texts.get("SrcMemType"), rows, self.tally.memory_kind),
-        }
-
-    def _migrations(self, cells: Cells, rows: Array) -> Columns:
-        unit = cells.units.get("Unified Memory", "")
+    def migration_columns(self, cells: TraceCells, rows: Array) -> Columns:
+        """Return the columns of migrations, which have a column of sizes of their own."""
+        unit = cells.units.get("migrated", "")
         steps: dict[int, float] = {}
 
-        def moved(text: str) -> int:
-            quantity = spelled(text, unit)
-            if quantity is None:
+        def byte_count(text: str) -> int:
+            value = spelled(text, unit)
+            if value is None:
                 return MISSING
-            if not quantity.is_exact:
-                steps[quantity.whole] = float(quantity.step)
-            return quantity.whole
+            if not value.is_exact:
+                steps[value.integer] = float(value.step)
+            return value.integer
 
-        size = looked_up(cells.texts.get("Unified Memory"), rows, moved)
+        size = map_texts(cells.texts.get("migrated"), rows, byte_count)
         self.tally.rounded += int(np.isin(size, list(steps)).sum())
         self.tally.bytes_step = max(self.tally.bytes_step, *steps.values(), 0.0)
-        return self._on_gpu(cells, rows) | {
+        return self.gpu_columns(cells, rows) | {
             "bytes": size,
-            "direction": self._directions(cells, rows, _MOVED),
-            "address": looked_up(cells.texts.get("Virtual Address"), rows, _address),
+            "direction": map_texts(cells.texts["name"], rows, self.direction),
+            "address": map_texts(cells.texts.get("address"), rows, _address),
         }
 
-    def _calls(self, cells: Cells, rows: Array) -> Columns:
-        known, place = cells.texts["Name"].known, cells.texts["Name"].place[rows]
-        name_of, layer_of, launched = np.full((3, len(known)), MISSING)
-        for each in used(place, len(known)):
-            launch = _LAUNCH.match(known[each])
-            name = launch.group(1) if launch else known[each]
-            name_of[each], layer_of[each] = self._gathered.api_name(name), layer(name)
-            if launch and (number := _LAUNCHED.search(known[each])):
-                launched[each] = int(number.group(1))
-        number_of = _correlation(cells, rows)
+    def call_columns(self, cells: TraceCells, rows: Array) -> Columns:
+        """Return the columns of API calls; in text, the launched kernel is behind the name."""
+        names = cells.texts["name"]
+        row_codes = names.codes[rows]
+        name_ids, layers, launches = np.full((3, len(names.values)), MISSING)
+        for code in used_codes(row_codes, len(names.values)):
+            text = names.values[code]
+            launch = _LAUNCH.match(text)
+            name = launch.group(1) if launch else text
+            name_ids[code], layers[code] = self.ids.api_name(name), api_layer(name)
+            if launch and (number := _LAUNCH_NUMBER.search(text)):
+                launches[code] = int(number.group(1))
+        correlation = correlation_ids(cells, rows)
         return {
-            "name_id": name_of[place],
-            "layer": layer_of[place],
-            "correlation_id": np.where(number_of == MISSING, launched[place], number_of),
+            "name_id": name_ids[row_codes],
+            "layer": layers[row_codes],
+            "correlation_id": np.where(correlation == MISSING, launches[row_codes], correlation),
         }
 
-    # -- cells
-
-    def _directions(self, cells: Cells, rows: Array, spelling: re.Pattern[str]) -> Array:
-        def code(text: str) -> int:
-            match = spelling.match(text)
-            word = match.group(1) if match else ""
-            if word not in codes.DIRECTIONS:
-                self.tally.counts["unknown direction"] += 1
-                return 0
-            return codes.DIRECTIONS.index(word)
-
-        return looked_up(cells.texts.get("Name"), rows, code)
-
-    def _bytes(self, cells: Cells, rows: Array) -> Array:
-        """Bytes, as exact as Size and Throughput x Duration leave them together."""
-        if "Size" not in cells.quantities:
-            return np.full(len(rows), MISSING)
-        size, size_step = cells.quantities["Size"][rows], cells.steps["Size"][rows]
-        low, high = size - size_step / 2, size + size_step / 2
-        if "Throughput" in cells.quantities:
-            low, high = _narrowed(low, high, cells, rows)
-        return self.tally.bytes(size, low, high)
+    def bytes_by_throughput(self, cells: TraceCells, rows: Array) -> tuple[Array, Array]:
+        """Return bounds of sizes by throughput and duration."""
+        rate, half_rate = cells.quantities["throughput"][rows], cells.step("throughput", rows) / 2
+        dur, dur_step = cells.quantities["dur"][rows], cells.step("dur", rows)
+        # A duration that is spelled to the ns has no fraction of one.
+        half_dur = np.where(dur_step > 1, dur_step, 0) / 2
+        least = (rate - half_rate) * (dur - half_dur) / 1e9
+        return least, (rate + half_rate) * (dur + half_dur) / 1e9
 
 
-def _narrowed(low: Array, high: Array, cells: Cells, rows: Array) -> tuple[Array, Array]:
-    """Bounds of sizes by what the throughput says; kept where it contradicts them."""
-    rate, rate_step = cells.quantities["Throughput"][rows], cells.steps["Throughput"][rows]
-    dur, dur_step = cells.quantities["Duration"][rows], cells.steps["Duration"][rows]
-    # A duration that is spelled to the ns has no fraction of one.
-    half = np.where(dur_step > 1, dur_step, 0) / 2
-    least = (rate - rate_step / 2) * (dur - half) / 1e9
-    most = (rate + rate_step / 2) * (dur + half) / 1e9
-    slack = np.abs(high) * SLACK
-    with np.errstate(invalid="ignore"):
-        agree = (least <= high + slack) & (most >= low - slack)
-    return np.where(agree, np.maximum(low, least), low), np.where(
-        agree, np.minimum(high, most), high
-    )
-
-
-def _kind(name: str) -> int:
+def _name_kind(name: str) -> int:
     if not name.startswith("["):
-        return _KERNEL
+        return RowKind.KERNEL
     if _COPY.match(name):
-        return _MEMCPY
+        return RowKind.MEMCPY
     if name == "[CUDA memset]":
-        return _MEMSET
-    if _MOVED.match(name):
-        return _MIGRATION
-    return _OTHER if name.startswith("[Unified Memory ") else _UNKNOWN
-
-
-def _correlation(cells: Cells, rows: Array) -> Array:
-    numbered = cells.numbered[rows]
-    told = cells.integers.get("Correlation_ID")
-    if told is not None:
-        numbered = np.where(told[rows] == MISSING, numbered, told[rows])
-    return np.where(numbered == 0, MISSING, numbered)
+        return RowKind.MEMSET
+    if _MIGRATION.match(name):
+        return RowKind.MIGRATION
+    return RowKind.FAULT if name.startswith("[Unified Memory ") else RowKind.UNKNOWN
 
 
 def _address(text: str) -> int:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nsysconv.importers.probe import Probe
-from nsysconv.store.private import private_folder
+from nsysconv.store.filesystem import private_folder
 
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _CHARACTERS = 1 << 20

@@ -1,65 +1,73 @@
-"""Who appears in one recording: names and devices, numbered as rows refer to them."""
+"""Ids of one recording: the names, devices, processes, streams and so on that its rows refer to."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from nsysconv.importers.printed.rows import Array, Columns, Texts, used
+from nsysconv import schema
+from nsysconv.importers.printed.text import parse_digits
 from nsysconv.names import plain_api_name
-from nsysconv.report import MISSING
-from nsysconv.store.recording import ArrayRows
+from nsysconv.store.recording import ArrowRows, rows_of
 
 Row = dict[str, Any]
 
 _INDEXED = re.compile(r"(.*?)\s*\((\d{1,6})\)$")
 _API = re.compile(r"cu(?:da)?[A-Z]\w*$")
 _DRIVER = re.compile(r"cu[A-Z]")
+_DEFAULT_DOMAIN = "<unnamed>"
 
 
-class Registry:
-    """Numbers of one recording. `demangled` turns symbols into names, None where nothing can.
+class IdRegistry:
+    """Assign the ids of one recording, in the order in which they are asked for.
 
-    `rows` counts the rows of each event table, `end_ns` is the last end of one; `symbols_only` counts
-    kernels that are known by their symbol alone.
+    `demangle` turns a symbol into a name, None without a demangler. `pids` are the processes of the
+    recording: the one that the log is of, or all that its rows name. `symbols_only` counts kernels that
+    are known by their symbol alone.
     """
 
-    def __init__(self, demangled: Callable[[str], str] | None) -> None:
-        self.rows: Counter[str] = Counter()
-        self.end_ns = 0
+    def __init__(self, demangle: Callable[[str], str] | None, pid: int | None = None) -> None:
+        """Start without ids; `pid` is the process that the log is of, None if it does not say."""
+        self.pids = set() if pid is None else {pid}
         self.symbols_only = 0
-        self._demangled = demangled
+        self._demangle = demangle
         self._names: dict[str, int] = {}
         self._api_names: set[int] = set()
         self._devices: dict[str, int] = {}
         self._device_rows: dict[int, Row] = {}
         self._next_free: dict[int, int] = {}
+        self._threads: dict[tuple[int, int], str | None] = {}
+        self._streams: dict[tuple[int, int], str | None] = {}
+        self._labels: dict[str, int] = {}
+        self._domains: dict[str, int] = {_DEFAULT_DOMAIN: 0}
+
+    @property
+    def pid(self) -> int | None:
+        """Return the only process, or None if there are none or several."""
+        return next(iter(self.pids)) if len(self.pids) == 1 else None
 
     def name(self, text: str) -> int:
-        """The number of a name."""
+        """Return the id of a name."""
         return self._names.setdefault(text, len(self._names) + 1)
 
     def api_name(self, text: str) -> int:
-        """The number of an API function's name."""
+        """Return the id of an API function's name, whose row also has the plain name."""
         number = self.name(text)
         self._api_names.add(number)
         return number
 
     def kernel(self, text: str) -> tuple[int, int | None]:
-        """The numbers of a kernel's name and of its symbol, where the table spells that."""
+        """Return the ids of a kernel's name and, where the table spells that, of its symbol."""
         if not text.startswith("_Z"):
             return self.name(text), None
-        if self._demangled is None:
+        if self._demangle is None:
             self.symbols_only += 1
             return self.name(text), self.name(text)
-        return self.name(self._demangled(text)), self.name(text)
+        return self.name(self._demangle(text)), self.name(text)
 
     def device(self, text: str) -> int:
-        """The number of a device, `Tesla T4 (0)`; one without it gets the next free one."""
+        """Return the id of a device: 0 for `Tesla T4 (0)`; without an ordinal, the next free id."""
         if text not in self._devices:
             match = _INDEXED.match(text)
             name, ordinal = (match.group(1), int(match.group(2))) if match else (text, None)
@@ -76,35 +84,48 @@ class Registry:
             }
         return self._devices[text]
 
-    # -- columns and rows of tables
+    def label(self, text: str) -> int:
+        """Return the id of a context or stream: its number, or -1 and down for one with a name."""
+        number = parse_digits(text)
+        return self._labels.setdefault(text, -1 - len(self._labels)) if number is None else number
 
-    def kernels(self, names: Texts, rows: Array) -> Columns:
-        """The columns of names of these rows, which are kernels."""
-        place = names.place[rows]
-        name_of, symbol_of = np.full((2, len(names.known)), MISSING)
-        for each in used(place, len(names.known)):
-            name, symbol = self.kernel(names.known[each])
-            name_of[each], symbol_of[each] = name, MISSING if symbol is None else symbol
-        columns = {"name_id": name_of[place]}
-        if (symbol_of != MISSING).any():
-            columns["mangled_name_id"] = symbol_of[place]
-        return columns
+    def stream(self, context: int, stream: int) -> None:
+        """Register a stream that something ran on."""
+        names = {number: text for text, number in self._labels.items()}
+        self._streams.setdefault((context, stream), names.get(stream))
 
-    def batch(self, table: str, columns: Columns, done: str) -> ArrayRows:
-        """Rows of an event table, which are counted here."""
-        start, dur = columns["start_ns"], columns["dur_ns"]
-        self.rows[table] += len(start)
-        end = (start + np.where(dur == MISSING, 0, dur))[start != MISSING]
-        self.end_ns = max(self.end_ns, int(end.max(initial=0)))
-        return ArrayRows(table, columns, done)
+    def thread(self, pid: int, tid: int, name: str | None = None) -> None:
+        """Register a thread and its process; a later name replaces an earlier one."""
+        self.pids.add(pid)
+        self._threads[pid, tid] = name or self._threads.get((pid, tid))
 
-    def device_rows(self) -> list[Row]:
-        """The devices."""
-        return [self._device_rows[number] for number in sorted(self._device_rows)]
+    def domain(self, text: str) -> int:
+        """Return the id of a domain of ranges; the unnamed one is 0."""
+        return self._domains.setdefault(text, len(self._domains))
 
-    def name_rows(self) -> list[Row]:
-        """The names."""
-        return [
+    def rows(self) -> Iterator[ArrowRows]:
+        """Yield the rows of the small tables. A process gets no name: that is a command line."""
+        devices = [self._device_rows[number] for number in sorted(self._device_rows)]
+        yield rows_of(schema.device, devices)
+        yield rows_of(schema.process, [{"pid": pid} for pid in sorted(self.pids)])
+        threads = [
+            {"pid": pid, "tid": tid, "name": self._threads[pid, tid]}
+            for pid, tid in sorted(self._threads)
+        ]
+        yield rows_of(schema.thread, threads)
+        pid = self.pid
+        streams = [
+            {"pid": pid, "context_id": context, "stream_id": stream, "name": name}
+            for (context, stream), name in sorted(self._streams.items())
+        ]
+        yield rows_of(schema.stream, [] if pid is None else streams)
+        domains = [
+            {"pid": pid, "domain_id": number, "name": text}
+            for text, number in self._domains.items()
+            if number
+        ]
+        yield rows_of(schema.domain, [] if pid is None else domains)
+        names = [
             {
                 "id": number,
                 "text": text,
@@ -112,13 +133,14 @@ class Registry:
             }
             for text, number in self._names.items()
         ]
+        yield rows_of(schema.name, names)
 
 
-def is_api(name: str) -> bool:
-    """Whether a name is that of an API function."""
+def is_api_name(name: str) -> bool:
+    """Return whether a name is that of a CUDA API function."""
     return _API.match(name) is not None
 
 
-def layer(name: str) -> int:
-    """The code of codes.API_LAYERS for an API function: 0 the runtime's, 1 the driver's."""
+def api_layer(name: str) -> int:
+    """Return the code of codes.API_LAYERS for an API function: 0 the runtime's, 1 the driver's."""
     return 1 if _DRIVER.match(name) else 0

@@ -3,14 +3,14 @@
 What each looks for, and where it differs from the rule of this name of `nsys analyze`: docs/rules.md.
 """
 
-REPORTS: tuple[str, ...] = (
-    "cuda_memcpy_async",
-    "cuda_memcpy_sync",
-    "cuda_memset_sync",
-    "cuda_api_sync",
-    "gpu_gaps",
-    "gpu_time_util",
-)
-"""Modules of this folder, one rule each."""
+MODULES = {
+    "cuda_memcpy_async": "memory_ops",
+    "cuda_memcpy_sync": "memory_ops",
+    "cuda_memset_sync": "memory_ops",
+    "cuda_api_sync": "cuda_api_sync",
+    "gpu_gaps": "device_use",
+    "gpu_time_util": "device_use",
+}
+"""The module of this folder that declares each rule."""
 
-MODULES: dict[str, str] = {}
+REPORTS = tuple(MODULES)

@@ -1,4 +1,4 @@
-"""Calls that wait for a whole device or stream (docs/rules.md)."""
+"""The rule about calls that wait for a whole device or stream (docs/rules.md)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import numpy as np
 
 from nsysconv.facts import Fact
 from nsysconv.queries.columns import PROFILE, RANK
-from nsysconv.queries.contract import Query, Request, Result
-from nsysconv.queries.rules.launched import NAME, PID, ids_of_calls
+from nsysconv.queries.contract import Array, Query, Request, Result
 from nsysconv.report import Column
-from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.events import call_ids
+from nsysconv.timeline.timeline import Timeline, cached_whole
 from nsysconv.units import Unit
 
+PID = Column("pid", Unit.ID, "The process.")
+FUNCTION = Column("name", Unit.TEXT, "Documented name of the function.")
 COLUMNS = (
     PROFILE,
     RANK,
@@ -22,7 +24,7 @@ COLUMNS = (
     Column("call_id", Unit.ID, "The call, `api_call.id`.", key=True),
     Column("start_ns", Unit.NS, "When the call began."),
     Column("dur_ns", Unit.NS, "How long it took.", better="less"),
-    NAME,
+    FUNCTION,
 )
 
 # A thread is what CUDA called a context's device before there were others.
@@ -30,19 +32,25 @@ _WAITS = re.compile(r"cuda(?:Device|Stream|Thread)Synchronize|cu(?:Ctx|Stream)Sy
                     r"|hip(?:Device|Stream|Ctx)Synchronize")  # fmt: skip
 
 
-def compute(timeline: Timeline, request: Request) -> Result:
+@cached_whole
+def call_row_ids(timeline: Timeline) -> Array:
+    """Return the id in the table api_call of each call; kept for all rules, for it reads a long table."""
+    return call_ids(timeline.whole.profile, timeline.whole.calls)
+
+
+def _waiting_calls(timeline: Timeline, request: Request) -> Result:
     """One row per outermost call, longest first."""
     calls = timeline.calls
     functions = [i for i, name in timeline.call_names.items() if _WAITS.match(name)]
     waits = timeline.called & calls.outermost & np.isin(calls.name_id, functions)
-    found = np.flatnonzero(waits)
-    dur, ids = (calls.end - calls.start)[found], ids_of_calls(timeline)[found]
-    order = np.lexsort((ids, calls.start[found], -dur))
-    total = len(order)
-    order = order[: request.limit] if request.limit else order
-    shown = found[order]
+    waiting = np.flatnonzero(waits)
+    dur, ids = (calls.end - calls.start)[waiting], call_row_ids(timeline)[waiting]
+    order = np.lexsort((ids, calls.start[waiting], -dur))
+    count = len(order)
+    order = order[: request.limit or None]
+    shown = waiting[order]
     threads = [calls.threads[place] for place in calls.thread[shown].tolist()]
-    data = {
+    values = {
         "rank": [timeline.ranks.get(pid) for pid, _ in threads],
         "pid": [pid for pid, _ in threads],
         "tid": [tid for _, tid in threads],
@@ -51,7 +59,7 @@ def compute(timeline: Timeline, request: Request) -> Result:
         "dur_ns": dur[order],
         "name": [timeline.call_names[i] for i in calls.name_id[shown].tolist()],
     }
-    return Result(data, total)
+    return Result(values, count)
 
 
 CUDA_API_SYNC = Query(
@@ -59,5 +67,5 @@ CUDA_API_SYNC = Query(
     needs={Fact.API_CALLS},
     uses={Fact.THREADS},
     columns=COLUMNS,
-    compute=compute,
+    compute=_waiting_calls,
 )

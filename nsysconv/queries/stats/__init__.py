@@ -3,36 +3,38 @@
 Formulas, and the few deliberate deviations: docs/nsys-stats.md.
 """
 
-REPORTS: tuple[str, ...] = (
-    "cuda_api_gpu_sum",
-    "cuda_api_sum",
-    "cuda_api_trace",
-    "cuda_gpu_kern_gb_sum",
-    "cuda_gpu_kern_sum",
-    "cuda_gpu_mem_size_sum",
-    "cuda_gpu_mem_time_sum",
-    "cuda_gpu_sum",
-    "cuda_gpu_trace",
-    "cuda_kern_exec_sum",
-    "cuda_kern_exec_trace",
-    "mpi_event_sum",
-    "mpi_event_trace",
-    "nvtx_gpu_proj_sum",
-    "nvtx_gpu_proj_trace",
-    "nvtx_kern_sum",
-    "nvtx_pushpop_sum",
-    "nvtx_pushpop_trace",
-    "nvtx_startend_sum",
-    "nvtx_sum",
-    "openacc_sum",
-    "osrt_sum",
-    "um_cpu_page_faults_sum",
-    "um_sum",
-    "um_total_sum",
-)
-"""Modules of this folder, one table each, in the order in which `nsys stats` lists them."""
+MODULES = {
+    "cuda_api_gpu_sum": "cuda_sums",
+    "cuda_api_sum": "cuda_sums",
+    "cuda_api_trace": "cuda_traces",
+    "cuda_gpu_kern_gb_sum": "cuda_sums",
+    "cuda_gpu_kern_sum": "cuda_sums",
+    "cuda_gpu_mem_size_sum": "cuda_sums",
+    "cuda_gpu_mem_time_sum": "cuda_sums",
+    "cuda_gpu_sum": "cuda_sums",
+    "cuda_gpu_trace": "cuda_traces",
+    "cuda_kern_exec_sum": "cuda_kern_exec",
+    "cuda_kern_exec_trace": "cuda_kern_exec",
+    "mpi_event_sum": "host_calls",
+    "mpi_event_trace": "host_calls",
+    "nvtx_gpu_proj_sum": "nvtx_gpu_proj",
+    "nvtx_gpu_proj_trace": "nvtx_gpu_proj",
+    "nvtx_kern_sum": "nvtx_kern_sum",
+    "nvtx_pushpop_sum": "nvtx_times",
+    "nvtx_pushpop_trace": "nvtx_times",
+    "nvtx_startend_sum": "nvtx_times",
+    "nvtx_sum": "nvtx_times",
+    "openacc_sum": "host_calls",
+    "osrt_sum": "host_calls",
+    "um_cpu_page_faults_sum": "unified_memory",
+    "um_sum": "unified_memory",
+    "um_total_sum": "unified_memory",
+}
+"""The module of this folder that declares each table, in the order in which `nsys stats` lists them."""
 
-ALIASES: dict[str, str] = {
+REPORTS = tuple(MODULES)
+
+ALIASES = {
     "apigpusum": "cuda_api_gpu_sum",
     "cudaapisum": "cuda_api_sum",
     "cudaapitrace": "cuda_api_trace",
@@ -56,5 +58,3 @@ ALIASES: dict[str, str] = {
     "unifiedmemorytotals": "um_total_sum",
 }
 """What these tables were called before nsys 2023."""
-
-MODULES: dict[str, str] = {}

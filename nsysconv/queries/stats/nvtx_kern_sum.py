@@ -9,26 +9,31 @@ from typing import Any
 import numpy as np
 
 from nsysconv.facts import Fact
-from nsysconv.queries.contract import ColumnValues, Option, Query, Request
-from nsysconv.queries.stats import nvtx
-from nsysconv.queries.stats.kernels import kernel_names, owners
+from nsysconv.queries.columns import DURATION_DOCS, statistics_columns
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.stats.cuda_names import kernel_calls, kernel_names
+from nsysconv.queries.stats.nvtx_ranges import (
+    NAME_DOC,
+    STYLE_DOC,
+    STYLES,
+    by_thread,
+    own_thread_tree,
+)
 from nsysconv.report import MISSING, Column, Printed
 from nsysconv.timeline.arrays import Statistics, by_group, number, sums, weighted_statistics
 from nsysconv.timeline.nesting import Held, Tree, held
 from nsysconv.timeline.timeline import Timeline
 from nsysconv.units import Unit
 
-Array = np.ndarray
-
 COLUMNS = (
     Column(
         "range",
         Unit.TEXT,
-        f"{nvtx.NAME} Null: no range, the kernels that were launched outside of all.",
+        f"{NAME_DOC} Null: no range, the kernels that were launched outside of all.",
         key=True,
         printed=Printed("NVTX Range"),
     ),
-    Column("style", Unit.TEXT, f"{nvtx.STYLE} Null: no range.", key=True, printed=Printed("Style")),
+    Column("style", Unit.TEXT, f"{STYLE_DOC} Null: no range.", key=True, printed=Printed("Style")),
     Column(
         "pid",
         Unit.ID,
@@ -52,37 +57,14 @@ COLUMNS = (
         counted_by="kernel_count",
         printed=Printed("Total Time (ns)"),
     ),
-    Column(
-        "avg_ns",
-        Unit.NS,
-        "Mean duration.",
-        better="less",
-        real=True,
-        printed=Printed("Avg (ns)", 1),
-    ),
-    Column(
-        "med_ns",
-        Unit.NS,
-        "Median duration (mean of the middle two).",
-        better="less",
-        real=True,
-        printed=Printed("Med (ns)", 1),
-    ),
-    Column("min_ns", Unit.NS, "Shortest.", better="less", printed=Printed("Min (ns)")),
-    Column("max_ns", Unit.NS, "Longest.", better="less", printed=Printed("Max (ns)")),
-    Column(
-        "stddev_ns",
-        Unit.NS,
-        "Sample standard deviation; 0 for one row.",
-        better="less",
-        real=True,
-        printed=Printed("StdDev (ns)", 1),
+    *statistics_columns(
+        DURATION_DOCS, header="{} (ns)", brief=("avg", "med", "min", "max", "stddev")
     ),
     Column("name", Unit.TEXT, "Name of the kernel.", key=True, printed=Printed("Kernel Name")),
 )
 
-_NONE = -1  # stands for no range
-_NOTHING = np.empty(0, np.int64)
+_NO_RANGE = -1
+_NO_PLACES = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -96,8 +78,8 @@ class _Kernels:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of the table of one thread; `range` and `kind` are _NONE outside of all ranges."""
+class _ThreadRows:
+    """Rows of the table of one thread; `range` and `kind` are _NO_RANGE outside of all ranges."""
 
     pid: int | None
     tid: int | None
@@ -105,45 +87,45 @@ class _Rows:
     kind: Array
     kernel: Array
     range_count: Array
-    stats: Statistics
+    statistics: Statistics
 
 
-def compute(timeline: Timeline, request: Request) -> ColumnValues:
+def _summary(timeline: Timeline, request: Request) -> ColumnValues:
     """One row per range, thread and kernel, by range and thread, most kernel time first."""
     # All ranges, whatever the slice: they say of its kernels where they were launched.
-    tree, _ = nvtx.on_own_thread(timeline)
+    tree, _ = own_thread_tree(timeline)
     kernels = _kernels(timeline, request)
-    found = [(rows, i) for rows in _rows(timeline, tree, kernels) for i in range(len(rows.kernel))]
+    rows = [(r, i) for r in _thread_rows(timeline, tree, kernels) for i in range(len(r.kernel))]
     texts = tree.spans.names
 
-    def order(row: tuple[_Rows, int]) -> tuple[Any, ...]:
-        rows, i = row
-        name = rows.range[i]
+    def order(row: tuple[_ThreadRows, int]) -> tuple[Any, ...]:
+        r, i = row
+        name = r.range[i]
         return (
-            (name != _NONE, texts[name] if name != _NONE else ""),
-            (rows.pid is not None, rows.pid or 0),
-            (rows.tid is not None, rows.tid or 0),
-            -int(max(rows.stats.total[i], 0)),
-            rows.kind[i],
-            kernels.names[rows.kernel[i]],
+            (name != _NO_RANGE, texts[name] if name != _NO_RANGE else ""),
+            (r.pid is not None, r.pid or 0),
+            (r.tid is not None, r.tid or 0),
+            -int(max(r.statistics.total[i], 0)),
+            r.kind[i],
+            kernels.names[r.kernel[i]],
         )
 
-    found.sort(key=order)
-    stats = [(rows.stats, i) for rows, i in found]
+    rows.sort(key=order)
+    statistics = [(r.statistics, i) for r, i in rows]
     return {
-        "range": [None if r.range[i] == _NONE else texts[r.range[i]] for r, i in found],
-        "style": [nvtx.STYLES.get(int(r.kind[i])) for r, i in found],
-        "pid": [r.pid for r, _ in found],
-        "tid": [r.tid for r, _ in found],
-        "range_count": [r.range_count[i] for r, i in found],
-        "kernel_count": [s.count[i] for s, i in stats],
-        "kernel_sum_ns": [s.total[i] for s, i in stats],
-        "avg_ns": [s.mean[i] for s, i in stats],
-        "med_ns": [s.median[i] for s, i in stats],
-        "min_ns": [s.minimum[i] for s, i in stats],
-        "max_ns": [s.maximum[i] for s, i in stats],
-        "stddev_ns": [s.deviation[i] for s, i in stats],
-        "name": [kernels.names[r.kernel[i]] for r, i in found],
+        "range": [None if r.range[i] == _NO_RANGE else texts[r.range[i]] for r, i in rows],
+        "style": [STYLES.get(int(r.kind[i])) for r, i in rows],
+        "pid": [r.pid for r, _ in rows],
+        "tid": [r.tid for r, _ in rows],
+        "range_count": [r.range_count[i] for r, i in rows],
+        "kernel_count": [s.count[i] for s, i in statistics],
+        "kernel_sum_ns": [s.total[i] for s, i in statistics],
+        "avg_ns": [s.mean[i] for s, i in statistics],
+        "med_ns": [s.median[i] for s, i in statistics],
+        "min_ns": [s.minimum[i] for s, i in statistics],
+        "max_ns": [s.maximum[i] for s, i in statistics],
+        "stddev_ns": [s.deviation[i] for s, i in statistics],
+        "name": [kernels.names[r.kernel[i]] for r, i in rows],
     }
 
 
@@ -156,78 +138,79 @@ NVTX_KERN_SUM = Query(
         Option("mangled", False, "Kernels by their symbols, where the source has them."),
     ),
     columns=COLUMNS,
-    compute=compute,
+    compute=_summary,
 )
 
 
-def _rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_Rows]:
+def _kernels(timeline: Timeline, request: Request) -> _Kernels:
+    spelling = replace(request, options={"nvtx-name": False, **request.options})
+    names = kernel_names(timeline, spelling)
+    # Names of one text are one here, whatever the source takes them for.
+    numbers: dict[str, int] = {}
+    by_text = np.array([numbers.setdefault(text, len(numbers)) for text in names.texts], np.int64)
+    dur = timeline.columns("kernel", ("dur_ns",))["dur_ns"]
+    return _Kernels(kernel_calls(timeline), dur, by_text[names.number], tuple(numbers))
+
+
+def _thread_rows(timeline: Timeline, tree: Tree, kernels: _Kernels) -> Iterator[_ThreadRows]:
     calls, spans = timeline.calls, tree.spans
-    loose = np.flatnonzero(kernels.call < 0)
-    if len(loose):
-        yield _outside(None, None, kernels, loose)
+    unlinked = np.flatnonzero(kernels.call < 0)
+    if len(unlinked):
+        yield _outside(None, None, kernels, unlinked)
     linked = np.flatnonzero(kernels.call >= 0)
-    ranges_of = nvtx.by_thread(spans)
-    members = by_group(calls.thread[kernels.call[linked]], len(calls.threads))
-    for (pid, tid), mine in zip(calls.threads, members, strict=True):
-        if not len(mine):
+    ranges_by_thread = by_thread(spans)
+    groups = by_group(calls.thread[kernels.call[linked]], len(calls.threads))
+    for (pid, tid), members in zip(calls.threads, groups, strict=True):
+        if not len(members):
             continue
-        which = linked[mine]
-        places = ranges_of.get((pid, tid), _NOTHING) if tid != MISSING else _NOTHING
+        launched = linked[members]
         recorded = None if tid == MISSING else tid
-        call, alone = kernels.call[which], np.ones(len(which), bool)
+        places = _NO_PLACES if recorded is None else ranges_by_thread.get((pid, tid), _NO_PLACES)
+        call, is_outside = kernels.call[launched], np.ones(len(launched), bool)
         group, (names, kinds) = number(spans.name[places], spans.kind[places])
-        for inside in held(
+        for pairs in held(
             group.astype(np.int64),
             spans.start[places],
             spans.end[places],
             calls.start[call],
             calls.end[call],
-            kernels.name[which],
+            kernels.name[launched],
         ):
-            alone[inside.item] = False
-            yield _inside(pid, recorded, kernels, which, inside, names, kinds)
-        if alone.any():
-            yield _outside(pid, recorded, kernels, which[alone])
+            is_outside[pairs.item] = False
+            yield _inside(pid, recorded, kernels, launched, pairs, names, kinds)
+        if is_outside.any():
+            yield _outside(pid, recorded, kernels, launched[is_outside])
 
 
-def _outside(pid: int | None, tid: int | None, kernels: _Kernels, which: Array) -> _Rows:
+def _outside(pid: int | None, tid: int | None, kernels: _Kernels, launched: Array) -> _ThreadRows:
     """The rows of kernels that were launched outside of all ranges."""
-    group, (kernel,) = number(kernels.name[which])
-    none, once = np.full(len(kernel), _NONE), np.ones(len(which), np.int64)
-    stats = weighted_statistics(group, kernels.dur[which], once, len(kernel))
-    return _Rows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), stats)
+    group, (kernel,) = number(kernels.name[launched])
+    none, once = np.full(len(kernel), _NO_RANGE), np.ones(len(launched), np.int64)
+    statistics = weighted_statistics(group, kernels.dur[launched], once, len(kernel))
+    return _ThreadRows(pid, tid, none, none, kernel, np.zeros(len(kernel), np.int64), statistics)
 
 
 def _inside(
     pid: int,
     tid: int | None,
     kernels: _Kernels,
-    which: Array,
-    inside: Held,
+    launched: Array,
+    pairs: Held,
     names: Array,
     kinds: Array,
-) -> _Rows:
+) -> _ThreadRows:
     """The rows of ranges and the kernels, of these, that lie in them. Of a kernel in several ranges of
     one name the time counts in each.
     """
-    kernel = which[inside.item]
-    group, (ranges, found) = number(inside.group, kernels.name[kernel])
-    count = len(found)
-    return _Rows(
+    kernel = launched[pairs.item]
+    group, (ranges, name) = number(pairs.group, kernels.name[kernel])
+    count = len(name)
+    return _ThreadRows(
         pid,
         tid,
         names[ranges],
         kinds[ranges],
-        found,
-        sums(group, inside.fresh, count),
-        weighted_statistics(group, kernels.dur[kernel], inside.around, count),
+        name,
+        sums(group, pairs.fresh, count),
+        weighted_statistics(group, kernels.dur[kernel], pairs.around, count),
     )
-
-
-def _kernels(timeline: Timeline, request: Request) -> _Kernels:
-    spelling = replace(request, options={"nvtx-name": False, **request.options})
-    told = kernel_names(timeline, spelling)
-    numbers: dict[str, int] = {}
-    merged = np.array([numbers.setdefault(text, len(numbers)) for text in told.texts], np.int64)
-    dur = timeline.columns("kernel", ("dur_ns",))["dur_ns"]
-    return _Kernels(owners(timeline), dur, merged[told.number], tuple(numbers))

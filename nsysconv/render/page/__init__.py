@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 
 from nsysconv.notes import Note, Severity
-from nsysconv.render import sentences
-from nsysconv.render.page import answer, changes, charts, lanes
-from nsysconv.render.page.answer import base, is_finding
-from nsysconv.render.page.changes import is_change
-from nsysconv.render.page.marks import amount, anchor, rows, text
-from nsysconv.render.page.tables import table
+from nsysconv.render import display
+from nsysconv.render.page import charts, first_screen
+from nsysconv.render.page.first_screen import base_name, is_change, is_finding
+from nsysconv.render.page.markup import amount, anchor, escape, report_table_html, rows
 from nsysconv.report import ProfileRef, Report
 from nsysconv.units import Unit, utc
 
@@ -52,19 +50,20 @@ def document(reports: Sequence[Report]) -> Iterator[str]:
     )
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<meta name="color-scheme" content="light dark">'
-    yield f"<title>{text(title)} - nsysconv</title>\n<style>{_asset('page.css')}</style>\n</head>\n<body>"
+    yield f"<title>{escape(title)} - nsysconv</title>"
+    yield f"<style>{_asset('page.css')}</style>\n</head>\n<body>"
     yield '<a class="skip" href="#main">To the answer</a>'
-    yield f"<header><h1>{text(title)}</h1>"
+    yield f"<header><h1>{escape(title)}</h1>"
     yield from _recorded_in_short(reports)
     yield "</header>"
     links = [("answer", "The answer"), *((_id(name), name) for name in sections)]
     if len(links) > 2:
-        inner = "".join(f'<a href="#{ident}">{text(words)}</a>' for ident, words in links)
+        inner = "".join(f'<a href="#{ident}">{escape(words)}</a>' for ident, words in links)
         yield f'<nav aria-label="Sections">{inner}</nav>'
     yield '<main id="main">'
     yield from _first_screen(reports, numbers)
     for name, members in sections.items():
-        yield f'<section id="{_id(name)}"><h2>{text(name)}</h2>'
+        yield f'<section id="{_id(name)}"><h2>{escape(name)}</h2>'
         for report in members:
             yield from _report(report, name, numbers)
         yield "</section>"
@@ -112,20 +111,20 @@ def _recorded_in_short(reports: Sequence[Report]) -> Iterator[str]:
         told.append(utc(int(about["zero_utc_ns"])))
     if "recording_ns" in about:
         told.append(f"{amount(int(about['recording_ns']), Unit.NS)} recorded")
-    parts = dict.fromkeys(sentences.part(r.slice) for r in reports if r.slice is not None)
+    parts = dict.fromkeys(display.slice_words(r.slice) for r in reports if r.slice is not None)
     told += list(parts)[:1]
     if told:
-        yield f'<p class="quiet">{text(" · ".join(told))}</p>'
+        yield f'<p class="quiet">{escape(" · ".join(told))}</p>'
 
 
 def _first_screen(reports: Sequence[Report], numbers: Numbers) -> Iterator[str]:
-    found = {base(report.name): report for report in reports if report.table is not None}
-    known = {base(report.name): report for report in reports if is_finding(report)}
+    found = {base_name(report.name): report for report in reports if report.table is not None}
+    known = {base_name(report.name): report for report in reports if is_finding(report)}
     yield '<section id="answer"><h2 class="hidden">The answer</h2>'
     if any(map(is_change, reports)):
-        yield from changes.first_screen(reports)
+        yield from first_screen.comparison_screen(reports)
     elif "overview" in found:
-        yield from answer.first_screen({**known, **found})
+        yield from first_screen.profile_screen({**known, **found})
     doubts = [note for note in numbers if note.severity is not Severity.INFO]
     if doubts:
         yield f'<p class="quiet">To mind: {_links(doubts, numbers)}.</p>'
@@ -137,10 +136,13 @@ def _sections(reports: Sequence[Report]) -> dict[str, list[Report]]:
     told = [report for report in reports if report.table is not None or len(reports) == 1]
     found: dict[str, list[Report]] = {}
     for name, members in _SECTIONS.items():
-        found[name] = [r for m in members for r in told if base(r.name) == m]
-    known = {m for members in _SECTIONS.values() for m in members} | {*_RECORDED, changes.ANSWER}
+        found[name] = [r for m in members for r in told if base_name(r.name) == m]
+    known = {m for members in _SECTIONS.values() for m in members} | {
+        *_RECORDED,
+        first_screen.ANSWER,
+    }
     for report in told:
-        if base(report.name) not in known and not is_finding(report):
+        if base_name(report.name) not in known and not is_finding(report):
             found[report.title or report.name] = [report]
     found["Findings"] = [r for r in told if is_finding(r) and r.row_count]
     found["What was recorded"] = [r for r in told if r.name in _RECORDED]
@@ -154,17 +156,17 @@ def _id(section: str) -> str:
 def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
     yield f'<article id="{anchor(report.name)}">'
     if report.title != section:
-        yield f"<h3>{text(report.title)}</h3>"
-    if base(report.name) == "timeline_events":
-        yield from lanes.timeline(report)
+        yield f"<h3>{escape(report.title)}</h3>"
+    if base_name(report.name) == "timeline_events":
+        yield from charts.timeline_lanes(report)
     else:
-        if base(report.name) == "overview" and len(report.profiles) > 1:
-            yield from charts.measures(report)
-        yield from charts.drawn(report)
-        shut = base(report.name) in _SHUT
+        if base_name(report.name) == "overview" and len(report.profiles) > 1:
+            yield from charts.device_matrix(report)
+        yield from charts.picture_figures(report)
+        shut = base_name(report.name) in _SHUT
         if shut:
             yield "<details><summary>The numbers</summary>"
-        yield from table(report)
+        yield from report_table_html(report)
         if shut:
             yield "</details>"
     if report.notes:
@@ -174,7 +176,7 @@ def _report(report: Report, section: str, numbers: Numbers) -> Iterator[str]:
 
 def _numbered(reports: Sequence[Report]) -> Numbers:
     """Every note once, in the order in which reports bear them: its number, and its text."""
-    told = {note: words for report in reports for note, words in sentences.notes(report)}
+    told = {note: words for report in reports for note, words in display.note_sentences(report)}
     return {note: (number, told[note]) for number, note in enumerate(told, 1)}
 
 
@@ -183,7 +185,7 @@ def _links(notes: Iterable[Note], numbers: Numbers) -> str:
     first: dict[str, int] = {}
     for note in notes:
         first.setdefault(note.slug, numbers[note][0])
-    return ", ".join(f'<a href="#n{number}">{text(slug)}</a>' for slug, number in first.items())
+    return ", ".join(f'<a href="#n{number}">{escape(slug)}</a>' for slug, number in first.items())
 
 
 def _notes(numbers: Numbers) -> Iterator[str]:
@@ -191,7 +193,7 @@ def _notes(numbers: Numbers) -> Iterator[str]:
         return
     yield '<section id="s-notes"><h2>Notes</h2><ol class="notes">'
     for number, words in numbers.values():
-        yield f'<li id="n{number}">{text(words)}'
+        yield f'<li id="n{number}">{escape(words)}'
     yield "</ol></section>"
 
 
@@ -202,6 +204,6 @@ def _unrecorded(reports: Sequence[Report]) -> Iterator[str]:
         return
     yield '<section id="s-missing"><h2>Not recorded</h2><dl class="missing">'
     for report in missing:
-        yield f'<dt id="{anchor(report.name)}">{text(report.title)}'
-        yield "".join(f"<dd>{text(line)}" for line in sentences.unrecorded(report))
+        yield f'<dt id="{anchor(report.name)}">{escape(report.title)}'
+        yield "".join(f"<dd>{escape(line)}" for line in display.unrecorded_sentences(report))
     yield "</dl></section>"

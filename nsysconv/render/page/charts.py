@@ -1,15 +1,28 @@
-"""Pictures of reports as markup: bars, parts of a whole, time, and heat maps of many profiles.
+"""Pictures of reports as markup: bars, parts of a whole, time, heat maps of many profiles, the time line.
 
 They are lists, tables and SVG of the page itself, coloured by its style sheet: so they follow dark and
-light, print, are read out, and need no script. Which picture a report has is the report's to say.
+light, print, are read out, and need no script. Which picture a report has is the report's to say. The
+time line alone is data for the page's script, which draws and zooms it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from nsysconv.render.page.marks import amount, place, rows, shortened, text, tooltip, wordy
+from nsysconv.names import escaped, shorten
+from nsysconv.render.page.markup import (
+    WHOLE,
+    amount,
+    column_words,
+    escape,
+    row_place,
+    rows,
+    shortened,
+    tooltip,
+)
 from nsysconv.render.pictures import Number, Panel, panels
 from nsysconv.report import Column, Picture, Report
 from nsysconv.units import Unit
@@ -40,7 +53,7 @@ def picture_of(report: Report) -> Picture | None:
     return Picture("bars", keys, values, by) if keys else Picture("bars", by, values)
 
 
-def drawn(report: Report) -> Iterator[str]:
+def picture_figures(report: Report) -> Iterator[str]:
     """The pictures of a report; nothing where it has none."""
     picture = picture_of(report)
     if picture is None:
@@ -98,7 +111,7 @@ def _titles(shown: Sequence[Panel]) -> list[str]:
 
 def _legend(columns: Sequence[Column]) -> str:
     keys = (
-        f'<li><i class="k {_colour(column, i)}"></i>{text(wordy(column.name))}'
+        f'<li><i class="k {_colour(column, i)}"></i>{escape(column_words(column.name))}'
         for i, column in enumerate(columns)
     )
     return f'<ul class="legend">{"".join(keys)}</ul>'
@@ -110,14 +123,14 @@ def _bars(panel: Panel, columns: Sequence[Column], stacked: bool, top: float) ->
     count = min(len(panel.labels), _MOST_STACKS if stacked else _MOST_BARS)
     unit = columns[0].unit
     used = [[panel.values[c.name][i] or 0 for c in told] for i in range(len(panel.labels))]
-    title = panel.title or ("" if len(told) > 1 else wordy(told[0].name))
-    yield f'<figure class="bars"><figcaption>{text(title)}</figcaption>'
+    title = panel.title or ("" if len(told) > 1 else column_words(told[0].name))
+    yield f'<figure class="bars"><figcaption>{escape(title)}</figcaption>'
     if len(told) > 1:
         yield _legend(told)
     yield "<ol>"
     for i in range(count):
         label = panel.labels[i]
-        yield f'<li><span class="lb" title="{tooltip(label)}">{text(shortened(label))}</span>'
+        yield f'<li><span class="lb" title="{tooltip(label)}">{escape(shortened(label))}</span>'
         if stacked:
             parts = "".join(
                 _part(_colour(c, k), v, top)
@@ -157,15 +170,15 @@ def _strips(shown: Sequence[Panel], column: Column, *, shared: bool) -> Iterator
         top = 100.0 if column.unit is Unit.PCT else max(values, default=0) or 1
         count = len(values)
         mean = sum(values) / count
-        said = (f"{wordy(column.name)} over time: {amount(mean, column.unit)} on average, from "
+        said = (f"{column_words(column.name)} over time: {amount(mean, column.unit)} on average, from "
                 f"{amount(min(values), column.unit)} to {amount(max(values), column.unit)}")  # fmt: skip
         points = "".join(f"V{100 - 100 * value / top:.1f}h1" for value in values)
         yield '<figure class="strip">'
-        yield f"<figcaption>{text(panel.title or 'GPU')}: {text(said)}</figcaption>"
+        yield f"<figcaption>{escape(panel.title or 'GPU')}: {escape(said)}</figcaption>"
         yield (
             f'<div class="plot"><span class="y">{amount(top, column.unit)}</span>'
             f'<svg viewBox="0 0 {count} 100" preserveAspectRatio="none" role="img" '
-            f'aria-label="{text(said)}"><path d="M0 100{points}V100z"/></svg></div>'
+            f'aria-label="{escape(said)}"><path d="M0 100{points}V100z"/></svg></div>'
         )
         yield from _axis(panel)
         yield "</figure>"
@@ -190,7 +203,7 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
                  if len(shown) * bins / n <= _CELLS), bins)  # fmt: skip
     yield '<figure class="heat"><figcaption>'
     axis = "" if shared else ", each row from the start to the end of its own window"
-    yield f"{text(wordy(column.name))} over time{axis}"
+    yield f"{escape(column_words(column.name))} over time{axis}"
     yield f"</figcaption>{_scale('0 %', '100 %')}<ol>"
     for title, panel, values in zip(_titles(shown), shown, over, strict=True):
         groups = [values[i : i + step] for i in range(0, len(values), step)]
@@ -207,9 +220,9 @@ def _heat_over_time(shown: Sequence[Panel], column: Column, *, shared: bool) -> 
                 first = i
         said = f"{title}: {amount(mean, column.unit)} on average"
         yield (
-            f'<li><span class="lb" title="{tooltip(panel.title)}">{text(shortened(title))}</span>'
+            f'<li><span class="lb" title="{tooltip(panel.title)}">{escape(shortened(title))}</span>'
             f'<svg viewBox="0 0 {len(levels)} 1" preserveAspectRatio="none" role="img" '
-            f'aria-label="{text(said)}">{"".join(marks)}</svg>'
+            f'aria-label="{escape(said)}">{"".join(marks)}</svg>'
             f'<span class="vl">{amount(mean, column.unit)}</span>'
         )
     yield "</ol></figure>"
@@ -259,16 +272,19 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
         ranked = sorted(found, key=lambda label: -sum(found[label].values()))
     ranked = ranked[:_MOST_MATRIX]
     unit = columns[0].unit
-    what = wordy(main[0].name) if len(main) == 1 else "sum of all parts"
-    yield f'<figure class="matrix"><figcaption>{text(what)}: colours from the least to the most of a row'
+    what = column_words(main[0].name) if len(main) == 1 else "sum of all parts"
+    yield (
+        f'<figure class="matrix"><figcaption>{escape(what)}: '
+        "colours from the least to the most of a row"
+    )
     yield f'</figcaption>{_scale("least", "most")}<div class="scroll" role="region" tabindex="0" '
     yield 'aria-label="heat map"><table><thead><tr><th class="t">'
-    yield "".join(f'<th scope="col">{text(title)}' for title in _titles(shown))
+    yield "".join(f'<th scope="col">{escape(title)}' for title in _titles(shown))
     yield "</tr></thead><tbody>"
     for label in ranked:
         known = found[label].values()
         low, high = min(known), max(known)
-        yield f'<tr><th scope="row" class="t" title="{tooltip(label)}">{text(shortened(label))}</th>'
+        yield f'<tr><th scope="row" class="t" title="{tooltip(label)}">{escape(shortened(label))}</th>'
         yield "".join(
             f'<td class="h{_level(found[label][i], low, high)}">{amount(found[label][i], unit)}'
             if i in found[label] else "<td>–"
@@ -280,7 +296,7 @@ def _matrix(shown: Sequence[Panel], columns: Sequence[Column]) -> Iterator[str]:
     yield "</figure>"
 
 
-def measures(overview: Report) -> Iterator[str]:
+def device_matrix(overview: Report) -> Iterator[str]:
     """A heat map of devices and what was measured of each; of one device nothing."""
     found = list(rows(overview))
     columns = [c for c in overview.columns if c.name in _COMPARED
@@ -291,16 +307,114 @@ def measures(overview: Report) -> Iterator[str]:
     yield f"the most of a column</figcaption>{_scale('least', 'most')}"
     yield '<div class="scroll" role="region" tabindex="0" aria-label="devices beside each other">'
     yield '<table><thead><tr><th class="t">'
-    yield "".join(f'<th scope="col">{text(wordy(column.name))}' for column in columns)
+    yield "".join(f'<th scope="col">{escape(column_words(column.name))}' for column in columns)
     yield "</tr></thead><tbody>"
     limits = {}
     for column in columns:
         known = [row[column.name] for row in found if row[column.name] is not None]
         limits[column.name] = min(known), max(known)
     for row in found:
-        yield f'<tr><th scope="row" class="t">{text(place(row, overview.profiles))}</th>'
+        yield f'<tr><th scope="row" class="t">{escape(row_place(row, overview.profiles))}</th>'
         for column in columns:
             value = row[column.name]
             level = "" if value is None else f' class="h{_level(value, *limits[column.name])}"'
             yield f"<td{level}>{amount(value, column.unit)}"
     yield "</table></div></figure>"
+
+
+_ON_GPU = ("kernel", "memcpy", "memset", "migration", "graph_launch")
+_ON_CPU = ("range", "operator", "api_call")
+_KINDS = (*_ON_GPU, *_ON_CPU)
+_KEYS = (
+    ("drag, ← →", "move"),
+    ("pinch, wheel with Ctrl, + −", "zoom"),
+    ("0", "all of it"),
+    ("↑ ↓", "another lane"),
+    ("n p", "next, previous event"),
+)
+
+
+def timeline_lanes(report: Report) -> Iterator[str]:
+    """A canvas and its data; where there are too many events, how to look at a part."""
+    if report.table is None or not report.table.num_rows:
+        yield "<p>No events.</p>"
+        return
+    if report.row_count > report.table.num_rows:
+        yield from _too_many(report)
+        return
+    buttons = (("−", "zoom out"), ("+", "zoom in"), ("←", "earlier"), ("→", "later"), ("0", "all"))
+    yield '<div class="lanes" id="lanes" hidden><p class="tools">'
+    yield "".join(
+        f'<button type="button" data-key="{key}" aria-label="{words}">{key}</button>'
+        for key, words in buttons
+    )
+    yield '<span id="lanes-span"></span></p>'
+    yield '<div class="scroll"><canvas id="lanes-canvas" tabindex="0" role="application" '
+    yield 'aria-label="time line of GPU operations by stream and of CPU events by thread" '
+    yield 'aria-describedby="lanes-keys"></canvas></div>'
+    yield '<p id="lanes-event" aria-live="polite">Point at an event, or press n.</p>'
+    keys = "; ".join(f"<kbd>{escape(key)}</kbd> {escape(words)}" for key, words in _KEYS)
+    yield f'<p class="quiet" id="lanes-keys">{keys}.</p></div>'
+    yield "<noscript><p>The time line needs the page's script.</p></noscript>"
+    yield f'<script type="application/json" id="lanes-data">{_json(_data(report))}</script>'
+
+
+def _too_many(report: Report) -> Iterator[str]:
+    shown = report.table.num_rows if report.table is not None else 0
+    begin, end = (report.slice or {}).get("start_ns"), (report.slice or {}).get("end_ns")
+    part = "--time 50%:51%"
+    if begin is not None and end is not None:
+        middle, half = (begin + end) // 2, max((end - begin) * shown // report.row_count // 4, 1)
+        part = f"--time {middle - half}:{middle + half}"
+    yield (
+        f'<p class="say"><b>{report.row_count:,} events</b> are too many to draw here; '
+        f"{shown:,} are the most. Look at a part of the time, or at a step: "
+        f"<code>nsysconv report … -o part.html {part}</code>, <code>--step 3</code>.</p>"
+    )
+
+
+def _data(report: Report) -> dict[str, Any]:
+    """Columns; starts are differences from the event before, which keeps them short."""
+    lanes: dict[tuple[Any, ...], int] = {}
+    labels: list[str] = []
+    names: dict[str, int] = {}
+    found: dict[str, list[int]] = {key: [] for key in ("lane", "start", "dur", "name", "kind")}
+    first = before = None
+    for row in rows(report):
+        on_gpu = row["kind"] in _ON_GPU
+        key = (not on_gpu, row["pid"], row["device_id"], row["stream_id"], row["tid"])
+        if key not in lanes:
+            lanes[key] = len(lanes)
+            labels.append(_label(row, on_gpu))
+        if first is None or before is None:
+            first = before = row["start_ns"]
+        found["lane"].append(lanes[key])
+        found["start"].append(row["start_ns"] - before)
+        found["dur"].append(row["dur_ns"])
+        found["name"].append(names.setdefault(row["name"] or "-", len(names)))
+        found["kind"].append(_KINDS.index(row["kind"]))
+        before = row["start_ns"]
+    order = sorted(lanes, key=lambda key: [(value is None, value or 0) for value in key])
+    return {
+        "first": first,
+        "kinds": _KINDS,
+        "lanes": labels,
+        "order": [lanes[key] for key in order],
+        "names": [shorten(escaped(name), WHOLE) for name in names],
+        **found,
+    }
+
+
+def _label(row: dict[str, Any], on_gpu: bool) -> str:
+    if on_gpu:
+        stream = "no stream" if row["stream_id"] is None else f"stream {row['stream_id']}"
+        device = "GPU" if row["device_id"] is None else f"GPU {row['device_id']}"
+        return f"{device}, {stream}"
+    thread = "no thread" if row["tid"] is None else f"thread {row['tid']}"
+    return escaped(f"{thread} {row['thread'] or ''}".strip())
+
+
+def _json(data: dict[str, Any]) -> str:
+    """JSON that cannot end the element it stands in, whatever names are in it."""
+    told = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

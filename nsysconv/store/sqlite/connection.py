@@ -13,7 +13,9 @@ import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -28,11 +30,10 @@ from nsysconv import schema
 from nsysconv.errors import InputError, InUseError, NsysconvError, UsageError
 from nsysconv.refusals import open_files_failure, refusal_error
 from nsysconv.report import values_of
-from nsysconv.store.batches import converted, selected
-from nsysconv.store.connection import Connection, Sql
+from nsysconv.store.connection import Connection, Sql, check_version, converted, selected
+from nsysconv.store.filesystem import file_system, is_added_to
 from nsysconv.store.sqlite import page_reader
-from nsysconv.store.sqlite.network import file_system, is_added_to
-from nsysconv.store.views import views
+from nsysconv.store.user_sql import views
 
 # 16 KiB pages: 15 % faster to fill and read than 4 KiB on event tables.
 PAGE_SIZE = 16_384
@@ -63,11 +64,11 @@ class SqliteConnection(Connection):
     def __init__(self, uri: str, place: str, *, reads_schema: bool = True) -> None:
         self._descriptor: int | None = None
         self._uri = uri
-        page_reader.hold()
+        hold_descriptors()
         try:
             super().__init__(adbc_driver_sqlite._driver_path(), uri, place)
         except BaseException:
-            page_reader.let_go()
+            release_descriptors()
             raise
         self._holds = True
         try:
@@ -90,7 +91,7 @@ class SqliteConnection(Connection):
         super().close()
         if self._holds:
             self._holds = False
-            page_reader.let_go()
+            release_descriptors()
 
     @classmethod
     def compiled(cls, statement: Sql) -> str:
@@ -108,7 +109,7 @@ class SqliteConnection(Connection):
         """Has `columns` read pages through a descriptor that was taken before this connected to `path`;
         not where another file has taken that name since.
         """
-        if descriptor is not None and page_reader.is_of(descriptor, path):
+        if descriptor is not None and is_open_on(descriptor, path):
             self._descriptor = descriptor
 
     def columns(
@@ -290,6 +291,20 @@ def schema_version(path: Path) -> int | None:
         return None
 
 
+def check_store(path: Path) -> None:
+    """Raise InputError unless the file is a store of the version that this program reads and writes."""
+    if not path.exists():
+        raise InputError("no such file", where=str(path))
+    version = schema_version(path)
+    if version is None:
+        raise InputError(
+            "not an nsysconv store",
+            where=str(path),
+            hint="`nsysconv import FILE -o STORE` makes one; `nsysconv info FILE` tells what a file is.",
+        )
+    check_version(version, path, "NEW.db")
+
+
 def open_for_reading(path: Path) -> SqliteConnection:
     """A connection that changes nothing.
 
@@ -299,13 +314,13 @@ def open_for_reading(path: Path) -> SqliteConnection:
     if file_system(path) is not None and not is_added_to(path):
         # It may know no locks. Nobody writes, so none is needed.
         modes.append("ro&nolock=1")
-    page_reader.hold()
+    hold_descriptors()
     try:
-        descriptor = page_reader.shared_descriptor(path)
+        descriptor = shared_descriptor(path)
         connection = _opened(path, modes)
         connection.read_pages(descriptor, path)
     finally:
-        page_reader.let_go()
+        release_descriptors()
     connection.execute("PRAGMA query_only=ON")
     return connection
 
@@ -316,3 +331,56 @@ def _opened(path: Path, modes: Sequence[str]) -> SqliteConnection:
         with suppress(NsysconvError):
             return SqliteConnection(sqlite_uri(path, mode), str(path))
     return SqliteConnection(sqlite_uri(path, modes[-1]), str(path))
+
+
+# Enough for the stores of a command; further ones SQLite alone reads.
+_MOST_SHARED_FILES = 64
+
+_descriptor_lock = Lock()
+_descriptor_holders = 0
+_shared_descriptors: dict[tuple[int, int], list[int]] = {}
+
+
+def hold_descriptors() -> None:
+    """From now on no descriptor is closed, until as many have let go as hold."""
+    global _descriptor_holders
+    with _descriptor_lock:
+        _descriptor_holders += 1
+
+
+def release_descriptors() -> None:
+    """To be called once for each `hold_descriptors`, when nothing of it has a file open any more."""
+    global _descriptor_holders
+    with _descriptor_lock:
+        _descriptor_holders -= 1
+        if not _descriptor_holders:
+            for number in chain(*_shared_descriptors.values()):
+                os.close(number)
+            _shared_descriptors.clear()
+
+
+def shared_descriptor(path: Path) -> int | None:
+    """Return the shared read-only descriptor for `path`, or None.
+
+    Call it only between `hold_descriptors` and `release_descriptors`, and never close what it returns.
+    """
+    with _descriptor_lock, suppress(OSError):
+        found = path.stat()
+        known = _shared_descriptors.get((found.st_dev, found.st_ino))
+        if known is None and len(_shared_descriptors) < _MOST_SHARED_FILES:
+            number = os.open(path, os.O_RDONLY)
+            about = os.fstat(number)
+            # Another file may have taken the name meanwhile, one that is known.
+            known = _shared_descriptors.setdefault((about.st_dev, about.st_ino), [])
+            known.append(number)
+        if known is not None:
+            return known[0]
+    return None
+
+
+def is_open_on(number: int, path: Path) -> bool:
+    """Whether a descriptor is of the file that stands at `path` now."""
+    try:
+        return os.path.samestat(os.fstat(number), path.stat())
+    except OSError:
+        return False

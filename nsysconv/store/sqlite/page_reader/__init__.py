@@ -5,7 +5,6 @@ sixty million. Nothing is written here, and what is not expected is left to SQLi
 row where this ended. The rest of nsysconv uses what this module names, and nothing below it.
 """
 
-from nsysconv.store.sqlite.page_reader.descriptors import hold, is_of, let_go, shared_descriptor
 from nsysconv.store.sqlite.page_reader.pages import ID, read
 from nsysconv.store.sqlite.page_reader.selects import columns_read, evaluator
 
@@ -15,11 +14,7 @@ __all__ = [
     "are_stored_as_read",
     "columns_read",
     "evaluator",
-    "hold",
-    "is_of",
-    "let_go",
     "read",
-    "shared_descriptor",
 ]
 
 WORTH_ROWS = 10_000

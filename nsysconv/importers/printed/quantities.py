@@ -1,0 +1,192 @@
+"""Quantities as they are printed: spelled with few digits, they stand for all numbers that round to them.
+
+Totals of a table become rows of `aggregate` here; each is as exact as its cells leave it together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from nsysconv import codes
+from nsysconv.facts import Fact
+from nsysconv.importers.printed.registry import IdRegistry, Row
+from nsysconv.importers.printed.text import unreadable_note
+from nsysconv.notes import Note, Severity
+
+_WHOLE_PCT = 100
+# By how much all shares together may be off beside their rounding.
+_SLACK_PCT = Fraction(1, 100)
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """All numbers from `low` to `high`, in ns, bytes, bytes per second or percent."""
+
+    low: Fraction
+    high: Fraction
+
+    @property
+    def step(self) -> Fraction:
+        """Return how far apart values are that are spelled differently; 0 for an exact number."""
+        return self.high - self.low
+
+    @property
+    def middle(self) -> Fraction:
+        """Return the number as it is spelled."""
+        return (self.low + self.high) / 2
+
+    @property
+    def integer(self) -> int:
+        """Return the integer in the middle of those inside; without one, the nearest."""
+        first = -(-self.low.numerator // self.low.denominator)
+        last = self.high.numerator // self.high.denominator
+        return (first + last) // 2 if first <= last else round(self.middle)
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether it holds no more than one integer."""
+        first = -(-self.low.numerator // self.low.denominator)
+        return self.high < first + 1
+
+    def times(self, count: int) -> ValueRange:
+        """Return the range of the sum of `count` such values."""
+        return ValueRange(self.low * count, self.high * count)
+
+
+def intersection(ranges: Iterable[ValueRange]) -> ValueRange | None:
+    """Return what all ranges leave possible, or None without any.
+
+    A range that contradicts the earlier ones is ignored.
+    """
+    result: ValueRange | None = None
+    for other in ranges:
+        if result is None:
+            result = other
+            continue
+        low, high = max(result.low, other.low), min(result.high, other.high)
+        if low <= high:
+            result = ValueRange(low, high)
+    return result
+
+
+def shares_incomplete(shares: Sequence[ValueRange | None]) -> bool:
+    """Return whether a table's shares, in percent, show that rows of it are missing.
+
+    One share that could not be read (None) leaves that open: False.
+    """
+    values = [share for share in shares if share is not None]
+    if len(values) < len(shares) or not any(share.middle for share in values):
+        # If the total is no time at all, all shares are printed as 0.
+        return False
+    if all(share.middle.denominator == 1 for share in values):
+        # Where the locale has decimal commas, nsys of 2020 and 2021 cuts decimals: 27.9 is 27,0.
+        most = sum(share.middle + 1 for share in values)
+    else:
+        most = sum(share.high for share in values)
+    return most + _SLACK_PCT < _WHOLE_PCT
+
+
+# -- totals
+
+GPU_TOTALS = frozenset({Fact.KERNEL_TOTALS, Fact.MEMORY_TOTALS})
+"""What a table of all the GPU's work records: work that is not in it did not happen."""
+
+_TOTALS_FACTS = {
+    "kernel": Fact.KERNEL_TOTALS,
+    "memcpy": Fact.MEMORY_TOTALS,
+    "memset": Fact.MEMORY_TOTALS,
+    "unified_memory": Fact.UNIFIED_MEMORY_TOTALS,
+    "api_call": Fact.API_TOTALS,
+    "range": Fact.RANGE_TOTALS,
+    "osrt_call": Fact.OSRT_TOTALS,
+}
+
+
+def totals_fact(kind: str) -> Fact:
+    """Return the fact that totals of a kind of codes.AGGREGATE_KINDS record."""
+    return _TOTALS_FACTS.get(kind, Fact.DIRECTIVE_TOTALS)
+
+
+@dataclass
+class RoundedSums:
+    """How many sums are not known to the ns or byte, and the coarsest step in which they are spelled."""
+
+    count: int = 0
+    step: Fraction = Fraction(0)
+
+    def add(self, value: ValueRange) -> int:
+        """Return the integer that a sum stands for, and count it if it could be several."""
+        if not value.is_exact:
+            self.count += 1
+            self.step = max(self.step, value.step)
+        return value.integer
+
+
+class PrintedTotals:
+    """Collect rows of `aggregate` of one recording, and what its notes are about.
+
+    `times` and `sizes` are the sums that are not exact, by fact; `unread` the lines that look like rows
+    and are none; `incomplete` the header lines of tables of which rows are missing.
+    """
+
+    def __init__(self, ids: IdRegistry) -> None:
+        """Start without rows; `ids` numbers their names and devices."""
+        self.ids = ids
+        self.rows: list[Row] = []
+        self.facts: set[Fact] = set()
+        self.times: dict[Fact, RoundedSums] = {}
+        self.sizes: dict[Fact, RoundedSums] = {}
+        self.unread: list[int] = []
+        self.incomplete: list[int] = []
+
+    def put(self, kind: str, values: Row) -> None:
+        """Add a row of a kind of codes.AGGREGATE_KINDS."""
+        code = codes.AGGREGATE_KINDS.index(kind)
+        self.rows.append({"id": len(self.rows) + 1, "kind": code, **values})
+
+    def sum_ns(self, kind: str, total: ValueRange | None) -> int | None:
+        """Return a sum of times as an integer, None if it is not recorded."""
+        sums = self.times.setdefault(totals_fact(kind), RoundedSums())
+        return None if total is None else sums.add(total)
+
+    def sum_bytes(self, kind: str, total: ValueRange | None) -> int | None:
+        """Return a sum of sizes as an integer, None if it is not recorded."""
+        sums = self.sizes.setdefault(totals_fact(kind), RoundedSums())
+        return None if total is None else sums.add(total)
+
+    def rounding_notes(self, sizes: str) -> Iterator[Note]:
+        """Yield how exactly sums are known, by fact; those of bytes are called `sizes`."""
+        for slug, sums, words, unit in (
+            ("rounded-times", self.times, "{}: sums of time", "ns"),
+            ("rounded-bytes", self.sizes, sizes, "bytes"),
+        ):
+            for fact, rounded in sums.items():
+                if rounded.count:
+                    step = f"are known to {float(rounded.step):,.0f} {unit} at the worst"
+                    text = f"{words.format(fact.label)} {step}"
+                    facts = frozenset({fact})
+                    yield Note(slug, Severity.APPROXIMATED, text, rounded.count, "", facts)
+
+    def incomplete_notes(self) -> Iterator[Note]:
+        """Yield the note on tables of which rows are missing."""
+        if self.incomplete:
+            yield Note(
+                "totals-incomplete",
+                Severity.DROPPED,
+                "the shares of a table's rows do not add up to 100 %: rows of it are missing",
+                len(self.incomplete),
+                f"line {self.incomplete[0]}",
+            )
+
+    def unread_notes(self) -> Iterator[Note]:
+        """Yield the note on lines that are no rows."""
+        if self.unread:
+            yield unreadable_note(len(self.unread), self.unread[0])
+
+
+def needless_totals(*, gpu_trace: bool, api_trace: bool) -> frozenset[Fact]:
+    """Return the totals that nobody misses in a log with these traces, which hold the events."""
+    needless = {*GPU_TOTALS, Fact.UNIFIED_MEMORY_TOTALS} if gpu_trace else set()
+    return frozenset(needless | ({Fact.API_TOTALS} if api_trace else set()))

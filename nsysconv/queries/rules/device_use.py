@@ -1,0 +1,284 @@
+"""The rules about times in which a process used a device little or not at all (docs/rules.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.errors import UsageError
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, WINDOW, values_by_column
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.arrays import number, percent
+from nsysconv.timeline.events import GpuOps
+from nsysconv.timeline.idle import Window, window
+from nsysconv.timeline.intervals import Union, union
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+_NEEDS = {Fact.KERNELS}
+_USES = {Fact.OVERHEAD, Fact.API_LINKS, Fact.DEVICES}
+_PID = Column("pid", Unit.ID, "The process.", key=True)
+
+
+@dataclass(frozen=True)
+class _DeviceUse:
+    """A process on a device: its operations that have a time, in the order of GpuOps; the window; and
+    the union of these operations and of the profiler's own work in that process.
+    """
+
+    pid: int
+    device: int
+    ops: GpuOps
+    window: Window
+    in_use: Union
+
+
+def _device_uses(timeline: Timeline) -> Iterator[_DeviceUse]:
+    """Each process on each device that it used, also where nothing of that is in the slice's time."""
+    whole, slice_devices = timeline.whole.ops, set(timeline.devices)
+    _, (pids, devices) = number(whole.pid, whole.device)
+    for pid, device in zip(pids.tolist(), devices.tolist(), strict=True):
+        process = np.array([pid])
+        if device not in slice_devices or not timeline.in_processes(process).all():
+            continue
+        ops = timeline.ops_on(device)
+        ops = ops.take(ops.timed & (ops.pid == pid))
+        limits = timeline.limits(process)
+        span = window(timeline, device, ops) if limits is None else Window(*limits)
+        if span is not None and span.length:
+            yield _DeviceUse(pid, device, ops, span, _in_use(timeline, pid, ops))
+
+
+def _in_use(timeline: Timeline, pid: int, ops: GpuOps) -> Union:
+    busy = union(ops.start, ops.end)
+    profiler = timeline.overhead.get(pid)
+    # The profiler's work is recorded in CPU time.
+    if profiler is None or timeline.clocks_disagree:
+        return busy
+    return union(
+        np.concatenate((busy.starts, profiler.starts)), np.concatenate((busy.ends, profiler.ends))
+    )
+
+
+def _tables_and_ids(
+    timeline: Timeline, ops: GpuOps, places: Array
+) -> tuple[list[str | None], Array]:
+    """The tables of the operations at these places and their ids there; None and MISSING for -1."""
+    tables: list[str | None] = [None] * len(places)
+    ids = np.full(len(places), MISSING)
+    if not len(ops):
+        return tables, ids
+    kinds = np.where(places < 0, -1, ops.kind[places])
+    for code, table in enumerate(schema.GPU_OP_TABLES):
+        of_kind = np.flatnonzero(kinds == code)
+        if len(of_kind):
+            rows = ops.row[places[of_kind]].astype(np.int64)
+            ids[of_kind] = rows + timeline.profile.first_id(table)
+        for place in of_kind.tolist():
+            tables[place] = table
+    return tables, ids
+
+
+# -- times of no use
+
+_GAP_COLUMNS = (
+    PROFILE,
+    RANK,
+    _PID,
+    DEVICE,
+    Column("start_ns", Unit.NS, "When the gap began. " + WINDOW, key=True),
+    Column(
+        "dur_ns",
+        Unit.NS,
+        "How long neither an operation of the process ran on the device nor the profiler was at work "
+        "in the process.",
+        better="less",
+    ),
+    Column(
+        "before_table",
+        Unit.TEXT,
+        "Table of the operation that ended last before the gap; null: none did.",
+    ),
+    Column("before_id", Unit.ID, "Its `id` there."),
+    Column(
+        "after_table",
+        Unit.TEXT,
+        "Table of the operation that began first after the gap; null: none did.",
+    ),
+    Column("after_id", Unit.ID, "Its `id` there."),
+)
+
+
+def _gaps(timeline: Timeline, request: Request) -> Result:
+    """One row per gap, longest first."""
+    shortest = request.options["gap"]
+    if not shortest >= 0:
+        raise UsageError(f"gap={shortest} of gpu_gaps", hint="Milliseconds, 0 or more.")
+    uses = list(_device_uses(timeline))
+    gaps = [_long_gaps(use, shortest * 1e6) for use in uses]
+    use_of_gap = np.repeat(np.arange(len(uses)), [len(each.starts) for each in gaps])
+    start = np.concatenate([np.empty(0, np.int64), *(each.starts for each in gaps)])
+    end = np.concatenate([np.empty(0, np.int64), *(each.ends for each in gaps)])
+    order = np.lexsort((use_of_gap, start, start - end))
+    count = len(order)
+    order = order[: request.limit or None]
+    use_of_gap, start, end = use_of_gap[order], start[order], end[order]
+    neighbours: dict[str, Any] = {}
+    for side in ("before", "after"):
+        neighbours[f"{side}_table"] = np.full(len(order), None, object)
+        neighbours[f"{side}_id"] = np.full(len(order), MISSING)
+    for i, use in enumerate(uses):
+        rows = np.flatnonzero(use_of_gap == i)
+        for side, places in _neighbours(use.ops, start[rows], end[rows]).items():
+            tables, ids = _tables_and_ids(timeline, use.ops, places)
+            neighbours[f"{side}_table"][rows] = tables
+            neighbours[f"{side}_id"][rows] = ids
+    use_by_row = [uses[i] for i in use_of_gap.tolist()]
+    values = {
+        "rank": [timeline.ranks.get(use.pid) for use in use_by_row],
+        "pid": [use.pid for use in use_by_row],
+        "device_id": [use.device for use in use_by_row],
+        "start_ns": start,
+        "dur_ns": end - start,
+        **neighbours,
+    }
+    return Result(values, count)
+
+
+def _long_gaps(use: _DeviceUse, shortest: float) -> Union:
+    low, high = use.in_use.gaps(use.window.start, use.window.end)
+    long = high - low >= shortest
+    return Union(low[long], high[long])
+
+
+def _neighbours(ops: GpuOps, low: Array, high: Array) -> dict[str, Array]:
+    """The places of the operations before and after each gap [low, high); -1: there is none."""
+    by_end = np.argsort(ops.end, kind="stable")
+    ended = np.searchsorted(ops.end[by_end], low, side="right") - 1
+    began = np.searchsorted(ops.start, high, side="left")
+    # The -1 that is appended is found by the index -1 before the first, and behind the last.
+    return {
+        "before": np.append(by_end, -1)[ended],
+        "after": np.append(np.arange(len(ops)), -1)[began],
+    }
+
+
+GPU_GAPS = Query(
+    title="Times in which a process left a device unused, longest first",
+    needs=_NEEDS,
+    uses=_USES,
+    options=(Option("gap", 500.0, "Gaps of at least so many milliseconds are listed."),),
+    columns=_GAP_COLUMNS,
+    compute=_gaps,
+)
+
+# -- times of low use
+
+_MAX_CHUNKS = 1000
+_CHUNK_COLUMNS = (
+    PROFILE,
+    RANK,
+    _PID,
+    DEVICE,
+    Column("start_ns", Unit.NS, "Where the first of its chunks begins. " + WINDOW, key=True),
+    Column("dur_ns", Unit.NS, "Length of its chunks, which follow each other.", better="less"),
+    Column(
+        "in_use_ns",
+        Unit.NS,
+        "Union of the operations of the process on the device and of the profiler's work in it.",
+        brief=False,
+    ),
+    Column("in_use_pct", Unit.PCT, "That union as a share of `dur_ns`.", better="more"),
+    Column("gpu_op_count", Unit.COUNT, "Operations of which at least a part lies inside."),
+    Column("first_table", Unit.TEXT, "Table of the one that began first; null: none.", brief=False),
+    Column("first_id", Unit.ID, "Its `id` there.", brief=False),
+    Column("last_table", Unit.TEXT, "Table of the one that began last; null: none.", brief=False),
+    Column("last_id", Unit.ID, "Its `id` there.", brief=False),
+)
+
+
+def _low_use(timeline: Timeline, request: Request) -> Result:
+    """One row per run of chunks that are all below the threshold, lowest first."""
+    threshold, chunks = request.options["threshold"], request.options["chunks"]
+    if not threshold >= 0:
+        raise UsageError(f"threshold={threshold} of gpu_time_util", hint="Per cent, 0 or more.")
+    if not 1 <= chunks <= _MAX_CHUNKS:
+        raise UsageError(f"chunks={chunks} of gpu_time_util", hint=f"From 1 to {_MAX_CHUNKS}.")
+    rows = [
+        row
+        for use in _device_uses(timeline)
+        for row in _runs_of_chunks(timeline, use, threshold, chunks)
+    ]
+    rows.sort(key=lambda row: (row["in_use_pct"], -row["dur_ns"], row["start_ns"]))
+    return Result(values_by_column(rows, _CHUNK_COLUMNS[1:]))
+
+
+def _runs_of_chunks(
+    timeline: Timeline, use: _DeviceUse, threshold: float, chunks: int
+) -> Iterator[dict[str, Any]]:
+    span = use.window
+    size = -(-span.length // chunks)
+    low = np.arange(span.start, span.end, size)
+    high = np.minimum(low + size, span.end)
+    used = use.in_use.covered(low, high)
+    is_low = np.concatenate(([False], used * 100 < threshold * (high - low), [False]))
+    begins = np.flatnonzero(is_low[1:] & ~is_low[:-1])
+    ends = np.flatnonzero(is_low[:-1] & ~is_low[1:])
+    latest_end = np.maximum.accumulate(use.ops.end)
+    for first, past in zip(begins.tolist(), ends.tolist(), strict=True):
+        start, end, in_use = int(low[first]), int(high[past - 1]), int(used[first:past].sum())
+        yield {
+            "rank": timeline.ranks.get(use.pid),
+            "pid": use.pid,
+            "device_id": use.device,
+            "start_ns": start,
+            "dur_ns": end - start,
+            "in_use_ns": in_use,
+            "in_use_pct": float(percent(in_use, end - start)),
+            **_ops_inside(timeline, use.ops, latest_end, start, end),
+        }
+
+
+def _ops_inside(
+    timeline: Timeline, ops: GpuOps, latest_end: Array, low: int, high: int
+) -> dict[str, Any]:
+    """How many operations intersect [low, high), and the first and last of them to begin.
+
+    `latest_end` is, per operation, the latest end of it and those before it.
+    """
+    begin = min(np.searchsorted(latest_end, low, "right"), np.searchsorted(ops.start, low, "left"))
+    end = np.searchsorted(ops.start, high, "left")
+    near = slice(int(begin), int(end))
+    inside = np.flatnonzero((ops.end[near] > low) | (ops.start[near] >= low)) + begin
+    ends = inside[[0, -1]] if len(inside) else np.array([-1, -1])
+    (first, last), ids = _tables_and_ids(timeline, ops, ends)
+    return {
+        "gpu_op_count": len(inside),
+        "first_table": first,
+        "first_id": int(ids[0]),
+        "last_table": last,
+        "last_id": int(ids[1]),
+    }
+
+
+GPU_TIME_UTIL = Query(
+    title="Times of low use of a device by a process, lowest first",
+    needs=_NEEDS,
+    uses=_USES,
+    options=(
+        Option("threshold", 50.0, "Chunks in use for less than so many per cent are listed."),
+        Option(
+            "chunks",
+            30,
+            f"How many chunks of one length the window is cut into, 1 to {_MAX_CHUNKS}.",
+        ),
+    ),
+    columns=_CHUNK_COLUMNS,
+    compute=_low_use,
+)

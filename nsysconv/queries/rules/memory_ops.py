@@ -1,0 +1,231 @@
+"""The rules about copies and sets of memory, with the API calls that launched them (docs/rules.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nsysconv import codes
+from nsysconv.errors import NotRecorded
+from nsysconv.facts import Fact
+from nsysconv.notes import Note, Severity
+from nsysconv.queries.columns import DEVICE, PROFILE, RANK, direction_names, memory_kind_names
+from nsysconv.queries.contract import Array, Option, Query, Request, Result
+from nsysconv.queries.rules.cuda_api_sync import FUNCTION, PID, call_row_ids
+from nsysconv.report import MISSING, Column
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+_TABLES = {Kind.MEMCPY: "memcpy", Kind.MEMSET: "memset"}
+_COPY_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memcpy")
+_SET_FUNCTION = re.compile(r"(?:cuda|cu|hip)Memset")
+_UNKNOWN, _PAGEABLE = (codes.MEMORY_KINDS.index(name) for name in ("Unknown", "Pageable"))
+_PINNED_OR_MANAGED = [
+    codes.MEMORY_KINDS.index(name) for name in ("Pinned", "Managed", "Managed Static")
+]
+_TO_DEVICE = codes.DIRECTIONS.index("HtoD")
+_COPY_KINDS = ("src_kind", "dst_kind")
+
+
+@dataclass(frozen=True)
+class _LaunchedOps:
+    """Operations of one table: the row of each in it, and the index of its call."""
+
+    timeline: Timeline
+    table: str
+    row: Array
+    call: Array
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, which: Array) -> _LaunchedOps:
+        """Return the operations of a mask or of indices."""
+        return _LaunchedOps(self.timeline, self.table, self.row[which], self.call[which])
+
+    def column(self, name: str) -> Array:
+        """Return a column of the table."""
+        result: Array = self.timeline.profile.columns(self.table, (name,))[name][self.row]
+        return result
+
+
+def _launched_by(
+    timeline: Timeline, kind: Kind, function: re.Pattern[str], *, asynchronous: bool
+) -> _LaunchedOps:
+    """The operations of a kind that such functions launched: `cudaMemcpyAsync`, or `cudaMemcpy`."""
+    ops, calls, owner = timeline.ops, timeline.calls, timeline.owner
+    functions = [
+        i
+        for i, name in timeline.call_names.items()
+        if function.match(name) and ("Async" in name) == asynchronous
+    ]
+    linked = np.flatnonzero((ops.kind == kind) & (owner >= 0))
+    linked = linked[np.isin(calls.name_id[owner[linked]], functions)]
+    return _LaunchedOps(timeline, _TABLES[kind], ops.row[linked], owner[linked])
+
+
+def _findings(
+    ops: _LaunchedOps, columns: Sequence[Column], request: Request, notes: Iterable[Note] = ()
+) -> Result:
+    """One row per operation, longest first, then in time order; those without a time come last."""
+    dur, start = np.maximum(ops.column("dur_ns"), -1), ops.column("start_ns")
+    order = np.lexsort((ops.row, start, -dur))
+    shown = ops.take(order[: request.limit or None])
+    values = {column.name: _values(shown, column.name) for column in columns[1:]}
+    return Result(values, len(ops), tuple(notes))
+
+
+def _values(ops: _LaunchedOps, name: str) -> Sequence[Any] | Array:
+    timeline, calls = ops.timeline, ops.timeline.calls
+    if name == "rank":
+        return [timeline.ranks.get(pid) for pid in ops.column("pid").tolist()]
+    if name == f"{ops.table}_id":
+        return ops.row.astype(np.int64) + timeline.profile.first_id(ops.table)
+    if name == "call_id":
+        return np.asarray(call_row_ids(timeline)[ops.call])
+    if name == "call_dur_ns":
+        return np.asarray(calls.end[ops.call] - calls.start[ops.call])
+    if name == "name":
+        return [timeline.call_names[i] for i in calls.name_id[ops.call].tolist()]
+    if name == "direction":
+        return direction_names(ops.column("direction"))
+    if name.endswith("_kind"):
+        return memory_kind_names(ops.column(name))
+    return ops.column(name)
+
+
+def _unknown_kind_notes(
+    report: str, ops: _LaunchedOps, columns: Sequence[str], guilty: Array
+) -> list[Note]:
+    """The note on operations whose kind of memory, in `columns`, is not known.
+
+    `guilty` is the mask of those that the rule finds fault with whatever else they are. Raises
+    NotRecorded where there are operations, and the rule can judge none of them.
+    """
+    unknown = np.zeros(len(ops), bool)
+    for name in columns:
+        kinds = ops.column(name)
+        unknown |= (kinds == MISSING) | (kinds == _UNKNOWN)
+    count = int(np.count_nonzero(unknown & ~guilty))
+    if not count:
+        return []
+    plural = {"memcpy": "copies", "memset": "sets"}[ops.table]
+    if count == len(ops):
+        raise NotRecorded(report, [f"kinds of memory of {plural}"])
+    text = f"{plural} of which the kind of memory is not known; they may belong to the findings"
+    fact = Fact.MEMCPYS if ops.table == "memcpy" else Fact.MEMSETS
+    return [
+        Note("memory-kind-unknown", Severity.APPROXIMATED, text, count, facts=frozenset({fact}))
+    ]
+
+
+_KEYS = (PROFILE, RANK, PID, DEVICE)
+_DUR = Column("dur_ns", Unit.NS, "How long it took; null: not recorded.", better="less")
+_COPY = (
+    *_KEYS,
+    Column("memcpy_id", Unit.ID, "The copy, `memcpy.id`.", key=True),
+    Column("start_ns", Unit.NS, "When the copy began."),
+    _DUR,
+    Column("bytes", Unit.BYTES, "Bytes copied."),
+)
+_KINDS = (
+    Column("src_kind", Unit.TEXT, "Kind of memory read; null: not recorded."),
+    Column("dst_kind", Unit.TEXT, "Kind of memory written; null: not recorded."),
+)
+_CALL = (
+    Column("context_id", Unit.ID, "The process's context.", brief=False),
+    Column("green_context_id", Unit.ID, "The green context; 0 or null: none.", brief=False),
+    Column("stream_id", Unit.ID, "The stream.", brief=False),
+    FUNCTION,
+    Column("call_id", Unit.ID, "The call, `api_call.id`.", brief=False),
+    Column("call_dur_ns", Unit.NS, "How long the call took.", better="less", brief=False),
+)
+
+# -- asynchronous copies from or to pageable memory, which are not asynchronous
+
+_ASYNC_COLUMNS = (*_COPY, *_KINDS, *_CALL)
+
+
+def _async_copies(timeline: Timeline, request: Request) -> Result:
+    copies = _launched_by(timeline, Kind.MEMCPY, _COPY_FUNCTION, asynchronous=True)
+    pageable = np.zeros(len(copies), bool)
+    for kind in _COPY_KINDS:
+        pageable |= copies.column(kind) == _PAGEABLE
+    notes = _unknown_kind_notes("cuda_memcpy_async", copies, _COPY_KINDS, pageable)
+    return _findings(copies.take(pageable), _ASYNC_COLUMNS, request, notes)
+
+
+CUDA_MEMCPY_ASYNC = Query(
+    title="Asynchronous copies of pageable memory, longest first",
+    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.DEVICES},
+    columns=_ASYNC_COLUMNS,
+    compute=_async_copies,
+)
+
+# -- copies by functions that make the host wait for them
+
+_SYNC_COLUMNS = (
+    *_COPY,
+    Column("direction", Unit.TEXT, "From where to where.", brief=False),
+    *_KINDS,
+    *_CALL,
+)
+
+
+def _sync_copies(timeline: Timeline, request: Request) -> Result:
+    copies = _launched_by(timeline, Kind.MEMCPY, _COPY_FUNCTION, asynchronous=False)
+    size = copies.column("bytes")
+    small = (size != MISSING) & (size < request.options["min_bytes"])
+    waiting = ~(small & (copies.column("direction") == _TO_DEVICE))
+    return _findings(copies.take(waiting), _SYNC_COLUMNS, request)
+
+
+CUDA_MEMCPY_SYNC = Query(
+    title="Synchronous copies, longest first",
+    needs={Fact.MEMCPYS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.DEVICES},
+    options=(
+        Option(
+            "min_bytes",
+            65_537,
+            "Copies from host to device of fewer bytes are not listed: for 64 KiB or less the host "
+            "does not wait.",
+        ),
+    ),
+    columns=_SYNC_COLUMNS,
+    compute=_sync_copies,
+)
+
+# -- sets of host or managed memory by functions that make the host wait for them
+
+_SET_COLUMNS = (
+    *_KEYS,
+    Column("memset_id", Unit.ID, "The set, `memset.id`.", key=True),
+    Column("start_ns", Unit.NS, "When the set began."),
+    _DUR,
+    Column("bytes", Unit.BYTES, "Bytes set."),
+    Column("memory_kind", Unit.TEXT, "Kind of memory."),
+    *_CALL,
+)
+
+
+def _sync_sets(timeline: Timeline, request: Request) -> Result:
+    sets = _launched_by(timeline, Kind.MEMSET, _SET_FUNCTION, asynchronous=False)
+    waited_for = np.isin(sets.column("memory_kind"), _PINNED_OR_MANAGED)
+    notes = _unknown_kind_notes("cuda_memset_sync", sets, ("memory_kind",), waited_for)
+    return _findings(sets.take(waited_for), _SET_COLUMNS, request, notes)
+
+
+CUDA_MEMSET_SYNC = Query(
+    title="Synchronous sets of pinned or managed memory, longest first",
+    needs={Fact.MEMSETS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.DEVICES},
+    columns=_SET_COLUMNS,
+    compute=_sync_sets,
+)

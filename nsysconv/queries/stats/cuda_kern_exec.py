@@ -1,0 +1,268 @@
+"""`cuda_kern_exec_sum` and `cuda_kern_exec_trace` of `nsys stats`: kernels with their launching calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import statistics_columns
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.stats.cuda_names import (
+    AXES,
+    KERNEL_OPTIONS,
+    function_name,
+    kernel_names,
+    launch_size,
+    texts_at,
+)
+from nsysconv.queries.stats.summaries import row_statistics, statistics_docs, summary_rows
+from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.arrays import number
+from nsysconv.timeline.events import Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+_PID = Column("pid", Unit.ID, "The process.", key=True, printed=Printed("PID"))
+_TID = Column("tid", Unit.ID, "The thread that launched it.", key=True, printed=Printed("TID"))
+_ORDINAL = Column(
+    "ordinal", Unit.ID, "CUDA ordinal of the device.", key=True, printed=Printed("DevId")
+)
+_KERNEL = Column("name", Unit.TEXT, "Name of the kernel.", key=True, printed=Printed("Kernel Name"))
+
+
+def _function(header: str) -> Column:
+    doc = "The function that launched it."
+    return Column("api", Unit.TEXT, doc, key=True, printed=Printed(header))
+
+
+@dataclass(frozen=True)
+class _Launches:
+    """The slice's kernels whose call is recorded, by the start of the call.
+
+    `call` is an index of the calls, `row` one of the kernels' table; `name` numbers `names`. `queue` is
+    the time from the end of the call to the start of the kernel, MISSING where it began before; `total`
+    is from the start of the call to the end of both. Both are MISSING where the clocks disagree.
+    """
+
+    call: Array
+    row: Array
+    start: Array
+    end: Array
+    queue: Array
+    total: Array
+    device: Array
+    name: Array
+    names: list[str]
+
+
+def _launches(timeline: Timeline, request: Request) -> _Launches:
+    ops, calls = timeline.ops, timeline.calls
+    kernels = np.flatnonzero((ops.kind == Kind.KERNEL) & (timeline.owner >= 0) & ops.timed)
+    kernels = kernels[np.lexsort((ops.start[kernels], calls.start[timeline.owner[kernels]]))]
+    call, start, end = timeline.owner[kernels], ops.start[kernels], ops.end[kernels]
+    one_clock = not timeline.clocks_disagree
+    queue = start - calls.end[call]
+    total = np.maximum(end, calls.end[call]) - calls.start[call]
+    names = kernel_names(timeline, request)
+    # Names are of the slice's rows, which this numbers by their rows in the whole table.
+    place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
+    return _Launches(
+        call=call,
+        row=ops.row[kernels],
+        start=start,
+        end=end,
+        queue=np.where(one_clock & (queue >= 0), queue, MISSING),
+        total=np.where(one_clock, total, MISSING),
+        device=ops.device[kernels],
+        name=names.number[place_in_slice[ops.row[kernels]]],
+        names=names.texts,
+    )
+
+
+def _ordinals(timeline: Timeline) -> dict[int, int]:
+    """device_id -> the CUDA ordinal, where it is recorded."""
+    rows = timeline.profile.rows("device")
+    return {row["device_id"]: row["ordinal"] for row in rows if row["ordinal"] is not None}
+
+
+_SUM_COLUMNS = (
+    _PID,
+    _TID,
+    _ORDINAL,
+    Column("kernel_count", Unit.COUNT, "Executions.", printed=Printed("Count")),
+    Column(
+        "queue_count",
+        Unit.COUNT,
+        "Those that did not start before their call returned.",
+        printed=Printed("QCount"),
+    ),
+    *(
+        column
+        for name in ("total", "api", "queue", "kernel")
+        for column in statistics_columns(
+            statistics_docs(f" of the {name} times"),
+            prefix=f"{name}_",
+            header=f"{name[0].upper()}{{}} (ns)",
+        )
+    ),
+    _function("API Name"),
+    _KERNEL,
+)
+
+
+def _summary(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per thread, device, function and kernel, largest mean of the total first."""
+    launches, calls = _launches(timeline, request), timeline.calls
+    group, keys = number(
+        calls.thread[launches.call], launches.device, calls.name_id[launches.call], launches.name
+    )
+    threads, devices, name_ids, kernels = (values.tolist() for values in keys)
+    labels: list[tuple[str | None, ...]] = [()] * len(threads)
+    total, *others = (
+        summary_rows(group, times, labels)
+        for times in (
+            launches.total,
+            (calls.end - calls.start)[launches.call],
+            launches.queue,
+            launches.end - launches.start,
+        )
+    )
+    symbols = timeline.profile.names(name_ids)
+    ordinals = _ordinals(timeline)
+    pids, tids = zip(*(calls.threads[i] for i in threads), strict=True) if threads else ((), ())
+    keys_before = [pids, tids, [ordinals.get(device, MISSING) for device in devices]]
+    keys_after = [
+        [function_name(symbols[i]) for i in name_ids],
+        [launches.names[i] for i in kernels],
+    ]
+    values = [
+        *keys_before,
+        [row.count for row in total],
+        np.bincount(group[launches.queue != MISSING], minlength=len(labels)).tolist(),
+        *(column for rows in (total, *others) for column in row_statistics(rows)),
+        *keys_after,
+    ]
+    order = sorted(
+        range(len(labels)),
+        key=lambda i: (-(total[i].mean or 0), *(key[i] for key in (*keys_before, *keys_after))),
+    )
+    return {
+        column.name: [each[i] for i in order]
+        for column, each in zip(_SUM_COLUMNS, values, strict=True)
+    }
+
+
+CUDA_KERN_EXEC_SUM = Query(
+    title="CUDA Kernel Launch & Exec Time Summary",
+    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.THREADS},
+    options=KERNEL_OPTIONS,
+    columns=_SUM_COLUMNS,
+    compute=_summary,
+)
+
+_TRACE_COLUMNS = (
+    Column(
+        "api_start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("API Start (ns)")
+    ),
+    Column(
+        "api_dur_ns",
+        Unit.NS,
+        "How long the call took.",
+        better="less",
+        printed=Printed("API Dur (ns)"),
+    ),
+    Column(
+        "queue_start_ns",
+        Unit.NS,
+        "When the call returned; null: the kernel ran by then.",
+        brief=False,
+        printed=Printed("Queue Start (ns)"),
+    ),
+    Column(
+        "queue_dur_ns",
+        Unit.NS,
+        "From then to the start of the kernel.",
+        better="less",
+        printed=Printed("Queue Dur (ns)"),
+    ),
+    Column(
+        "start_ns",
+        Unit.NS,
+        "When the kernel began.",
+        key=True,
+        brief=False,
+        printed=Printed("Kernel Start (ns)"),
+    ),
+    Column(
+        "dur_ns",
+        Unit.NS,
+        "How long the kernel took.",
+        better="less",
+        printed=Printed("Kernel Dur (ns)"),
+    ),
+    Column(
+        "total_dur_ns",
+        Unit.NS,
+        "From the start of the call to the end of both.",
+        better="less",
+        printed=Printed("Total Dur (ns)"),
+    ),
+    _PID,
+    _TID,
+    _ORDINAL,
+    _function("API Function"),
+    Column("grid", Unit.TEXT, "Blocks in x, y and z.", brief=False, printed=Printed("GridXYZ")),
+    Column(
+        "block",
+        Unit.TEXT,
+        "Threads of a block in x, y and z.",
+        brief=False,
+        printed=Printed("BlockXYZ"),
+    ),
+    _KERNEL,
+)
+
+
+def _trace(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per kernel whose call is recorded, by the start of the call."""
+    launches, calls = _launches(timeline, request), timeline.calls
+    call = launches.call
+    function, (name_ids,) = number(calls.name_id[call])
+    symbols = timeline.profile.names(name_ids)
+    ordinals = _ordinals(timeline)
+    device, (device_ids,) = number(launches.device)
+    device_ordinals = [ordinals.get(i, MISSING) for i in device_ids.tolist()]
+    threads = np.array(calls.threads, np.int64).reshape(-1, 2)[calls.thread[call]]
+    queued = launches.queue != MISSING
+    axes = timeline.profile.columns("kernel", AXES)
+    size, keys = number(*(axes[axis][launches.row] for axis in AXES))
+    sizes = list(zip(*(values.tolist() for values in keys), strict=True))
+    return {
+        "api_start_ns": calls.start[call],
+        "api_dur_ns": calls.end[call] - calls.start[call],
+        "queue_start_ns": np.where(queued, calls.end[call], MISSING),
+        "queue_dur_ns": launches.queue,
+        "start_ns": launches.start,
+        "dur_ns": launches.end - launches.start,
+        "total_dur_ns": launches.total,
+        "pid": threads[:, 0],
+        "tid": threads[:, 1],
+        "ordinal": np.array(device_ordinals, np.int64)[device],
+        "api": texts_at([function_name(symbols[i]) for i in name_ids.tolist()], function),
+        "grid": texts_at([launch_size(*xyz[:3]) for xyz in sizes], size),
+        "block": texts_at([launch_size(*xyz[3:]) for xyz in sizes], size),
+        "name": texts_at(launches.names, launches.name),
+    }
+
+
+CUDA_KERN_EXEC_TRACE = Query(
+    title="CUDA Kernel Launch & Exec Time Trace",
+    needs={Fact.KERNELS, Fact.API_CALLS, Fact.API_LINKS},
+    uses={Fact.THREADS},
+    options=KERNEL_OPTIONS,
+    columns=_TRACE_COLUMNS,
+    compute=_trace,
+)

@@ -1,0 +1,257 @@
+"""`cuda_api_trace` and `cuda_gpu_trace` of `nsys stats`: every API call; every GPU operation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nsysconv import schema
+from nsysconv.codes import MEMORY_KINDS
+from nsysconv.facts import Fact
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request
+from nsysconv.queries.stats.cuda_names import (
+    AXES,
+    KERNEL_OPTIONS,
+    MEMORY_OPS,
+    MEMSET_NUMBER,
+    copy_numbers,
+    function_name,
+    kernel_names,
+    texts_at,
+)
+from nsysconv.queries.stats.summaries import MEGA
+from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.arrays import number, take
+from nsysconv.timeline.events import GpuOps, Kind
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.units import Unit
+
+# -- API calls
+
+_API_COLUMNS = (
+    Column("start_ns", Unit.NS, "When the call began.", key=True, printed=Printed("Start (ns)")),
+    Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
+    Column("name", Unit.TEXT, "The function.", key=True, printed=Printed("Name")),
+    Column("result", Unit.ID, "What it returned; 0 is success.", printed=Printed("Result")),
+    Column(
+        "correlation_id",
+        Unit.ID,
+        "Shared with what it launched.",
+        brief=False,
+        printed=Printed("CorrID"),
+    ),
+    Column("pid", Unit.ID, "The process.", key=True, printed=Printed("Pid")),
+    Column("tid", Unit.ID, "The thread.", key=True, printed=Printed("Tid")),
+    Column(
+        "priority",
+        Unit.ID,
+        "Priority of the thread, as the source gives it.",
+        brief=False,
+        printed=Printed("T-Pri"),
+    ),
+    Column("thread", Unit.TEXT, "Name of the thread.", brief=False, printed=Printed("Thread Name")),
+)
+
+
+def _api_trace(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per call, by start."""
+    names = ("start_ns", "dur_ns", "name_id", "result", "correlation_id", "pid", "tid")
+    columns = timeline.columns("api_call", names)
+    order = np.argsort(columns["start_ns"], kind="stable")
+    values = {name: take(column, order) for name, column in columns.items()}
+    function, (name_ids,) = number(values.pop("name_id"))
+    texts = timeline.profile.names(name_ids)
+    thread, (pids, tids) = number(values["pid"], values["tid"])
+    threads = {(row["pid"], row["tid"]): row for row in timeline.profile.rows("thread")}
+    rows = [threads.get(key, {}) for key in zip(pids.tolist(), tids.tolist(), strict=True)]
+    priorities = [row.get("priority") for row in rows]
+    return {
+        **values,
+        "name": texts_at([function_name(texts[i]) for i in name_ids.tolist()], function),
+        "priority": np.array([MISSING if p is None else p for p in priorities], np.int64)[thread],
+        "thread": texts_at([row.get("name") for row in rows], thread),
+    }
+
+
+CUDA_API_TRACE = Query(
+    title="CUDA API Trace",
+    needs={Fact.API_CALLS},
+    uses={Fact.THREADS},
+    columns=_API_COLUMNS,
+    compute=_api_trace,
+)
+
+# -- GPU operations
+
+
+def _size(name: str, doc: str, header: str) -> Column:
+    return Column(name, Unit.BYTES, doc, brief=False, printed=Printed(f"{header} (MB)", 3, MEGA))
+
+
+def _axis(name: str) -> Column:
+    what, letters = ("Blocks", "Grd") if name.startswith("grid") else ("Threads of a block", "Blk")
+    header, doc = f"{letters}{name[-1].upper()}", f"{what} in {name[-1]}."
+    return Column(name, Unit.COUNT, doc, brief=False, printed=Printed(header))
+
+
+_GPU_COLUMNS = (
+    Column("start_ns", Unit.NS, "When it began.", key=True, printed=Printed("Start (ns)")),
+    Column("dur_ns", Unit.NS, "How long it took.", better="less", printed=Printed("Duration (ns)")),
+    Column(
+        "correlation_id",
+        Unit.ID,
+        "Shared with the API call that launched it.",
+        brief=False,
+        printed=Printed("CorrId"),
+    ),
+    *(_axis(name) for name in AXES),
+    Column(
+        "registers_per_thread",
+        Unit.COUNT,
+        "Registers of a thread.",
+        brief=False,
+        printed=Printed("Reg/Trd"),
+    ),
+    _size("static_shared_bytes", "Shared memory of a block fixed at compile time.", "StcSMem"),
+    _size("dynamic_shared_bytes", "Shared memory of a block asked for at launch.", "DymSMem"),
+    _size("bytes", "Bytes that a memory operation moved or set.", "Bytes"),
+    Column(
+        "throughput_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Bytes times how often the duration fits into a second, in whole numbers.",
+        better="more",
+        brief=False,
+        printed=Printed("Throughput (MB/s)", 3, MEGA),
+    ),
+    Column(
+        "src_kind",
+        Unit.TEXT,
+        "Kind of memory read, or set.",
+        brief=False,
+        printed=Printed("SrcMemKd"),
+    ),
+    Column(
+        "dst_kind", Unit.TEXT, "Kind of memory written.", brief=False, printed=Printed("DstMemKd")
+    ),
+    Column(
+        "device", Unit.TEXT, "Product name and CUDA ordinal.", key=True, printed=Printed("Device")
+    ),
+    Column("context_id", Unit.ID, "The context.", brief=False, printed=Printed("Ctx")),
+    Column(
+        "green_context_id",
+        Unit.ID,
+        "The green context; null: none.",
+        brief=False,
+        printed=Printed("GreenCtx"),
+    ),
+    Column("stream_id", Unit.ID, "The stream.", key=True, printed=Printed("Strm")),
+    Column(
+        "name",
+        Unit.TEXT,
+        "The kernel, or what the memory operation does.",
+        key=True,
+        printed=Printed("Name"),
+    ),
+)
+
+_TABLE_COLUMNS = (
+    "context_id",
+    "green_context_id",
+    *AXES,
+    "registers_per_thread",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+    "bytes",
+    "src_kind",
+    "dst_kind",
+)
+_UNKNOWN = MEMORY_KINDS.index("Unknown")
+_NO_GREEN_CONTEXT = (0, (1 << 32) - 1)
+
+
+def _gpu_trace(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per operation, by start."""
+    ops = timeline.ops.take(timeline.ops.kind != Kind.GRAPH)
+    values = {name: np.full(len(ops), MISSING) for name in _TABLE_COLUMNS}
+    name = np.empty(len(ops), object)
+    for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.MIGRATION):
+        places = np.flatnonzero(ops.kind == kind)
+        if len(places):
+            _fill(timeline, kind, places, ops.row[places], values)
+            name[places] = _names(timeline, request, kind, ops.row[places])
+    green_context = values["green_context_id"]
+    green_context[np.isin(green_context, _NO_GREEN_CONTEXT)] = MISSING
+    dur = np.where(ops.timed, ops.dur, MISSING)
+    memory_kinds = {end: _memory_kinds(values.pop(end)) for end in ("src_kind", "dst_kind")}
+    return {
+        "start_ns": ops.start,
+        "dur_ns": dur,
+        "correlation_id": ops.correlation,
+        **values,
+        "throughput_bytes_per_s": _throughput(values["bytes"], dur),
+        **memory_kinds,
+        "device": _devices(timeline, ops),
+        "stream_id": ops.stream,
+        "name": name,
+    }
+
+
+CUDA_GPU_TRACE = Query(
+    title="CUDA GPU Trace",
+    needs={Fact.KERNELS},
+    uses={Fact.MEMCPYS, Fact.MEMSETS, Fact.UNIFIED_MEMORY, Fact.DEVICES},
+    options=KERNEL_OPTIONS,
+    columns=_GPU_COLUMNS,
+    compute=_gpu_trace,
+)
+
+
+def _fill(
+    timeline: Timeline, kind: Kind, places: Array, rows: Array, values: dict[str, Array]
+) -> None:
+    """Copy what the operations' own table has of `values`, at its `rows`, to their places."""
+    table = schema.GPU_OP_TABLES[kind]
+    renamed = {"memory_kind": "src_kind"}
+    columns = schema.event_columns(schema.metadata.tables[table])
+    names = [name for name in columns if renamed.get(name, name) in values]
+    for name, column in timeline.profile.columns(table, names).items():
+        values[renamed.get(name, name)][places] = column[rows]
+    if kind is Kind.MIGRATION:
+        for end in ("src_kind", "dst_kind"):
+            values[end][places] = _UNKNOWN
+
+
+def _names(timeline: Timeline, request: Request, kind: Kind, rows: Array) -> Array:
+    if kind is Kind.KERNEL:
+        names = kernel_names(timeline, request)
+        # Names are of the slice's rows, which this numbers by their rows in the whole table.
+        place_in_slice = np.cumsum(timeline.rows("kernel")) - 1
+        return texts_at(names.texts, names.number[place_in_slice[rows]])
+    if kind is Kind.MEMSET:
+        return np.full(len(rows), MEMORY_OPS[MEMSET_NUMBER], object)
+    table = schema.GPU_OP_TABLES[kind]
+    direction = timeline.profile.columns(table, ("direction",))["direction"][rows]
+    return texts_at(MEMORY_OPS, copy_numbers(direction, migration=kind is Kind.MIGRATION))
+
+
+def _memory_kinds(codes: Array) -> Array:
+    known = (codes >= 0) & (codes < len(MEMORY_KINDS))
+    return texts_at(MEMORY_KINDS, np.where(known, codes, -1))
+
+
+def _throughput(size: Array, dur: Array) -> Array:
+    known = (size != MISSING) & (dur > 0)
+    times = 1_000_000_000 // np.where(known, dur, 1)
+    return np.where(known, np.where(known, size, 0) * times.astype(np.float64), np.nan)
+
+
+def _devices(timeline: Timeline, ops: GpuOps) -> Array:
+    """Per operation `NAME (ORDINAL)`; the ordinal alone where the name is not recorded."""
+    rows = {row["device_id"]: row for row in timeline.profile.rows("device")}
+    place, (devices,) = number(ops.device)
+    labels = []
+    for device in devices.tolist():
+        row = rows.get(device, {})
+        ordinal = row.get("ordinal")
+        parts = [row.get("name"), None if ordinal is None else f"({ordinal})"]
+        labels.append(" ".join(part for part in parts if part) or None)
+    return texts_at(labels, place)

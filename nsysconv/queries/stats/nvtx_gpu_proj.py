@@ -1,0 +1,251 @@
+"""`nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace` of `nsys stats`: ranges projected on the GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import statistics_columns, statistics_values
+from nsysconv.queries.contract import Array, ColumnValues, Query, Request, Result
+from nsysconv.queries.stats.nvtx_ranges import (
+    NAME_DOC,
+    PARENT_ID,
+    RANGE_ID,
+    RANGE_STACK,
+    STYLE_DOC,
+    STYLES,
+    gpu_projection,
+    own_thread_tree,
+    parent_ids,
+    stacks,
+)
+from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.arrays import counts, grouped_statistics, number, sums
+from nsysconv.timeline.nesting import Tree, notes_of_deep
+from nsysconv.timeline.projection import Projection
+from nsysconv.timeline.timeline import Timeline, cached
+from nsysconv.units import Unit
+
+_NEEDS = {Fact.RANGES, Fact.API_LINKS}
+_USES = {Fact.KERNELS, Fact.MEMCPYS, Fact.MEMSETS, Fact.GRAPH_LAUNCHES, Fact.API_CALLS}
+_STYLE = Column("style", Unit.TEXT, STYLE_DOC, key=True, printed=Printed("Style"))
+
+
+@dataclass(frozen=True)
+class _ProjectedRanges:
+    """Ranges with their projections.
+
+    `rows` are the places of those of the slice that launched an operation; `child_count` counts, for
+    each range, those directly inside it that did. `dur` is the time from the start of a range's first
+    operation to the end of its last, MISSING where these have no times.
+    """
+
+    tree: Tree
+    projection: Projection
+    rows: Array
+    child_count: Array
+    dur: Array
+
+
+@cached
+def _projected_ranges(timeline: Timeline) -> _ProjectedRanges:
+    tree, selected = own_thread_tree(timeline)
+    projection = gpu_projection(timeline, tree.spans)
+    launching = projection.launch_count > 0
+    inside = launching & (tree.parent >= 0)
+    timed = projection.start != MISSING
+    return _ProjectedRanges(
+        tree,
+        projection,
+        np.flatnonzero(selected & launching),
+        counts(tree.parent[inside], len(tree)),
+        np.where(timed, projection.end - projection.start, MISSING),
+    )
+
+
+# -- by name
+
+_PROJECTION = "from the start of the first operation launched in a range to the end of the last"
+_SUM_COLUMNS = (
+    Column("name", Unit.TEXT, NAME_DOC, key=True, printed=Printed("Range")),
+    _STYLE,
+    Column(
+        "projected_sum_ns",
+        Unit.NS,
+        f"Sum of the projected times: {_PROJECTION}. Ranges inside are not taken off.",
+        better="less",
+        printed=Printed("Total Proj Time (ns)"),
+    ),
+    Column(
+        "range_sum_ns",
+        Unit.NS,
+        "Sum of the ranges' own durations.",
+        better="less",
+        counted_by="range_count",
+        printed=Printed("Total Range Time (ns)"),
+    ),
+    Column(
+        "range_count",
+        Unit.COUNT,
+        "Ranges in which an operation was launched.",
+        printed=Printed("Range Instances"),
+    ),
+    *statistics_columns(
+        {
+            "avg": "Mean projected time.",
+            "med": "Median projected time (mean of the middle two).",
+            "min": "Shortest.",
+            "max": "Longest.",
+            "stddev": "Sample standard deviation; 0 for one range.",
+        },
+        header="Proj {} (ns)",
+        brief=("avg", "med", "min", "max", "stddev"),
+    ),
+    Column(
+        "launch_count",
+        Unit.COUNT,
+        "Calls in them that launched operations; the launch of a graph is one.",
+        printed=Printed("Total GPU Ops"),
+    ),
+    Column("launch_avg", Unit.REAL, "The same per range.", printed=Printed("Avg GPU Ops", 1)),
+    Column(
+        "level_avg",
+        Unit.REAL,
+        "Ranges of its thread that a range lies in, on average.",
+        printed=Printed("Avg Range Lvl", 1),
+    ),
+    Column(
+        "child_avg",
+        Unit.REAL,
+        "Ranges directly inside a range that launched operations, on average.",
+        printed=Printed("Avg Num Child", 1),
+    ),
+)
+
+
+def _summary(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per name and style, most projected time first."""
+    projected = _projected_ranges(timeline)
+    tree, rows, spans = projected.tree, projected.rows, projected.tree.spans
+    group, (names, kinds) = number(spans.name[rows], spans.kind[rows])
+    count = len(names)
+    statistics = grouped_statistics(group, projected.dur[rows], count)
+    launches, range_sum, level, children = (
+        sums(group, values[rows], count)
+        for values in (
+            projected.projection.launch_count,
+            spans.end - spans.start,
+            tree.level,
+            projected.child_count,
+        )
+    )
+    texts = [spans.names[i] for i in names.tolist()]
+    styles = [STYLES[kind] for kind in kinds.tolist()]
+    total = np.where(statistics.total == MISSING, 0, statistics.total)
+    order = sorted(range(count), key=lambda i: (-int(total[i]), texts[i], styles[i]))
+    at = np.array(order, np.int64)
+    size = np.maximum(statistics.count, 1)
+    return {
+        "name": [texts[i] for i in order],
+        "style": [styles[i] for i in order],
+        "projected_sum_ns": statistics.total[at],
+        "range_sum_ns": range_sum[at],
+        "range_count": statistics.count[at],
+        **statistics_values(statistics, at),
+        "launch_count": launches[at],
+        "launch_avg": (launches / size)[at],
+        "level_avg": (level / size)[at],
+        "child_avg": (children / size)[at],
+    }
+
+
+NVTX_GPU_PROJ_SUM = Query(
+    title="NVTX GPU Projection Summary",
+    needs=_NEEDS,
+    uses=_USES,
+    columns=_SUM_COLUMNS,
+    compute=_summary,
+)
+
+# -- every range
+
+_TRACE_COLUMNS = (
+    Column("name", Unit.TEXT, NAME_DOC, key=True, printed=Printed("Name")),
+    Column(
+        "projected_start_ns",
+        Unit.NS,
+        "When the first operation launched in it began.",
+        printed=Printed("Projected Start (ns)"),
+    ),
+    Column(
+        "projected_dur_ns",
+        Unit.NS,
+        "From there to the end of the last.",
+        better="less",
+        printed=Printed("Projected Duration (ns)"),
+    ),
+    Column("start_ns", Unit.NS, "When the range began.", printed=Printed("Orig Start (ns)")),
+    Column("dur_ns", Unit.NS, "How long it was open.", printed=Printed("Orig Duration (ns)")),
+    _STYLE,
+    Column("pid", Unit.ID, "The process.", key=True, printed=Printed("PID")),
+    Column("tid", Unit.ID, "The thread.", key=True, printed=Printed("TID")),
+    Column(
+        "launch_count",
+        Unit.COUNT,
+        "Calls in it that launched operations; the launch of a graph is one.",
+        printed=Printed("NumGPUOps"),
+    ),
+    Column("level", Unit.COUNT, "Ranges of its thread that it lies in.", printed=Printed("Lvl")),
+    Column(
+        "child_count",
+        Unit.COUNT,
+        "Ranges directly inside it that launched operations.",
+        printed=Printed("NumChild"),
+    ),
+    RANGE_ID,
+    PARENT_ID,
+    RANGE_STACK,
+)
+
+
+def _trace(timeline: Timeline, request: Request) -> Result:
+    """One row per range in the order of projected starts, the longest first."""
+    projected = _projected_ranges(timeline)
+    tree, spans, projection = projected.tree, projected.tree.spans, projected.projection
+    dur, rows = projected.dur, projected.rows
+    rows = rows[np.lexsort((spans.row[rows], -dur[rows], projection.start[rows]))]
+    count = len(rows)
+    rows = rows[: request.limit or None]
+    ids = spans.row + 1
+    range_stacks = stacks(tree, ids, rows)
+    return Result(
+        {
+            "name": [spans.names[i] for i in spans.name[rows].tolist()],
+            "projected_start_ns": projection.start[rows],
+            "projected_dur_ns": dur[rows],
+            "start_ns": spans.start[rows],
+            "dur_ns": (spans.end - spans.start)[rows],
+            "style": [STYLES[kind] for kind in spans.kind[rows].tolist()],
+            "pid": spans.pid[rows],
+            "tid": spans.tid[rows],
+            "launch_count": projection.launch_count[rows],
+            "level": tree.level[rows],
+            "child_count": projected.child_count[rows],
+            "range_id": ids[rows],
+            "parent_id": parent_ids(tree, ids, rows),
+            "range_stack": range_stacks,
+        },
+        row_count=count,
+        notes=notes_of_deep(range_stacks),
+    )
+
+
+NVTX_GPU_PROJ_TRACE = Query(
+    title="NVTX GPU Projection Trace",
+    needs=_NEEDS,
+    uses=_USES,
+    columns=_TRACE_COLUMNS,
+    compute=_trace,
+)

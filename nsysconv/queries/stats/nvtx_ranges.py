@@ -1,0 +1,219 @@
+"""NVTX ranges as `nsys stats` takes them: how they are named, when they end, how they nest.
+
+Formulas, and where these differ from those of nsys: docs/nsys-stats.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from nsysconv.queries.contract import Array
+from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.annotations import PUSH_POP, START_END, domain_names
+from nsysconv.timeline.annotations import ranges as recorded_ranges
+from nsysconv.timeline.arrays import blocks, by_group, indices, number, take
+from nsysconv.timeline.events import Spans, number_threads
+from nsysconv.timeline.nesting import LONGEST, Tree, nested, path_texts
+from nsysconv.timeline.projection import Projection, projection
+from nsysconv.timeline.timeline import Timeline, cached_whole
+from nsysconv.units import Unit
+
+STYLES = {PUSH_POP: "PushPop", START_END: "StartEnd"}
+"""What the kinds of ranges are called."""
+
+NAME_DOC = (
+    "The range: its domain, `:` and its text; without a domain where that is the default one."
+)
+STYLE_DOC = "PushPop, or StartEnd."
+RANGE_ID = Column(
+    "range_id",
+    Unit.ID,
+    "Number of the range in its profile, from 1, in the order of the source.",
+    printed=Printed("RangeId"),
+)
+PARENT_ID = Column(
+    "parent_id",
+    Unit.ID,
+    "Number of the range that it lies in; null: in none.",
+    printed=Printed("ParentId"),
+)
+RANGE_STACK = Column(
+    "range_stack",
+    Unit.TEXT,
+    "Numbers of the ranges that it lies in, outermost first, and its own. "
+    f"Of more than {LONGEST} characters the middle is left out.",
+    printed=Printed("RangeStack"),
+)
+
+
+@cached_whole
+def ranges(timeline: Timeline) -> Spans:
+    """Return all ranges, also those outside a slice, named `domain:text` (`:text` by default).
+
+    One that was never closed ends at the last time of any range or mark of the profile.
+    """
+    whole = timeline.whole
+    spans = recorded_ranges(whole)
+    if not len(spans):
+        return spans
+    columns = whole.profile.columns("range", ("start_ns", "dur_ns"))
+    start, dur = columns["start_ns"], columns["dur_ns"]
+    timed = start != MISSING
+    last = int((start + np.where(dur == MISSING, 0, dur))[timed].max())
+    unclosed = dur[spans.row] == MISSING
+    end = np.where(unclosed, last, spans.end)
+    domains = domain_names(whole.profile)
+    group, (pids, domain_ids, names) = number(spans.pid, spans.domain, spans.name)
+    numbers: dict[str, int] = {}
+    name_by_group = [
+        numbers.setdefault(f"{domains.get((pid, domain), '')}:{spans.names[name]}", len(numbers))
+        for pid, domain, name in zip(
+            pids.tolist(), domain_ids.tolist(), names.tolist(), strict=True
+        )
+    ]
+    name = np.array(name_by_group, np.int64)[group]
+    return replace(spans, end=end, name=name, names=tuple(numbers))
+
+
+def in_slice(timeline: Timeline) -> Array:
+    """Return the mask of those of `ranges` that belong to the slice."""
+    # By their texts alone: a user's pattern has no domains in front.
+    return timeline.holds(recorded_ranges(timeline))
+
+
+def push_pop_tree(timeline: Timeline) -> tuple[Tree, Array]:
+    """Return the push/pop ranges of all threads as a tree, and the mask of those in the slice."""
+    tree = _push_pop_tree(timeline)
+    return tree, _tree_in_slice(timeline, tree)
+
+
+@cached_whole
+def _push_pop_tree(timeline: Timeline) -> Tree:
+    spans = ranges(timeline)
+    return _by_containment(nested(spans.take(np.flatnonzero(spans.kind == PUSH_POP))))
+
+
+def own_thread_tree(timeline: Timeline) -> tuple[Tree, Array]:
+    """Return the ranges that were closed on the thread that opened them as a tree, and the mask of
+    those in the slice. GPU work is projected on these.
+    """
+    tree = _own_thread_tree(timeline)
+    return tree, _tree_in_slice(timeline, tree)
+
+
+@cached_whole
+def _own_thread_tree(timeline: Timeline) -> Tree:
+    spans = ranges(timeline)
+    end_tid = timeline.profile.columns("range", ("end_tid",))["end_tid"][spans.row]
+    own = (end_tid == MISSING) | (end_tid == spans.tid)
+    return _by_containment(nested(spans.take(np.flatnonzero(own))))
+
+
+def _tree_in_slice(timeline: Timeline, tree: Tree) -> Array:
+    spans = ranges(timeline)
+    rows = np.zeros(int(spans.row.max(initial=-1)) + 1, bool)
+    rows[spans.row] = in_slice(timeline)
+    selected: Array = rows[tree.spans.row]
+    return selected
+
+
+def by_thread(spans: Spans) -> dict[tuple[int, int], Array]:
+    """Return (pid, tid) -> the places of the thread's ranges, in order."""
+    numbers, threads = number_threads(spans.pid, spans.tid)
+    return dict(zip(threads, by_group(numbers, len(threads)), strict=True))
+
+
+def gpu_projection(timeline: Timeline, spans: Spans) -> Projection:
+    """Return for each range the operations whose call, on its thread, lies wholly inside it."""
+    # `projection` asks where calls start. The calls of a thread follow each other, so those that end in
+    # time are the ones before the first that does not: its start is where the range is cut.
+    calls, end = timeline.calls, spans.end + 1
+    for places, launching in _launching_calls(timeline, spans):
+        latest_end = np.maximum.accumulate(take(calls.end, launching))
+        late = np.searchsorted(latest_end, spans.end[places], side="right")
+        some = late < len(launching)
+        places, late = places[some], late[some]
+        end[places] = np.minimum(end[places], calls.start[launching[late]])
+    return projection(timeline, replace(spans, end=np.maximum(end, spans.start)))
+
+
+def _launching_calls(timeline: Timeline, spans: Spans) -> Iterator[tuple[Array, Array]]:
+    """Per thread the places of its ranges in `spans`, and the calls that launched an operation of the
+    slice, by their starts, as indices of `calls`.
+    """
+    calls = timeline.calls
+    launched = np.zeros(len(calls) + 1, bool)
+    for block in blocks(len(timeline.owner)):
+        launched[timeline.owner[block]] = True
+    launching = indices(launched[:-1])  # owner -1 set the entry behind the last call
+    thread = take(calls.thread, launching)
+    groups = by_group(thread, len(calls.threads), launching)
+    calls_by_thread = dict(zip(calls.threads, groups, strict=True))
+    for key, places in by_thread(spans).items():
+        if key[1] != MISSING and key in calls_by_thread:
+            yield places, calls_by_thread[key]
+
+
+def stacks(tree: Tree, ids: Array, rows: Array) -> list[str]:
+    """Return for the ranges at these rows the ids of all that they lie in, outermost first, and their
+    own: `:1:5:9`.
+    """
+    return path_texts(tree.parent, lambda place: f":{ids[place]}", rows, separator="")
+
+
+def parent_ids(tree: Tree, ids: Array, rows: Array) -> Array:
+    """Return for the ranges at these rows the id of the one that each lies in; MISSING: none."""
+    parent = tree.parent[rows]
+    return np.where(parent >= 0, ids[parent], MISSING) if len(rows) else parent
+
+
+def _by_containment(tree: Tree) -> Tree:
+    """The tree by what lies wholly in what: where ranges cross each other, the parent is the shortest
+    range around a range.
+    """
+    spans, inside = tree.spans, np.flatnonzero(tree.parent >= 0)
+    crossing = inside[spans.end[inside] > spans.end[tree.parent[inside]]]
+    if not len(crossing):
+        return tree
+    parent, level = tree.parent.copy(), tree.level.copy()
+    thread = number_threads(spans.pid, spans.tid)[0]
+    for places in by_thread(spans).values():
+        if np.isin(thread[places[0]], thread[crossing]):
+            around = _shortest_around(spans.start[places], spans.end[places])
+            parent[places] = np.where(around >= 0, places[around], -1)
+            level[places] = _levels(around.tolist())
+    return Tree(spans, parent, level)
+
+
+def _shortest_around(start: Array, end: Array) -> Array:
+    """Of intervals sorted by start, longest first, the shortest other one that each lies in; -1: none."""
+    count = len(start)
+    # An interval lies in those before it that end no earlier. A Fenwick tree over the ends, the latest
+    # first, holds the least (length, -place) of the intervals so far in each of its ranges.
+    ends = np.unique(end)
+    place_of_end = (len(ends) - np.searchsorted(ends, end)).tolist()
+    lengths = (end - start).tolist()
+    nothing = (1 << 62, 1)
+    least = [nothing] * (len(ends) + 1)
+    around = []
+    for place in range(count):
+        shortest, node = nothing, place_of_end[place]
+        while node:
+            shortest = min(shortest, least[node])
+            node &= node - 1
+        around.append(-shortest[1])
+        entry, node = (lengths[place], -place), place_of_end[place]
+        while node <= len(ends):
+            least[node] = min(least[node], entry)
+            node += node & -node
+    return np.array(around, np.int64)
+
+
+def _levels(parents: list[int]) -> list[int]:
+    levels: list[int] = []
+    for parent in parents:
+        levels.append(levels[parent] + 1 if parent >= 0 else 0)
+    return levels

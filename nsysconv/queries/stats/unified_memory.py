@@ -1,0 +1,289 @@
+"""The tables of `nsys stats` of unified memory: migrations and page faults by address, and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from nsysconv import codes
+from nsysconv.facts import Fact
+from nsysconv.queries.columns import values_by_column
+from nsysconv.queries.contract import Array, ColumnValues, Option, Query, Request
+from nsysconv.queries.stats.summaries import MEGA
+from nsysconv.report import MISSING, Column, Printed
+from nsysconv.timeline.arrays import counts, distinct, number, sums
+from nsysconv.timeline.timeline import Timeline
+from nsysconv.timeline.totals import MIGRATION, added_up, totals
+from nsysconv.units import Unit
+
+_HTOD, _DTOH = (codes.DIRECTIONS.index(name) for name in ("HtoD", "DtoH"))
+_CPU, _GPU = (codes.PAGE_FAULT_KINDS.index(name) for name in ("cpu", "gpu"))
+_QUANTITIES = ("htod_bytes_sum", "dtoh_bytes_sum", "cpu_fault_count", "gpu_fault_count")
+_SECOND_NS = 1_000_000_000
+_ADDRESS_FORM = "as the source gives it, in hexadecimal"
+
+
+@dataclass(frozen=True)
+class _Events:
+    """Events of one kind: address, quantity (bytes, or a number of faults) and duration of each."""
+
+    address: Array
+    quantity: Array
+    dur: Array
+
+
+def _events(timeline: Timeline) -> list[_Events]:
+    """The events behind each of _QUANTITIES; without those of faults where they are not recorded."""
+    columns = timeline.columns("unified_memory_event", ("direction", "address", "bytes", "dur_ns"))
+    direction, *values = columns.values()
+    events = [_Events(*(v[direction == code] for v in values)) for code in (_HTOD, _DTOH)]
+    if Fact.PAGE_FAULTS in timeline.profile.facts:
+        columns = timeline.columns("page_fault", ("kind", "address", "count"))
+        kind, address = columns["kind"], columns["address"]
+        values = [address, _fault_counts(columns["count"]), np.zeros(len(kind), np.int64)]
+        events += [_Events(*(v[kind == code] for v in values)) for code in (_CPU, _GPU)]
+    return events
+
+
+def _fault_counts(count: Array) -> Array:
+    """How many faults each row counts; one whose number is not recorded is one."""
+    return np.where(count == MISSING, 1, count)
+
+
+def _unsigned(address: int) -> int:
+    """An address of 64 bits, which the store keeps with a sign."""
+    return address % (1 << 64)
+
+
+def _hexadecimal(address: int) -> str:
+    return f"0x{_unsigned(address):X}"
+
+
+# -- by address
+
+_NONE = "null: there was none"
+_SUM_COLUMNS = (
+    Column(
+        "address",
+        Unit.TEXT,
+        f"The address, {_ADDRESS_FORM}.",
+        key=True,
+        printed=Printed("Virtual Address"),
+    ),
+    Column(
+        "htod_bytes_sum",
+        Unit.BYTES,
+        f"Bytes that migrated to a device; {_NONE}.",
+        better="less",
+        printed=Printed("HtoD Migration Size (MB)", 3, MEGA),
+    ),
+    Column(
+        "dtoh_bytes_sum",
+        Unit.BYTES,
+        f"Bytes that migrated to the host; {_NONE}.",
+        better="less",
+        printed=Printed("DtoH Migration Size (MB)", 3, MEGA),
+    ),
+    Column(
+        "cpu_fault_count",
+        Unit.COUNT,
+        f"Page faults of CPUs; {_NONE}, or they were not recorded.",
+        better="less",
+        printed=Printed("CPU Page Faults"),
+    ),
+    Column(
+        "gpu_fault_count",
+        Unit.COUNT,
+        f"Page faults of GPUs; {_NONE}, or they were not recorded.",
+        better="less",
+        printed=Printed("GPU Page Faults"),
+    ),
+    Column(
+        "throughput_bytes_per_s",
+        Unit.BYTES_PER_S,
+        "Bytes that migrated, times the whole part of one second by the sum of the durations.",
+        better="more",
+        printed=Printed("Migration Throughput (MB/s)", 3, MEGA),
+    ),
+)
+
+
+def _summary(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per address, highest throughput first, at most as many as option `rows` says."""
+    events = _events(timeline)
+    group, (addresses,) = number(np.concatenate([each.address for each in events]))
+    count = len(addresses)
+    quantities: dict[str, list[int | None]] = {name: [None] * count for name in _QUANTITIES}
+    spent = np.zeros(count, np.int64)
+    first = 0
+    for name, each in zip(_QUANTITIES, events, strict=False):
+        own = group[first : first + len(each.address)]
+        first += len(own)
+        total = sums(own, np.where(each.quantity == MISSING, 0, each.quantity), count)
+        spent += sums(own, np.where(each.dur == MISSING, 0, each.dur), count)
+        occurs = counts(own, count) > 0
+        quantities[name] = [
+            value if some else None
+            for value, some in zip(total.tolist(), occurs.tolist(), strict=True)
+        ]
+    throughput = [
+        _throughput(htod, dtoh, ns)
+        for htod, dtoh, ns in zip(
+            quantities["htod_bytes_sum"], quantities["dtoh_bytes_sum"], spent.tolist(), strict=True
+        )
+    ]
+    unsigned = [_unsigned(address) for address in addresses.tolist()]
+    order = sorted(
+        range(count),
+        key=lambda i: (-(-1 if (rate := throughput[i]) is None else rate), unsigned[i]),
+    )
+    limit = int(request.options["rows"])
+    order = order[:limit] if limit > 0 else order
+    return {
+        "address": [_hexadecimal(unsigned[i]) for i in order],
+        **{name: [values[i] for i in order] for name, values in quantities.items()},
+        "throughput_bytes_per_s": [throughput[i] for i in order],
+    }
+
+
+def _throughput(htod: int | None, dtoh: int | None, ns: int) -> int | None:
+    if not ns:
+        return None
+    return ((htod or 0) + (dtoh or 0)) * (_SECOND_NS // ns)
+
+
+UM_SUM = Query(
+    title="Unified Memory Analysis Summary",
+    needs={Fact.UNIFIED_MEMORY},
+    uses={Fact.PAGE_FAULTS},
+    options=(Option("rows", 10, "So many rows at most; 0 or less: all."),),
+    columns=_SUM_COLUMNS,
+    compute=_summary,
+)
+
+# -- in all
+
+_TOTAL_COLUMNS = (
+    Column(
+        "htod_bytes_sum",
+        Unit.BYTES,
+        "Bytes that migrated to a device.",
+        better="less",
+        printed=Printed("Total HtoD Migration Size (MB)", 3, MEGA),
+    ),
+    Column(
+        "dtoh_bytes_sum",
+        Unit.BYTES,
+        "Bytes that migrated to the host.",
+        better="less",
+        printed=Printed("Total DtoH Migration Size (MB)", 3, MEGA),
+    ),
+    Column(
+        "cpu_fault_count",
+        Unit.COUNT,
+        "Page faults of CPUs.",
+        better="less",
+        printed=Printed("Total CPU Page Faults"),
+    ),
+    Column(
+        "gpu_fault_count",
+        Unit.COUNT,
+        "Page faults of GPUs.",
+        better="less",
+        printed=Printed("Total GPU PageFaults"),
+    ),
+    Column(
+        "first_address",
+        Unit.TEXT,
+        f"Lowest address of them all, {_ADDRESS_FORM}.",
+        printed=Printed("Minimum Virtual Address"),
+    ),
+    Column(
+        "last_address",
+        Unit.TEXT,
+        f"Highest address of them all, {_ADDRESS_FORM}.",
+        printed=Printed("Maximum Virtual Address"),
+    ),
+)
+
+
+def _total(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row."""
+    if Fact.UNIFIED_MEMORY not in timeline.profile.facts:
+        migrations = totals(timeline, MIGRATION)
+        htod, dtoh = (
+            added_up(total for total in migrations if total.direction == code).bytes_sum
+            for code in (_HTOD, _DTOH)
+        )
+        return values_by_column([{"htod_bytes_sum": htod, "dtoh_bytes_sum": dtoh}], _TOTAL_COLUMNS)
+    events = _events(timeline)
+    address = np.concatenate([each.address for each in events])
+    quantities = [int(each.quantity[each.quantity != MISSING].sum()) for each in events]
+    row = {
+        **dict(zip(_QUANTITIES, quantities, strict=False)),
+        "first_address": _extreme(address, np.min),
+        "last_address": _extreme(address, np.max),
+    }
+    return values_by_column([row], _TOTAL_COLUMNS)
+
+
+def _extreme(address: Array, extreme: Callable[[Array], int]) -> str | None:
+    known = address[address != MISSING].astype(np.int64).view(np.uint64)
+    return _hexadecimal(int(extreme(known))) if len(known) else None
+
+
+UM_TOTAL_SUM = Query(
+    title="Unified Memory Totals Summary",
+    needs={Fact.UNIFIED_MEMORY},
+    uses={Fact.PAGE_FAULTS},
+    totals={Fact.UNIFIED_MEMORY_TOTALS},
+    columns=_TOTAL_COLUMNS,
+    compute=_total,
+)
+
+# -- page faults by instruction
+
+_FAULT_COLUMNS = (
+    Column("fault_count", Unit.COUNT, "Faults.", better="less", printed=Printed("CPU Page Faults")),
+    Column(
+        "instruction",
+        Unit.TEXT,
+        "The instruction that faulted.",
+        key=True,
+        printed=Printed("CPU Instruction Address"),
+    ),
+    Column("source_file", Unit.TEXT, "Its source file.", key=True, printed=Printed("Source File")),
+    Column("source_line", Unit.ID, "Its line there.", key=True, printed=Printed("Source Line")),
+)
+
+
+def _cpu_faults(timeline: Timeline, request: Request) -> ColumnValues:
+    """One row per instruction, most faults first."""
+    names = ("kind", "count", "instruction_id", "source_file_id", "source_line")
+    columns = timeline.columns("page_fault", names)
+    by_cpu = columns["kind"] == _CPU
+    count, *keys = (columns[name][by_cpu] for name in names[1:])
+    group, (instruction, file, line) = number(*keys)
+    faults = sums(group, _fault_counts(count), len(line)).tolist()
+    texts: dict[int, str | None] = {
+        **timeline.profile.names(distinct(np.concatenate((instruction, file)))),
+        MISSING: None,
+    }
+    rows = [
+        (total, texts[i], texts[f], place)
+        for total, i, f, place in zip(
+            faults, instruction.tolist(), file.tolist(), line.tolist(), strict=True
+        )
+    ]
+    rows.sort(key=lambda row: (-row[0], row[1] or "", row[2] or "", row[3]))
+    return {column.name: [row[i] for row in rows] for i, column in enumerate(_FAULT_COLUMNS)}
+
+
+UM_CPU_PAGE_FAULTS_SUM = Query(
+    title="Unified Memory CPU Page Faults Summary",
+    needs={Fact.PAGE_FAULTS},
+    columns=_FAULT_COLUMNS,
+    compute=_cpu_faults,
+)

@@ -1,0 +1,341 @@
+"""What people see of a report: columns in readable units, cells as other tools print them, sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from nsysconv.names import escaped
+from nsysconv.notes import Note, Severity
+from nsysconv.report import Column, Printed, Report, Value
+from nsysconv.units import Unit, scale_for
+
+# As many digits as the largest double has before the point, and then some.
+_CONTEXT = Context(prec=400, rounding=ROUND_HALF_UP)
+# So many digits of a decimal number every double keeps.
+_DIGITS = 15
+
+
+def column_headers(report: Report) -> list[str]:
+    """What the columns of a report are called: as they are known, if all of them are."""
+    if not report.is_printed:
+        return [column.name for column in report.columns]
+    return [column.printed.header for column in report.columns if column.printed]
+
+
+def printed_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """The rows of a printed report as text, null as an empty one."""
+    spell = [cell_formatter(column) for column in report.columns]
+    for row in report.tuples():
+        yield tuple(each(value) for each, value in zip(spell, row, strict=True))
+
+
+def cell_formatter(column: Column) -> Callable[[Value], str]:
+    """What makes text of the values of a column."""
+    printed = column.printed
+    if printed is None or printed.decimals is None:
+        return lambda value: "" if value is None else str(value)
+    return lambda value: round_half_up(value, printed) if isinstance(value, int | float) else ""
+
+
+def round_half_up(value: int | float, printed: Printed) -> str:
+    """A number with its decimals, half away from zero of what its shortest decimal spelling says."""
+    decimals = printed.decimals or 0
+    if isinstance(value, int):
+        # The common case, in whole numbers: listings have millions of them.
+        steps = (2 * abs(value) * 10**decimals + printed.per) // (2 * printed.per)
+        whole, part = divmod(steps, 10**decimals)
+        sign = "-" if value < 0 and steps else ""
+        return f"{sign}{whole}.{part:0{decimals}d}" if decimals else f"{sign}{whole}"
+    spelled = repr(value)
+    if printed.per == 1 and _has_no_tie(spelled, decimals):
+        return f"{value:.{decimals}f}"  # ten times faster
+    number = _CONTEXT.divide(Decimal(spelled), Decimal(printed.per))
+    number = number.quantize(Decimal(1).scaleb(-decimals), context=_CONTEXT)
+    return f"{number if number else abs(number):f}"
+
+
+def _has_no_tie(spelled: str, decimals: int) -> bool:
+    """Whether rounding what is spelled and what is stored comes to the same: there is nothing half-way,
+    no sign that a zero could keep, and no decimal that a double of this size does not have.
+    """
+    before, _, after = spelled.partition(".")
+    plain = before.isdigit() and after.isdigit() and len(before) + decimals <= _DIGITS
+    return plain and after[decimals:] != "5"
+
+
+def with_separators(number: str) -> str:
+    """A number as text with a comma between thousands: `-1234.5` becomes `-1,234.5`."""
+    sign = "-" if number.startswith("-") else ""
+    whole, point, part = number.removeprefix("-").partition(".")
+    return f"{sign}{int(whole):,}{point}{part}" if whole.isdigit() else number
+
+
+NULL = "-"
+
+# A scaled value's decimals are whole steps of the next smaller unit: 1.234 ms is 1234 µs.
+_SCALED_DECIMALS = 3
+# From here on a float's digits are noise, and would only make the column wide.
+_TOO_LONG = 1e15
+_SUFFIXES = {
+    Unit.NS: "_ns",
+    Unit.BYTES: "_bytes",
+    Unit.PCT: "_pct",
+    Unit.BYTES_PER_S: "_bytes_per_s",
+}
+
+
+@dataclass(frozen=True)
+class DisplayColumn:
+    """A column as people see it: its name without the unit, the unit, and a text per row.
+
+    Texts hold no control character.
+    """
+
+    column: Column
+    name: str
+    unit: str
+    cells: tuple[str, ...]
+
+    @property
+    def header(self) -> str:
+        """Name and unit in one line: `kernel_sum (ms)`."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def right(self) -> bool:
+        """Whether the column holds numbers, which are aligned to the right."""
+        return self.column.kind != "text"
+
+
+@dataclass(frozen=True)
+class DisplayTable:
+    """The columns to show, and those left out because they say nothing.
+
+    `unrecorded` are values that no row has (never keys: a rank that nobody has is no news).
+    """
+
+    columns: tuple[DisplayColumn, ...]
+    unrecorded: tuple[Column, ...]
+
+
+def all_columns(report: Report) -> DisplayTable:
+    """Every declared column that people are to see."""
+    return DisplayTable(
+        tuple(display_column(column, values) for column, values in _visible_columns(report)), ()
+    )
+
+
+def _visible_columns(report: Report) -> Iterator[tuple[Column, list[Value]]]:
+    """The columns that are not said in words, printed as they are known only if all of them are; optional
+    ones where a row has a value.
+    """
+    for column, values in zip(report.columns, report.by_column(), strict=True):
+        hidden = column.optional and all(value is None for value in values)
+        if not column.said and not hidden:
+            yield column if report.is_printed else replace(column, printed=None), values
+
+
+def informative_columns(report: Report) -> DisplayTable:
+    """The columns that tell rows apart or say something about them.
+
+    Not those without any value, nor the profile where there is one only, for the heading names it.
+    """
+    kept, unrecorded = [], []
+    for column, values in _visible_columns(report):
+        if column.name == "profile" and len(report.profiles) == 1:
+            continue
+        if any(value is not None for value in values):
+            kept.append(display_column(column, values))
+        elif not column.key:
+            unrecorded.append(column)
+    return DisplayTable(tuple(kept), tuple(unrecorded))
+
+
+def display_column(column: Column, values: Sequence[Value]) -> DisplayColumn:
+    """The column in the unit in which its largest value reads well, or as its table prints it."""
+    if column.printed:
+        return _as_printed(column, column.printed, values)
+    if column.kind == "text":
+        spelled = {value: NULL if value is None else escaped(str(value)) for value in set(values)}
+        return DisplayColumn(column, column.name, "", tuple(spelled[value] for value in values))
+    numbers = [value for value in values if isinstance(value, int | float)]
+    divisor, unit = _scale(column, numbers)
+    name = column.name.removesuffix(_SUFFIXES.get(column.unit, "")) or column.name
+    cells = [
+        _number(column, value, divisor) if isinstance(value, int | float) else NULL
+        for value in values
+    ]
+    return DisplayColumn(column, name, unit, tuple(cells))
+
+
+def _as_printed(column: Column, printed: Printed, values: Sequence[Value]) -> DisplayColumn:
+    spell = cell_formatter(column)
+    name, bracket, unit = printed.header.partition(" (")
+    cells = [NULL if value is None else spell(value) for value in values]
+    if column.kind == "text":
+        cells = [escaped(text) for text in cells]
+    elif column.unit is not Unit.ID:
+        cells = [with_separators(text) for text in cells]
+    return DisplayColumn(column, name, unit.removesuffix(")") if bracket else "", tuple(cells))
+
+
+def _scale(column: Column, numbers: Sequence[int | float]) -> tuple[float, str]:
+    """Divisor and unit; a key (a bucket's bound, a start) is never rounded into another key."""
+    divisor, unit = scale_for(column.unit, max(map(abs, numbers), default=0))
+    if column.key:
+        different = len(set(numbers))
+        while divisor > 1 and len({_number(column, n, divisor) for n in numbers}) < different:
+            divisor, unit = scale_for(column.unit, divisor / 1000)
+    return divisor, unit
+
+
+def _number(column: Column, value: int | float, divisor: float) -> str:
+    if column.unit is Unit.ID:
+        return str(value)
+    decimals = _decimals(column, divisor)
+    if not decimals:
+        return f"{value:,}"
+    scaled = value / divisor + 0.0  # -0.0 becomes 0.0
+    if abs(scaled) >= _TOO_LONG:
+        return f"{scaled:.6g}"
+    text = f"{scaled:,.{decimals}f}"
+    if value and not text.strip("-0."):
+        # Something must not look like nothing.
+        return f"{'>-' if value < 0 else '<'}{10**-decimals:.{decimals}f}"
+    return text
+
+
+def _decimals(column: Column, divisor: float) -> int:
+    if divisor > 1:
+        return _SCALED_DECIMALS
+    if column.unit is Unit.PCT:
+        return 2
+    if column.unit is Unit.REAL:
+        return _SCALED_DECIMALS
+    return 1 if column.kind == "float" else 0
+
+
+_SEVERITIES = {
+    Severity.INFO: "note",
+    Severity.APPROXIMATED: "approximated",
+    Severity.DROPPED: "dropped",
+}
+
+
+_WEIGHTS = {severity: weight for weight, severity in enumerate(reversed(Severity))}
+
+# What a slice's keys are called where their own name would not read well.
+_WORDS = {
+    "devices": "device",
+    "streams": "stream",
+    "ranks": "rank",
+    "processes": "process",
+    "threads": "thread",
+    "skip_first": "steps left out first",
+    "projected": "on the GPU",
+}
+
+
+def heading(report: Report) -> str:
+    """The title, the profile where there is one, and the slice."""
+    parts = [report.title]
+    if len(report.profiles) == 1:
+        profile = report.profiles[0]
+        parts.append(profile.label or profile.path)
+    if report.slice is not None:
+        parts.append(slice_words(report.slice))
+    return " - ".join(escaped(part) for part in parts if part)
+
+
+def unrecorded_sentences(report: Report) -> list[str]:
+    """That the report could not be made and what helps, a sentence each; none where it was made."""
+    if report.table is not None:
+        return []
+    profiles = "this profile" if len(report.profiles) < 2 else "these profiles"
+    missing = ", ".join(escaped(fact) for fact in report.not_recorded)
+    first = f"Not recorded in {profiles}: {missing}." if missing else f"Not recorded in {profiles}."
+    return [first, *(escaped(line) for text in report.advice for line in text.splitlines())]
+
+
+def cut_sentence(report: Report) -> str:
+    """That there are more rows than are shown, or nothing."""
+    if report.table is None or report.row_count <= report.table.num_rows:
+        return ""
+    return f"… {report.table.num_rows:,} of {report.row_count:,} rows, --limit 0 shows all"
+
+
+def empty_sentence(report: Report) -> str:
+    """That the question could be answered, and the answer is an empty table; or nothing."""
+    if report.table is None or report.table.num_rows:
+        return ""
+    return "No rows in this slice." if report.slice is not None else "No rows."
+
+
+def sentences_below(report: Report, unrecorded: Sequence[str]) -> list[str]:
+    """All that stands between a table, or its place, and the notes."""
+    said = [
+        *unrecorded_sentences(report),
+        cut_sentence(report),
+        empty_sentence(report),
+        unrecorded_columns(unrecorded),
+    ]
+    return [sentence for sentence in said if sentence]
+
+
+def unrecorded_columns(columns: Sequence[str]) -> str:
+    """That these columns have no value in any row, or nothing."""
+    return f"Not recorded in any row: {', '.join(columns)}" if columns else ""
+
+
+def note_sentences(report: Report) -> Iterator[tuple[Note, str]]:
+    """Each note with its text, what weighs most first: `note unlinked-ops: … (3 of 16: 18.8 %)`."""
+    for note in sorted(report.notes, key=lambda note: (_WEIGHTS[note.severity], -note.share)):
+        yield (
+            note,
+            f"{_SEVERITIES[note.severity]} {note.slug}: {escaped(note.text)}{_note_place(note)}",
+        )
+
+
+def _note_place(note: Note) -> str:
+    where = escaped(note.where)
+    if note.count == 1 and not note.of:
+        return f" (at {where})" if where else ""
+    times = f"{note.count:,} of {note.of:,}: {_share(note)}" if note.of else f"{note.count:,} times"
+    return f" ({times}, first at {where})" if where else f" ({times})"
+
+
+def _share(note: Note) -> str:
+    """The part in percent; only nothing is 0 and only all is 100."""
+    text = f"{100 * note.share:.1f}"
+    if note.count < note.of:
+        text = {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text)
+    return f"{text} %"
+
+
+def slice_words(limits: Mapping[str, Any]) -> str:
+    """The slice in words: `slice 1 s to 2 s, device 0`."""
+    said = []
+    if {"start_ns", "end_ns"} <= limits.keys():
+        said.append(f"{_exact_time(limits['start_ns'])} to {_exact_time(limits['end_ns'])}")
+    for key, value in limits.items():
+        if key not in ("start_ns", "end_ns"):
+            said.append(f"{_WORDS.get(key, key)}{_slice_value(value)}")
+    return "slice " + ", ".join(said)
+
+
+def _slice_value(value: Any) -> str:
+    if value is True:
+        return ""
+    return f" {', '.join(map(str, value)) if isinstance(value, list) else value}"
+
+
+def _exact_time(ns: int) -> str:
+    """A moment without rounding, for it can be typed in again: 1500000001 is `1.500000001 s`."""
+    divisor, unit = scale_for(Unit.NS, ns)
+    number = f"{Decimal(ns) / int(divisor):f}"
+    if "." in number:
+        number = number.rstrip("0").removesuffix(".")
+    return f"{number} {unit}"

@@ -1,0 +1,175 @@
+"""Pieces of markup that all parts of the page are made of, and tables. Every text is escaped here.
+
+Tables are sorted and searched by the page's script, and are plain tables without it.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nsysconv.names import escaped, shorten, shorten_kernel
+from nsysconv.render import display
+from nsysconv.render.display import DisplayColumn, informative_columns
+from nsysconv.report import Column, ProfileRef, Report
+from nsysconv.units import Unit, human, scale_for
+
+LONGEST = 60
+"""Names of more characters are shortened where they are read at a glance."""
+WHOLE = 4000
+"""Names of more characters are nowhere in the page as a whole."""
+
+_SUFFIXES = ("_bytes_per_s", "_ns", "_bytes", "_pct")
+_KERNEL_COLUMNS = frozenset({"name", "next_op", "top_name"})
+
+
+def escape(words: object) -> str:
+    """The words as text of the page."""
+    return html.escape(escaped(str(words)))
+
+
+def tooltip(words: str) -> str:
+    """The words in full, but for the middle of a very long name."""
+    return escape(shorten(words, WHOLE))
+
+
+def code(words: str, kernel: bool = True) -> str:
+    """A name, shortened where it is long; all of it is a tooltip."""
+    short = shortened(words, kernel)
+    title = f' title="{tooltip(words)}"' if short != words else ""
+    return f"<code{title}>{escape(short)}</code>"
+
+
+def shortened(words: str, kernel: bool = True) -> str:
+    """A name in few characters: of a kernel's what tells it apart, of others the ends."""
+    return (shorten_kernel if kernel else shorten)(escaped(words), LONGEST)
+
+
+def holds_kernels(column: Column) -> bool:
+    """Whether names of kernels are among a column's texts."""
+    return column.name in _KERNEL_COLUMNS
+
+
+def column_words(column: str) -> str:
+    """A column's name in words, without its unit: `kernel time`, `busy`."""
+    if column.endswith("_sum_ns"):
+        column = column.removesuffix("_sum_ns") + "_time"
+    for suffix in _SUFFIXES:
+        column = column.removesuffix(suffix)
+    return column.replace("_", " ")
+
+
+def amount(value: float | None, unit: Unit) -> str:
+    """A value with its unit in few digits; what is not recorded is a dash."""
+    if value is None:
+        return "–"
+    if unit is Unit.PCT:
+        return f"{value:.1f} %"
+    divisor, name_of_unit = scale_for(unit, value)
+    if divisor == 1 and value != int(value):
+        return f"{value:,.3g} {name_of_unit}".rstrip()
+    return human(value, unit)
+
+
+def share(part: float, whole: float) -> str:
+    """`37.2 %`, and no 0.0 % or 100.0 % of what is not."""
+    if not whole:
+        return "–"
+    pct = 100.0 * part / whole
+    if 0 < pct < 0.05:
+        return "< 0.1 %"
+    if 99.95 <= pct < 100:
+        return "> 99.9 %"
+    return f"{pct:.1f} %"
+
+
+def anchor(report_name: str) -> str:
+    """A report's place in the page."""
+    return "r-" + "".join(c if c.isalnum() else "-" for c in report_name)
+
+
+def rows(report: Report | None) -> Iterator[dict[str, Any]]:
+    """A report's rows, all of them where they are kept; none where it was not recorded."""
+    if report is None or report.table is None:
+        return
+    names = [column.name for column in report.columns]
+    table = report.table if report.uncut is None else report.uncut
+    for row in replace(report, table=table).tuples():
+        yield dict(zip(names, row, strict=True))
+
+
+def row_place(row: dict[str, Any], profiles: Sequence[ProfileRef]) -> str:
+    """What a row is about: the profile where there are several, the rank, the device."""
+    words = []
+    if len(profiles) > 1:
+        rank, label = row.get("rank"), str(row.get("profile"))
+        words.append(label if rank is None or str(rank) in label else f"{label}, rank {rank}")
+    elif row.get("rank") is not None:
+        words.append(f"rank {row['rank']}")
+    if row.get("device_id") is not None:
+        words.append(f"device {row['device_id']}")
+    return ", ".join(words) or "GPU"
+
+
+_FEW = 8
+"""So few rows need no search."""
+
+
+def report_table_html(report: Report) -> Iterator[str]:
+    """The rows, and what is to be said below them; columns that are not brief can be hidden."""
+    for said in report.said:
+        yield from (f"<p>{escape(said.head)}</p>",) if said.head else ()
+        yield f"<ul>{''.join(f'<li>{escape(line)}' for line in said.lines)}</ul>"
+    if not report.in_rows:
+        yield from (f"<p>{escape(line)}</p>" for line in display.sentences_below(report, ()))
+        return
+    found = informative_columns(report)
+    ident = f"t{anchor(report.name)[1:]}"
+    minor = [i for i, shown in enumerate(found.columns, 1) if not shown.column.brief]
+    long = any(len(cell) > len(short) for shown in found.columns
+               for cell, short in _shortened(shown))  # fmt: skip
+    if minor:
+        places = ",".join(f":nth-child({i})" for i in minor)
+        yield f"<style>#{ident}:not(.full) :is(td,th):is({places}){{display:none}}</style>"
+    hint = ' data-more="1"' if minor or long else ""
+    search = ' data-search="1"' if report.table is not None and report.table.num_rows > _FEW else ""
+    yield f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(report.title)}">'
+    yield f'<table id="{ident}" class="full"{hint}{search}><thead><tr>'
+    yield "".join(map(_header, found.columns))
+    yield "</tr></thead><tbody>"
+    columns = [list(map(_cell, _shortened(s), [s] * len(s.cells))) for s in found.columns]
+    for cells in zip(*columns, strict=True):
+        yield f"<tr>{''.join(cells)}"
+    yield "</table></div>"
+    unrecorded = [column.name for column in found.unrecorded]
+    for line in display.sentences_below(report, unrecorded):
+        yield f'<p class="quiet">{escape(line)}</p>'
+
+
+def _header(shown: DisplayColumn) -> str:
+    kind = "" if shown.right else ' class="t"'
+    unit = f" <small>{escape(shown.unit)}</small>" if shown.unit else ""
+    words = escape(shown.name).replace("_", "_<wbr>")
+    return f'<th scope="col"{kind} title="{escape(shown.column.doc)}">{words}{unit}</th>'
+
+
+def _shortened(shown: DisplayColumn) -> list[tuple[str, str]]:
+    """Per cell its text, and what is shown of it at first."""
+    if shown.right:
+        return [(cell, cell) for cell in shown.cells]
+    kernel = holds_kernels(shown.column)
+    known = {cell: (shorten(cell, WHOLE), shortened(cell, kernel)) for cell in set(shown.cells)}
+    return [known[cell] for cell in shown.cells]
+
+
+def _cell(cell: tuple[str, str], shown: DisplayColumn) -> str:
+    full, short = cell
+    if shown.right:
+        return f"<td>{escape(full)}"
+    if full == short:
+        return f'<td class="t">{escape(full)}'
+    return (
+        f'<td class="t"><span class="s">{escape(short)}</span><span class="l">{escape(full)}</span>'
+    )

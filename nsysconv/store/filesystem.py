@@ -1,0 +1,301 @@
+"""How a new store or export gets its name: only when it is complete, and never in another's place."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from nsysconv.errors import InUseError, UsageError
+from nsysconv.partials import alive, building, pid_namespace, sweep
+
+_MAX_LINKS = 40
+
+
+def check_folder(path: Path) -> None:
+    """Raises UsageError where there is no folder for the file or folder that will be `path`."""
+    if not path.parent.is_dir():
+        raise UsageError(
+            "the folder does not exist",
+            where=str(path.parent),
+            hint=f"Make it first: mkdir -p {shlex.quote(str(path.parent))}",
+        )
+
+
+def publish(partial: Path, path: Path) -> None:
+    """Gives a complete file or folder its name.
+
+    Raises InUseError where something took the name in the meantime, and OSError.
+    """
+    if partial.is_dir():
+        _publish_folder(partial, path)
+        return
+    descriptor = os.open(partial, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise _appeared("file", path) from None
+    except OSError:
+        # A file system without hard links: rename, which is atomic but replaces.
+        if path.exists():
+            raise _appeared("file", path) from None
+        partial.rename(path)
+
+
+def _appeared(what: str, path: Path) -> InUseError:
+    return InUseError(
+        f"the {what} appeared while it was being made",
+        where=str(path),
+        hint="Something else made it; name another with -o.",
+    )
+
+
+def replace(path: Path, write: Callable[[TextIO], object]) -> None:
+    """Has a text file written all at once: what stood under its name stays until the new one is complete.
+
+    A link stays one, and what is no regular file, such as a pipe, is written to. Raises OSError, and
+    UsageError for a link that is not followed.
+    """
+    real = followed(path)
+    if real.exists() and not real.is_file():
+        with path.open("w", encoding="utf-8", newline="") as file:
+            write(file)
+        return
+    sweep(real)
+    with building(real) as partial:
+        mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else None
+        descriptor = os.open(
+            partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode
+        )
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:  # noqa: PTH123
+            if mode is not None:
+                os.fchmod(descriptor, mode)  # while there is nothing to be read
+            write(file)
+        partial.replace(real)
+
+
+def followed(path: Path) -> Path:
+    """Where a path leads whose last part may be a link, or a link to one.
+
+    Raises UsageError for a link of somebody else in a sticky folder that everybody may write to, such as
+    /tmp: it may have been put there to have another file replaced. The kernel refuses them as well where
+    `fs.protected_symlinks` is set, but is not asked for what gets its name by renaming.
+    """
+    real = path
+    for _ in range(_MAX_LINKS):
+        if not real.is_symlink():
+            return real
+        folder = real.parent.stat()
+        open_to_all = stat.S_ISVTX | stat.S_IWOTH
+        if folder.st_mode & open_to_all == open_to_all and real.lstat().st_uid not in (
+            os.geteuid(),
+            folder.st_uid,
+        ):
+            raise UsageError(
+                "a link of another user in a folder that everybody may write to",
+                where=str(real),
+                hint="Name the file that it leads to, if that is the one you mean.",
+            )
+        real = real.parent / real.readlink()
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def _publish_folder(partial: Path, path: Path) -> None:
+    try:
+        # Folders have no links. Renaming is atomic, and takes no place but that of an empty folder.
+        partial.rename(path)
+    except OSError as error:
+        if not path.exists():
+            raise
+        raise _appeared("folder", path) from error
+
+
+_PREFIX = "nsysconv-private-"
+_YOUNG_S = 60.0
+"""A folder is made first and locked then: one so young is left alone."""
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder in TMPDIR (else /tmp) that nobody else can read, removed with all that is in it."""
+    root = Path(tempfile.gettempdir())
+    _sweep(root)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+    try:
+        with _locked(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises OSError where another process has locked it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sweep(root: Path) -> None:
+    for left in root.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            state = left.lstat()
+            if state.st_uid == os.getuid() and time.time() - state.st_mtime > _YOUNG_S:
+                with _locked(left):
+                    shutil.rmtree(left, ignore_errors=True)
+
+
+_TYPES = re.compile(
+    r"nfs\d?|lustre|gpfs|beegfs\w*|fhgfs|cifs|smb\w*|ceph|panfs|wekafs|afs|openafs|9p|glusterfs|pvfs2"
+    r"|orangefs|dvs|gfs2|ocfs2|fuse\.(sshfs|ceph[\w-]*|glusterfs|dfuse|s3fs|gpfs|beegfs|mfs|lizardfs)"
+)
+_MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_WAIT_S = 5.0
+_POLL_S = 0.1
+
+
+def file_system(path: Path, mounts: str | None = None) -> str | None:
+    """The type of the network file system that a path is on; None: it is on none, or it cannot be told.
+
+    `mounts` is the text of /proc/self/mountinfo.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return None
+    whole = path.resolve()
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, behind = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 6 or not behind:
+            continue
+        point = Path(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]))
+        # What is mounted later at the same place hides what was there.
+        if whole.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), behind.split(" ")[0]
+    return kind if _TYPES.fullmatch(kind) else None
+
+
+def lock_file(store: Path) -> Path:
+    """The file beside a store that says who adds to it."""
+    real = store.resolve()
+    return real.with_name(f".{real.name}.lock")
+
+
+def is_added_to(store: Path) -> bool:
+    """Whether somebody says that he adds to a store on a network file system."""
+    return lock_file(store).exists()
+
+
+@contextmanager
+def alone(store: Path, wait_s: float | None = None) -> Iterator[None]:
+    """Keeps others from adding to a store on a network file system meanwhile; elsewhere SQLite does.
+
+    What a killed process of this host left is taken over. Raises InUseError with who adds to it, if one
+    does for so long.
+    """
+    if file_system(store) is None:
+        yield
+        return
+    lock = lock_file(store)
+    deadline = time.monotonic() + (_WAIT_S if wait_s is None else wait_s)
+    while not _made(lock):
+        holder = _read(lock)
+        if _is_gone(holder) and _removed(lock, holder):
+            continue
+        if time.monotonic() > deadline:
+            raise InUseError(
+                f"the store is in use by process {holder.pid} on {holder.host}",
+                where=str(store),
+                hint="Wait until it is done, then try again. If no such process runs there, it was "
+                f"killed: remove what it left: rm {lock}*",
+            )
+        time.sleep(_POLL_S)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Holder:
+    """A process: its host, its number, and the container in which the number counts."""
+
+    host: str = "another host"
+    pid: str = "unknown"
+    space: str = ""
+
+
+def _ourselves() -> _Holder:
+    return _Holder(socket.gethostname(), str(os.getpid()), str(pid_namespace()))
+
+
+def _made(lock: Path) -> bool:
+    """Whether the file could be made, which one process at a time can."""
+    own = _ourselves()
+    try:
+        descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(
+            f"the folder cannot be written: {error.strerror}",
+            where=str(lock.parent),
+            hint="To add to a store on a network file system, a file has to be made beside it.",
+        ) from error
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"{own.host} {own.pid} {own.space}")
+    return True
+
+
+def _read(lock: Path) -> _Holder:
+    try:
+        words = lock.read_text(encoding="utf-8", errors="replace").split(" ")
+    except OSError:
+        return _Holder()
+    # It is empty for a moment after it was made.
+    return _Holder(*words) if len(words) == 3 else _Holder()
+
+
+def _is_gone(holder: _Holder) -> bool:
+    """Whether a holder was a process of this host that does not run any more."""
+    own = _ourselves()
+    if (holder.host, holder.space) != (own.host, own.space) or not holder.pid.isdigit():
+        return False
+    return not alive(int(holder.pid))
+
+
+def _removed(lock: Path, holder: _Holder) -> bool:
+    """Removes what a killed process left. Of several who want to, one does."""
+    claim = lock.with_name(f"{lock.name}.stale")
+    if not _made(claim):
+        return False
+    try:
+        # Another may have removed it before, and made its own.
+        if _read(lock) == holder:
+            lock.unlink(missing_ok=True)
+        return True
+    finally:
+        claim.unlink(missing_ok=True)

@@ -1,0 +1,597 @@
+"""A connection to a PostgreSQL database.
+
+The driver runs a query as `COPY (…) TO STDOUT` and takes in rows by `COPY … FROM STDIN`, both binary.
+Passwords are the business of PostgreSQL's own library: PGPASSWORD, ~/.pgpass, or the address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, suppress
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_manager as adbc
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as postgresql_dialect
+from sqlalchemy.schema import CreateTable, SetColumnComment, SetTableComment
+
+from nsysconv import schema
+from nsysconv.errors import InputError, NsysconvError, UsageError
+from nsysconv.notes import Note
+from nsysconv.report import Column, build_table
+from nsysconv.store import user_sql
+from nsysconv.store.address import Url
+from nsysconv.store.connection import (
+    Connection,
+    Errors,
+    Sql,
+    ahead,
+    arrow_type,
+    check_version,
+    converted,
+    reader_of,
+    selected,
+    without_nul,
+)
+from nsysconv.store.recording import Batch, SourceRows
+from nsysconv.store.sqlite.virtual_store import ViewsConnection
+from nsysconv.store.user_sql import views
+from nsysconv.store.write import ProfileRows, Progress, Span, Writer
+from nsysconv.units import Unit
+
+# A row's bytes on the wire: a length of its own, and of each cell beside the cell.
+_ROW_BYTES, _CELL_BYTES = 2, 12
+_FEW_COLUMNS = 4
+
+_ANSWER_BATCH_ROWS = 1 << 17
+_CANCEL_S = 0.1
+
+_LISTING = (
+    "`select relname from pg_class where relnamespace = current_schema()::regnamespace and relkind in "
+    "('r', 'v')` lists tables and views; docs/schema.md describes them."
+)
+
+_ANOTHER = "ANOTHER-DATABASE"
+_INSTALL = "pip install 'nsysconv[postgres]'"
+
+
+_DIALECT = postgresql_dialect.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+# Every connection sets standard_conforming_strings: a backslash is a backslash.
+_DIALECT._backslash_escapes = False
+
+
+class PostgresqlConnection(Connection):
+    """A connection to a PostgreSQL database; with `read_only` it cannot change anything."""
+
+    DIALECT = _DIALECT
+
+    def __init__(self, url: Url, *, read_only: bool = False) -> None:
+        self._url = url
+        super().__init__(_driver(), url.secret, str(url))
+        settings = {
+            "application_name": "nsysconv",
+            "client_encoding": "UTF8",
+            "standard_conforming_strings": "on",
+            "default_transaction_read_only": "on" if read_only else "off",
+        }
+        calls = (f"set_config('{key}', '{value}', false)" for key, value in settings.items())
+        self.rows(f"SELECT {', '.join(calls)}")
+
+    @classmethod
+    def compiled(cls, statement: Sql) -> str:
+        """As for any connection; without the one character that the database does not know."""
+        return super().compiled(statement).replace("\0", "\ufffd")
+
+    def typed_batches(
+        self, columns: Sequence[sa.Column[Any]], of: sa.ColumnElement[bool], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """As for any connection. Columns have one type here."""
+        key = columns[0].table.primary_key.columns
+        statement = sa.select(*columns).where(of).order_by(*key)
+        fields = [pa.field(column.name, arrow_type(column)) for column in columns]
+        for batch in self.batches(statement, rows):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
+
+    def batches(self, sql: Sql, rows: int) -> Iterator[pa.RecordBatch]:
+        """As for any connection; all but the last are of `rows` rows."""
+        waiting: list[pa.RecordBatch] = []
+        for batch in super().batches(sql, rows):
+            waiting.append(batch)
+            if sum(len(each) for each in waiting) >= rows:
+                whole = _one(waiting)
+                yield whole.slice(0, rows)
+                waiting = [whole.slice(rows)]
+        if any(len(each) for each in waiting):
+            yield _one(waiting)
+
+    def roll_back(self) -> None:
+        """Ends a transaction that failed. Where the connection is lost, the server has done it."""
+        with suppress(NsysconvError):
+            self.execute("ROLLBACK")
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.roll_back()
+
+    def within(
+        self, table: sa.Table, profile_id: int, first_id: int, last_id: int
+    ) -> sa.ColumnElement[bool]:
+        """As for any connection. The rows of each profile are numbered from 1."""
+        return sa.and_(table.c.profile_id == profile_id, table.c.id.between(first_id, last_id))
+
+    def batch_options(self, rows: int) -> Mapping[str, str]:
+        """As for any connection."""
+        size = rows * (_ROW_BYTES + _FEW_COLUMNS * _CELL_BYTES)
+        return {"adbc.postgresql.batch_size_hint_bytes": str(size)}
+
+    def ask(self, sql: str) -> pa.Table:
+        """The rows of a user's query. Raises UsageError where it is wrong or no select.
+
+        Whatever is raised meanwhile, a signal's exception too, ends the query on the server. What it
+        made nevertheless is undone: before PostgreSQL 16 `lo_create` is let into what only reads.
+        """
+        self.execute("BEGIN")
+        with (
+            Errors(lambda error: self._misunderstood(error, sql)),
+            self._undone(),
+            self._statement(sql, _ANSWER_BATCH_ROWS) as statement,
+            ThreadPoolExecutor(max_workers=1) as pool,
+        ):
+            # In a thread: while the library waits for the server it hears no signal.
+            answer = pool.submit(_answered, statement)
+            try:
+                rows = answer.result()
+            finally:
+                # Between two requests the server has nothing to cancel: once may not be enough.
+                while not answer.done():
+                    statement.cancel()
+                    wait([answer], _CANCEL_S)
+        return plain(rows)
+
+    def translated(self, error: BaseException) -> NsysconvError:
+        """As for any connection."""
+        text, words, where = str(error), self._words(error), self.place
+        state = _state(error)
+        for pattern, what, hint in _CANNOT_CONNECT:
+            if not state and re.search(pattern, text):
+                return UsageError(f"{what}: {words}", where=where, hint=hint)
+        for prefix, what, hint in _CANNOT_DO:
+            if state.startswith(prefix):
+                return UsageError(f"{what}: {words}", where=where, hint=hint)
+        return InputError(f"PostgreSQL says: {words}", where=where)
+
+    def _misunderstood(self, error: BaseException, sql: str) -> NsysconvError:
+        """The same of a user's query."""
+        state = _state(error)
+        if state == "25006":
+            return UsageError(user_sql.ONLY_SELECTS)
+        of_server = any(state.startswith(prefix) for prefix, *_ in _CANNOT_DO)
+        if of_server or not (state or "ERROR:" in str(error)):
+            return self.translated(error)
+        return user_sql.misunderstood("PostgreSQL", self._words(error), sql, _LISTING)
+
+    def _words(self, error: BaseException) -> str:
+        """What the server or its library says, on one line, without passwords."""
+        text = self._url.hide(str(error))
+        said = re.search(r"(?:ERROR|FATAL|PANIC):\s+(.*)", text)
+        if said is None:
+            said = re.search(r"^\w+: (?:\[libpq\] )?(?:[^:]*: )?(.*)", text)
+        return (said[1] if said else text.partition("\n")[0]).strip() or type(error).__name__
+
+
+_CANNOT_CONNECT = (
+    (
+        r"password|SASL|SCRAM",
+        "the server refuses the password",
+        "Set PGPASSWORD, or put a line HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass (mode 0600).",
+    ),
+    (
+        r'database ".*" does not exist',
+        "there is no such database",
+        "Make it first: createdb NAME; nsysconv makes its tables.",
+    ),
+    (
+        r'role ".*" does not exist|no pg_hba.conf entry|Peer authentication|Ident authentication',
+        "the server does not let this user in",
+        "Name another user, postgresql://USER@HOST/NAME, or ask who runs the server.",
+    ),
+    (
+        r"too many (?:clients|connections)|connection slots",
+        "the server has no connection left",
+        "Run fewer imports at once, or have max_connections of the server raised.",
+    ),
+    (
+        r"refused|No such file|translate host name|timed? ?out|unreachable|Is the server running",
+        "no PostgreSQL server answers there",
+        "Check host and port, and that the server runs: pg_isready -d ADDRESS.",
+    ),
+    (
+        r"closed the connection|connection not open|no connection to the server|SYSCALL",
+        "the connection was lost",
+        "Try again; nothing was changed.",
+    ),
+    (
+        r"Failed to connect",
+        "the server cannot be reached",
+        "postgresql://USER@HOST:PORT/DATABASE is how an address is written.",
+    ),
+)
+
+_CANNOT_DO = (
+    (
+        "42501",
+        "the user may not do that",
+        "Who owns the store can allow it: GRANT ALL ON ALL TABLES IN SCHEMA public TO NAME, and ALL "
+        "SEQUENCES, or to read SELECT alone. To make one takes GRANT CREATE ON SCHEMA public.",
+    ),
+    (
+        "3F000",
+        "the schema that the address names does not exist",
+        "Make it first: CREATE SCHEMA NAME.",
+    ),
+    (
+        "25006",
+        "the database cannot be written",
+        "It is a copy that follows another server, or read-only.",
+    ),
+    ("53100", "the server's disk is full", "Free some space there; nothing was changed."),
+    ("53300", "the server has no connection left", "Run fewer imports at once."),
+    ("40P01", "two imports waited for each other", "Import again; nothing was changed."),
+    ("57P", "the server stopped", "Import again when it runs; nothing was changed."),
+    ("08", "the connection was lost", "Import again; nothing was changed."),
+)
+
+
+# While rows stream the driver tells no state.
+_STATES = {
+    "read-only transaction": "25006",
+    "permission denied": "42501",
+    "No space left": "53100",
+    "terminating connection": "57P01",
+}
+
+
+def _state(error: BaseException) -> str:
+    """PostgreSQL's five characters for what went wrong; empty where it is no error of the server."""
+    told = getattr(error, "sqlstate", None)
+    return told or next((state for words, state in _STATES.items() if words in str(error)), "")
+
+
+def open_for_reading(url: Url) -> PostgresqlConnection:
+    """A connection that cannot change anything."""
+    return PostgresqlConnection(url, read_only=True)
+
+
+def run_query(url: Url, sql: str) -> pa.Table:
+    """The rows of a user's query on the store at an address; see `PostgresqlConnection.ask`."""
+    with open_for_reading(url) as connection:
+        return connection.ask(sql)
+
+
+def _answered(statement: adbc.AdbcStatement) -> pa.Table:
+    """Runs a user's query if it has columns; gives its rows.
+
+    A read-only transaction is not enough: a DO block can end it and begin another, and COPY writes files.
+    What has columns the driver runs as `COPY (…) TO STDOUT`, which takes queries alone.
+    """
+    handle = statement.execute_schema()
+    if not len(pa.Schema._import_from_c(handle.address)):
+        raise UsageError(user_sql.ONLY_SELECTS)
+    return reader_of(statement).read_all()
+
+
+def _driver() -> str:
+    """Where the driver is. Raises UsageError where it is not installed."""
+    try:
+        import adbc_driver_postgresql
+    except ImportError as error:
+        raise UsageError(
+            "PostgreSQL needs the package adbc-driver-postgresql", hint=_INSTALL
+        ) from error
+    return str(adbc_driver_postgresql._driver_path())
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """The rows with whole numbers as int64, other numbers as float64, and texts for all else."""
+    columns = [_plain(column) for column in rows.columns]
+    return pa.Table.from_arrays(columns, names=rows.column_names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if getattr(kind, "type_name", None) == "numeric":
+        return _numbers([None if text is None else text.as_py() for text in column])
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_string(kind):
+        return column
+    cells: list[Any] = column.to_pylist()
+    if pa.types.is_binary(kind):
+        cells = [None if cell is None else f"\\x{cell.hex()}" for cell in cells]
+    return pa.chunked_array([[None if cell is None else str(cell) for cell in cells]], pa.string())
+
+
+def _numbers(texts: list[str | None]) -> pa.ChunkedArray:
+    """What the server computed without limits of size: whole numbers where all of them are and fit."""
+    try:
+        cells = [None if text is None else int(text) for text in texts]
+        return pa.chunked_array([cells], pa.int64())
+    except (ValueError, OverflowError, pa.ArrowInvalid):
+        return pa.chunked_array([[None if t is None else float(t) for t in texts]], pa.float64())
+
+
+_metadata = sa.MetaData()
+
+MARK = sa.Table(
+    "nsysconv_store",
+    _metadata,
+    sa.Column("schema_version", schema.INTEGER, nullable=False),
+    comment="One row: these tables are a store of nsysconv, of this version of its schema.",
+)
+
+LOCK = f"SELECT pg_advisory_xact_lock({schema.APPLICATION_ID}, hashtext(current_schema()))"
+"""Waits until no other writer of the store holds it; it is let go with the transaction."""
+
+_HERE = "current_schema()::regnamespace"
+
+
+def schema_version(url: Url) -> int | None:
+    """The version of the schema of the store at an address; None where there is no store."""
+    with PostgresqlConnection(url, read_only=True) as connection:
+        return _version(connection)
+
+
+def check_store(url: Url) -> None:
+    """Raise InputError unless a store is there of the version that this program reads and writes."""
+    version = schema_version(url)
+    if version is None:
+        raise InputError(
+            "not an nsysconv store",
+            where=str(url),
+            hint=f"`nsysconv import FILE -o {url}` makes one.",
+        )
+    check_version(version, url, _ANOTHER)
+
+
+def _version(connection: PostgresqlConnection) -> int | None:
+    if connection.value(f"SELECT to_regclass('{MARK.name}')::text") is None:
+        return None
+    return connection.number(sa.select(MARK.c.schema_version))
+
+
+def make_or_check(connection: PostgresqlConnection, url: Url) -> None:
+    """Makes the tables where there are none of ours. Raises where others are in the way, or ours are of
+    another version.
+    """
+    version = _version(connection)
+    if version is None:
+        connection.execute("BEGIN")
+        try:
+            connection.rows(LOCK)
+            # Another process may have made them while this one waited.
+            version = _version(connection)
+            if version is None:
+                _check_free(connection, url)
+                connection.execute(";\n".join(statements()))
+                version = schema.SCHEMA_VERSION
+        except BaseException:
+            connection.roll_back()
+            raise
+        connection.execute("COMMIT")
+    check_version(version, url, _ANOTHER)
+
+
+def _check_free(connection: PostgresqlConnection, url: Url) -> None:
+    """Raises where names that the store needs are taken."""
+    rows = connection.rows(f"SELECT relname::text FROM pg_class WHERE relnamespace = {_HERE}")
+    ours = {table.name for table in _tables().sorted_tables} | set(views())
+    taken = sorted(ours & {str(row["relname"]) for row in rows})
+    if taken:
+        raise UsageError(
+            f"the database has tables of another program with names of ours: {', '.join(taken)}",
+            where=str(url),
+            hint="Make a database for nsysconv alone (createdb NAME), or a schema: CREATE SCHEMA "
+            "nsysconv, and ?options=-csearch_path%3Dnsysconv behind the address.",
+        )
+
+
+@cache
+def statements() -> tuple[str, ...]:
+    """What makes tables, views and mark in an empty schema."""
+    compiled = PostgresqlConnection.compiled
+    tables = _tables().sorted_tables
+    return (
+        *(compiled(CreateTable(table)) for table in tables),
+        *(f"CREATE VIEW {name} AS {compiled(select)}" for name, select in views().items()),
+        *(compiled(comment) for table in tables for comment in _comments(table)),
+        compiled(sa.insert(MARK).values(schema_version=schema.SCHEMA_VERSION)),
+    )
+
+
+@cache
+def _tables() -> sa.MetaData:
+    """The tables as PostgreSQL has them."""
+    for table in schema.metadata.sorted_tables:
+        # Rows are numbered per profile, by who writes them: no writer waits for another's numbers.
+        is_event = table.name in schema.EVENT_TABLES
+        key = ["profile_id", "id"] if is_event else [c.name for c in table.primary_key.columns]
+        counted = key == ["id"]
+        sa.Table(
+            table.name,
+            _metadata,
+            *(_column(column, counted=counted and column.name == "id") for column in table.columns),
+            sa.PrimaryKeyConstraint(*key),
+            *_other_constraints(table),
+            comment=table.comment,
+        )
+    return _metadata
+
+
+def _column(column: sa.Column[Any], *, counted: bool) -> sa.Column[Any]:
+    # Texts are compared by their bytes, as in a file.
+    kind = sa.Text(collation="C") if isinstance(column.type, sa.Text) else column.type
+    number = (sa.Identity(),) if counted else ()
+    return sa.Column(
+        column.name, kind, *number, nullable=bool(column.nullable), comment=column.comment
+    )
+
+
+def _other_constraints(table: sa.Table) -> Iterator[sa.Constraint]:
+    for constraint in table.constraints:
+        if isinstance(constraint, sa.CheckConstraint):
+            yield sa.CheckConstraint(str(constraint.sqltext))
+        elif isinstance(constraint, sa.UniqueConstraint):
+            yield sa.UniqueConstraint(*(column.name for column in constraint.columns))
+
+
+def _comments(table: sa.Table) -> Iterator[sa.schema.ExecutableDDLElement]:
+    yield SetTableComment(table)
+    yield from (SetColumnComment(column) for column in table.columns if column.comment)
+
+
+# Rows taken in by one COPY: few enough for little memory, progress and Ctrl-C.
+_ROWS_AT_ONCE = 1 << 16
+# Rows read by one batch: small ones stay in the cache.
+_ROWS_READ = 1 << 11
+
+
+class PostgresqlWriter(Writer):
+    """Writes to a PostgreSQL store, as others may at the same time."""
+
+    _connection: PostgresqlConnection
+
+    def __init__(self, connection: PostgresqlConnection) -> None:
+        super().__init__(connection)
+        self._source: ViewsConnection | None = None
+
+    @contextmanager
+    def _attached(self, source: Path) -> Iterator[None]:
+        with ViewsConnection(source) as self._source:
+            self._source.attach(source)
+            yield
+        self._source = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._connection.roll_back()
+            raise
+        self._connection.execute("COMMIT")
+
+    def _profile_ids(self) -> Iterator[int]:
+        while True:
+            yield self._connection.number("SELECT nextval(pg_get_serial_sequence('profile', 'id'))")
+
+    def _rows_of(self, profile_id: int) -> ProfileRows:
+        return _PostgresqlRows(self._connection, profile_id, self._source)
+
+    def _alone(self) -> None:
+        self._connection.rows(LOCK)
+
+
+class _PostgresqlRows(ProfileRows):
+    def __init__(
+        self, connection: PostgresqlConnection, profile_id: int, source: ViewsConnection | None
+    ) -> None:
+        self._connection = connection
+        self._profile_id = profile_id
+        self._source = source
+        self._counts = dict.fromkeys(schema.EVENT_TABLES, 0)
+
+    def add(self, batch: Batch, progress: Progress) -> list[Note]:
+        """As for any database."""
+        if isinstance(batch, SourceRows):
+            return self._copy(batch, progress)
+        if batch.count:
+            self._ingest(batch.table, batch.rows)
+        if batch.done:
+            progress(batch.done, batch.count)
+        return []
+
+    def spans(self) -> dict[str, Span]:
+        """As for any database."""
+        return {name: Span(1, count) for name, count in self._counts.items() if count}
+
+    def _copy(self, batch: SourceRows, progress: Progress) -> list[Note]:
+        """Rows of a SQLite source. Only where one is refused are all of them looked at."""
+        count = self._counts[batch.table]
+        self._connection.execute("SAVEPOINT batch")
+        try:
+            self._stream(batch, progress)
+            notes = list[Note]()
+        except InputError:
+            # A wrong type, which is noticed here, or an impossible time, which the database notices.
+            self._connection.execute("ROLLBACK TO batch")
+            self._counts[batch.table] = count
+            careful, notes = batch.guarded()
+            self._stream(careful, lambda table, rows: None)
+        self._connection.execute("RELEASE batch")
+        return notes
+
+    def _stream(self, batch: SourceRows, progress: Progress) -> None:
+        """The rows, read through a view that looks like the table."""
+        assert self._source is not None
+        table, columns = schema.metadata.tables[batch.table], schema.event_columns
+        self._source.lay(table.name, [batch], self._profile_id)
+        parts = self._source.batches(selected(table.columns), _ROWS_READ)
+        with closing(ahead(_gathered(parts))) as several:
+            for some in several:
+                rows = pa.Table.from_batches([converted(part, table.columns) for part in some])
+                self._ingest(table.name, rows.select(columns(table)))
+                progress(table.name, rows.num_rows)
+
+    def _ingest(self, name: str, rows: pa.Table) -> None:
+        table, count = schema.metadata.tables[name], rows.num_rows
+        numbers = {"profile_id": np.full(count, self._profile_id)}
+        if name in self._counts:
+            first = self._counts[name] + 1
+            numbers["id"] = np.arange(first, first + count)
+            self._counts[name] += count
+        assigned = build_table([Column(key, Unit.ID, "") for key in numbers], numbers)
+        columns = [
+            # COPY takes the bytes as they are: types have to be those of the table.
+            without_nul(column.cast(arrow_type(table.c[key])))
+            for key, column in zip(rows.column_names, rows.columns, strict=True)
+        ]
+        self._connection.ingest(
+            name,
+            pa.Table.from_arrays(
+                [*columns, *assigned.columns], names=[*rows.column_names, *assigned.column_names]
+            ),
+        )
+
+
+def _gathered(parts: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """As many batches as are taken in at once."""
+    while several := list(islice(parts, _ROWS_AT_ONCE // _ROWS_READ)):
+        yield several
+
+
+@contextmanager
+def write_database(url: Url) -> Iterator[PostgresqlWriter]:
+    """Open a writer on the store at an address, whose tables are made if there are none."""
+    with PostgresqlConnection(url) as connection:
+        make_or_check(connection, url)
+        yield PostgresqlWriter(connection)

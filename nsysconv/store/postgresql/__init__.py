@@ -1,1 +1,0 @@
-"""Stores in PostgreSQL databases: docs/decisions/0015."""

@@ -1,0 +1,105 @@
+"""A user's query on a SQLite file, run by a process that can do nothing but read: docs/decisions/0021."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import repeat, takewhile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from nsysconv import schema
+from nsysconv.errors import UsageError
+from nsysconv.processes import ProcessDiedError, Processes
+from nsysconv.report import Kind, array_of, numbers
+from nsysconv.store import user_sql
+from nsysconv.store.sqlite.connection import open_for_reading
+from nsysconv.store.sqlite.query_process import (
+    Cells,
+    Denied,
+    FileFailed,
+    QueryFailed,
+    Rows,
+    answering,
+)
+from nsysconv.store.user_sql import views
+
+_LISTING = "`select name from sqlite_master` lists tables and views; docs/schema.md describes them."
+
+
+def run_query(path: Path, sql: str) -> pa.Table:
+    """The rows of a user's query on the store in a file: int64, float64 and texts, bytes as in SQL.
+
+    Raises UsageError where the query is wrong, or no select on the schema's tables and views.
+    Whatever is raised meanwhile, a signal's exception too, ends the query.
+    """
+    # While this is open what a killed writer left is rolled back, and the log of one that writes to a
+    # log is there, which who only reads cannot do.
+    with open_for_reading(path) as connection:
+        tables = [*schema.metadata.tables, *views()]
+        try:
+            with Processes[str, Rows | None](
+                1, answering, connection.reading_uri, tables, os.getpid()
+            ) as process:
+                found = takewhile(lambda rows: rows is not None, process.map(repeat(sql)))
+                return _table([_batch(rows) for rows in found if rows is not None])
+        except Denied as denied:
+            raise _denied(*denied.args) from None
+        except QueryFailed as failed:
+            raise user_sql.misunderstood("SQLite", str(failed), sql, _LISTING) from None
+        except FileFailed as failed:
+            raise connection.translated(failed) from None
+        except ProcessDiedError:
+            raise UsageError(
+                "the query was ended: its process was killed; the memory may have run out",
+                hint="Ask for fewer rows at a time.",
+            ) from None
+
+
+def _denied(kind: str, name: str) -> UsageError:
+    """What is said of a query that does what it may not."""
+    match kind:
+        case "read":
+            return UsageError(f"{name} is none of the schema's tables and views", hint=_LISTING)
+        case "function":
+            return UsageError(f"the function {name} is not run: it is no part of reading")
+    return UsageError(user_sql.ONLY_SELECTS)
+
+
+def _batch(rows: Rows) -> tuple[list[str], list[pa.Array]]:
+    return rows.names, [_array(cells) for cells in rows.columns]
+
+
+def _array(cells: Cells) -> pa.Array:
+    """A column of rows that came together: of one type, the widest among them."""
+    values = cells.values
+    if isinstance(values, list):
+        return array_of(_texts(values) if str in cells.kinds else values, _kind(cells))
+    known = np.frombuffer(cells.nulls, bool)
+    return numbers(np.frombuffer(values, values.typecode), ~known, _kind(cells))
+
+
+def _kind(cells: Cells) -> Kind:
+    return "text" if str in cells.kinds else "float" if float in cells.kinds else "int"
+
+
+def _texts(values: Sequence[object]) -> list[str | None]:
+    return [None if value is None else str(value) for value in values]
+
+
+def _table(batches: Sequence[tuple[list[str], list[pa.Array]]]) -> pa.Table:
+    """All rows; a column has the widest type that any batch has in it."""
+    names = batches[0][0]
+    columns = zip(*(arrays for _, arrays in batches), strict=True)
+    return pa.Table.from_arrays([_joined(arrays) for arrays in columns], names=names)
+
+
+def _joined(arrays: Sequence[pa.Array]) -> pa.ChunkedArray:
+    types = {array.type for array in arrays}
+    if len(types) == 1:
+        return pa.chunked_array(arrays)
+    if pa.string() in types:
+        return pa.chunked_array([array_of(_texts(a.to_pylist()), "text") for a in arrays])
+    return pa.chunked_array([array_of(a.to_pylist(), "float") for a in arrays])

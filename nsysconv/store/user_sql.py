@@ -1,0 +1,185 @@
+"""Views with names resolved, for people who open a store in sqlite3, DB Browser, pandas or DuckDB."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import sqlalchemy as sa
+
+from nsysconv import codes, schema
+from nsysconv.errors import UsageError
+
+
+def views() -> dict[str, sa.SelectBase]:
+    """Per view its statement: events with words in place of codes and ids, and `v_gpu_op` over all."""
+    result: dict[str, sa.SelectBase] = {
+        f"v_{name.rstrip('_')}": _resolved(event.table)
+        for name, event in schema.EVENT_TABLES.items()
+    }
+    result["v_sync"] = _sync()
+    result["v_gpu_op"] = _gpu_ops()
+    return result
+
+
+VIEW_DOCS = {
+    "v_gpu_op": "Every GPU operation: kernels, copies, sets, migrations and graph launches.",
+    "v_sync": "As `sync`, with the API call that waited, which tells the kind of wait.",
+}
+"""What a view is, where it is more than its table with names in place of numbers."""
+
+
+def _name(table: sa.FromClause, column: sa.ColumnElement[Any], label: str) -> sa.ColumnElement[Any]:
+    names = schema.name.alias()
+    return (
+        sa.select(names.c.text)
+        .where(names.c.profile_id == table.c.profile_id, names.c.id == column)
+        .scalar_subquery()
+        .label(label)
+    )
+
+
+def _word(
+    column: sa.ColumnElement[Any], words: tuple[str, ...], label: str
+) -> sa.ColumnElement[Any]:
+    return sa.case(dict(enumerate(words)), value=column).label(label)
+
+
+def _resolved(table: sa.Table) -> sa.Select[Any]:
+    """The table's columns, each `…name_id` as `…name` and each code as its word."""
+    columns: list[sa.ColumnElement[Any]] = []
+    for column in table.columns:
+        if column.name.endswith("name_id") or (
+            table is schema.page_fault and column.name in codes.PAGE_FAULT_NAMES
+        ):
+            columns.append(_name_of(table, column))
+        elif column.info.get("codes"):
+            columns.append(_word(column, column.info["codes"], column.name))
+        elif not (table is schema.range_ and column.name == "text"):
+            columns.append(column)
+    return sa.select(*columns)
+
+
+def _name_of(table: sa.Table, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    label = column.name.removesuffix("_id")
+    if table is schema.api_call:
+        names = schema.name.alias()
+        return (
+            sa.select(sa.func.coalesce(names.c.plain, names.c.text))
+            .where(names.c.profile_id == table.c.profile_id, names.c.id == column)
+            .scalar_subquery()
+            .label(label)
+        )
+    if table is schema.range_:
+        resolved = _name(table, column, "registered")
+        return sa.func.coalesce(resolved, table.c.text).label(label)
+    return _name(table, column, label)
+
+
+def _sync() -> sa.Select[Any]:
+    sync, call, names = schema.sync, schema.api_call, schema.name
+    # Two calls may share a correlation id: the first is the one that waited.
+    by_id = (call.c.profile_id, call.c.pid, call.c.correlation_id)
+    first_ids = sa.select(*by_id, sa.func.min(call.c.id).label("id")).group_by(*by_id).subquery()
+    first = (
+        sa.select(*by_id, call.c.name_id)
+        .join(
+            first_ids,
+            (first_ids.c.profile_id == call.c.profile_id) & (first_ids.c.id == call.c.id),
+        )
+        .subquery("first")
+    )
+    return sa.select(
+        *sync.columns, sa.func.coalesce(names.c.plain, names.c.text).label("api_call")
+    ).select_from(
+        sync.outerjoin(
+            first,
+            (first.c.profile_id == sync.c.profile_id)
+            & (first.c.pid == sync.c.pid)
+            & (first.c.correlation_id == sync.c.correlation_id)
+            & (sync.c.correlation_id != 0),
+        ).outerjoin(
+            names, (names.c.profile_id == first.c.profile_id) & (names.c.id == first.c.name_id)
+        )
+    )
+
+
+def _gpu_ops() -> sa.CompoundSelect[Any]:
+    shared = (
+        "id",
+        "profile_id",
+        "start_ns",
+        "dur_ns",
+        "pid",
+        "device_id",
+        "context_id",
+        "stream_id",
+        "correlation_id",
+    )
+    parts = []
+    for name in schema.GPU_OP_TABLES:
+        table = schema.metadata.tables[name]
+        size = table.c.bytes if "bytes" in table.c else sa.null()
+        parts.append(
+            sa.select(
+                sa.literal(name, sa.Text).label("kind"),
+                *(table.c[c] for c in shared),
+                size.label("bytes"),
+                _op_name(table),
+            )
+        )
+    return sa.union_all(*parts)
+
+
+def _op_name(table: sa.Table) -> sa.ColumnElement[Any]:
+    if table is schema.kernel:
+        return _name(table, table.c.name_id, "name")
+    if "direction" in table.c:
+        prefix = "UM " if table is schema.unified_memory_event else "memcpy "
+        word: sa.ColumnElement[Any] = sa.case(
+            dict(enumerate(codes.DIRECTIONS)), value=table.c.direction
+        )
+        return (sa.literal(prefix) + word).label("name")
+    return sa.literal(table.name, sa.Text).label("name")
+
+
+ONLY_SELECTS = "only selects on tables and views are run: a store is changed by imports alone"
+
+# In the words of SQLite, or its Python module, and of PostgreSQL.
+_SEVERAL = re.compile("one statement at a time|multiple commands into a prepared statement")
+_NO_TABLE = re.compile(r'no such table: (?:\w+\.)?(\w+)|relation "(?:\w+\.)?(\w+)" does not exist')
+_NO_COLUMN = re.compile(
+    r'no such column: "?(?:\w+\.)*(\w+)|column "?(?:\w+\.)*(\w+)"? does not exist'
+)
+_WORD = re.compile(r"\w+")
+
+
+def misunderstood(database: str, words: str, sql: str, listing: str) -> UsageError:
+    """The database's words, with names that are close to one it does not know.
+
+    `listing` says how to list tables and views there.
+    """
+    if _SEVERAL.search(words):
+        return UsageError("there are several statements: only one select is run at a time")
+    near = _near(words, sql)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    return UsageError(f"{database} cannot run the query: {words}", hint=f"{meant}{listing}")
+
+
+def _near(words: str, sql: str) -> list[str]:
+    """Names of tables and views, or of columns, that are close to the one that is not there."""
+    columns = {name: list(table.columns.keys()) for name, table in schema.metadata.tables.items()}
+    columns |= {name: list(view.selected_columns.keys()) for name, view in views().items()}
+    if table := _NO_TABLE.search(words):
+        return _close(table, columns)
+    if column := _NO_COLUMN.search(words):
+        mentioned = columns.keys() & {word.lower() for word in _WORD.findall(sql)}
+        return _close(column, (name for table in mentioned or columns for name in columns[table]))
+    return []
+
+
+def _close(match: re.Match[str], names: Iterable[str]) -> list[str]:
+    name = next(group for group in match.groups() if group)
+    return get_close_matches(name.lower(), sorted(set(names)))
